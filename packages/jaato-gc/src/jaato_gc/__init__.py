@@ -1,0 +1,155 @@
+"""Garbage collection for the context window of LLM agents.
+
+Everything public is importable from here; modules whose names start with an underscore are not.
+"""
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._clearing import cleared
+from jaato_gc._collection import Collection, cache_impact
+from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
+from jaato_gc._errors import GCConfigError, GCError, GCPluginError, TokenRanksError
+from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
+from jaato_gc._hookspecs import hookimpl
+from jaato_gc._images import image_tokens
+from jaato_gc._invariants import Violation, check_collection, check_history
+from jaato_gc._messages import (
+    FunctionCall,
+    InlineData,
+    Message,
+    Part,
+    Role,
+    SyntheticKind,
+    ToolResult,
+    mint_message_id,
+)
+from jaato_gc._policies import (
+    DEFAULT_SOURCE_POLICIES,
+    DEFAULT_SYSTEM_POLICIES,
+    DEFAULT_TOOL_POLICIES,
+    DEFAULT_TURN_POLICIES,
+    GC_POLICY_INDICATORS,
+    ConversationTurnType,
+    GCPolicy,
+    InstructionSource,
+    PluginToolType,
+    SystemChildType,
+)
+from jaato_gc._profiles import (
+    GCProfileConfig,
+    load_gc_from_file,
+    load_gc_from_profile,
+    load_gc_inline,
+)
+from jaato_gc._protection import protect
+from jaato_gc._registry import (
+    InstalledPlugin,
+    PluginRegistry,
+    PluginStatus,
+    discover_gc_plugins,
+    load_gc_plugin,
+)
+from jaato_gc._repair import repair_history
+from jaato_gc._results import (
+    CacheImpact,
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    Shortfall,
+)
+from jaato_gc._source_entry import SourceEntry
+from jaato_gc._strategy import GCPlugin, GCStrategy, StrategyInfo, StrategySettings
+from jaato_gc._synthetic import fenced
+from jaato_gc._tokens import (
+    Confidence,
+    EstimateCounter,
+    TiktokenCounter,
+    TokenCounter,
+    as_text,
+    choose_counter,
+    count_tokens,
+    message_tokens,
+)
+from jaato_gc._triggers import ContextUsage, Goal, should_collect
+from jaato_gc._turns import Group, Hold, Layout, Turn, lay_out, split_into_turns
+from jaato_gc._version import __version__
+
+__all__ = [
+    "DEFAULT_SOURCE_POLICIES",
+    "DEFAULT_SYSTEM_POLICIES",
+    "DEFAULT_TOOL_POLICIES",
+    "DEFAULT_TURN_POLICIES",
+    "ESTIMATE_TOLERANCE",
+    "GC_POLICY_INDICATORS",
+    "CacheImpact",
+    "Collection",
+    "Confidence",
+    "ContextUsage",
+    "ConversationTurnType",
+    "EstimateCounter",
+    "FunctionCall",
+    "GCConfig",
+    "GCConfigError",
+    "GCError",
+    "GCOutcome",
+    "GCPlugin",
+    "GCPluginError",
+    "GCPolicy",
+    "GCProfileConfig",
+    "GCRemovalItem",
+    "GCResult",
+    "GCStrategy",
+    "GCTriggerReason",
+    "Goal",
+    "Group",
+    "Hold",
+    "InlineData",
+    "InstalledPlugin",
+    "InstructionBudget",
+    "InstructionSource",
+    "Layout",
+    "Message",
+    "Part",
+    "PluginRegistry",
+    "PluginStatus",
+    "PluginToolType",
+    "ResolvedGCConfig",
+    "Role",
+    "Settings",
+    "Shortfall",
+    "SourceEntry",
+    "StrategyInfo",
+    "StrategySettings",
+    "SyntheticKind",
+    "SystemChildType",
+    "TiktokenCounter",
+    "TokenCounter",
+    "TokenRanksError",
+    "ToolResult",
+    "Turn",
+    "Violation",
+    "__version__",
+    "as_text",
+    "cache_impact",
+    "check_collection",
+    "check_history",
+    "choose_counter",
+    "cleared",
+    "count_tokens",
+    "discover_gc_plugins",
+    "estimate_tokens",
+    "fenced",
+    "hookimpl",
+    "image_tokens",
+    "lay_out",
+    "load_gc_from_file",
+    "load_gc_from_profile",
+    "load_gc_inline",
+    "load_gc_plugin",
+    "message_tokens",
+    "mint_message_id",
+    "protect",
+    "repair_history",
+    "should_collect",
+    "split_into_turns",
+]

@@ -1,0 +1,161 @@
+"""The hooks that a distribution can implement: they register and observe, and never collect.
+
+A plugin is a module (or object) with functions of these names, marked with `hookimpl` and announced
+as an entry point of the group ``jaato_gc``::
+
+    # my_package/__init__.py
+    from jaato_gc import StrategyInfo, hookimpl
+
+    @hookimpl
+    def jaato_gc_register_strategies():
+        return [StrategyInfo("gc_mine", MyStrategy, "Keeps what I like.")]
+
+    # pyproject.toml
+    [project.entry-points.jaato_gc]
+    mine = "my_package"
+
+An implementation may leave out arguments that it does not need.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from jaato_gc._strategy import StrategyInfo
+
+if TYPE_CHECKING:
+    from jaato_gc._messages import Message
+    from jaato_gc._results import GCResult, GCTriggerReason
+    from jaato_gc._tokens import TokenCounter
+    from jaato_gc._triggers import ContextUsage
+
+PROJECT_NAME = "jaato_gc"
+"""Pluggy's project name, and the group of entry points."""
+
+hookspec = pluggy.HookspecMarker(PROJECT_NAME)
+hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
+"""Marks a function of a plugin as an implementation of the hook of the same name."""
+
+
+# --- registering: called when a registry is first asked for something of the kind ---
+
+
+@hookspec
+def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[empty-body]
+    """Announce strategies.
+
+    Called by a `PluginRegistry` once, when it first needs a strategy. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_register_strategies():
+            return [StrategyInfo("gc_mine", MyStrategy, "Keeps what I like.", MySettings)]
+    """
+
+
+@hookspec(firstresult=True)
+def jaato_gc_token_counter(model: str | None) -> "TokenCounter | None":
+    """Provide the counter for a model; the first plugin that has one wins.
+
+    Called by `PluginRegistry.token_counter`, once per session, never within a turn. Return ``None``
+    for models you know nothing about. If it raises, the plugin is listed as broken and the next is
+    asked.
+
+    Args:
+        model: The provider's name of the model, or ``None`` where the host did not say.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_token_counter(model):
+            return AcmeCounter() if model and model.startswith("acme-") else None
+    """
+
+
+# --- observing: called by the session; an error is logged and never reaches the turn ---
+
+
+@hookspec
+def jaato_gc_before_collect(
+    plugin_name: str,
+    history: "tuple[Message, ...]",
+    context_usage: "ContextUsage",
+    reason: "GCTriggerReason",
+) -> None:
+    """See that a collection is about to run.
+
+    Called by the session right before it asks the strategy. An error is logged with the plugin's
+    distribution and version, and the collection goes on.
+
+    Args:
+        plugin_name: The strategy.
+        history: The history as it is: to read.
+        context_usage: How full the window is.
+        reason: Why the collection runs.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_before_collect(plugin_name, reason):
+            print(f"{plugin_name} collects: {reason}")
+    """
+
+
+@hookspec
+def jaato_gc_after_collect(result: "GCResult", history: "tuple[Message, ...]") -> None:
+    """See what a collection did, whatever its outcome.
+
+    Called by the session when history and budget are in their new state. An error is logged with
+    the plugin's distribution and version.
+
+    Args:
+        result: The account of it.
+        history: The history as it is now: to read.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_after_collect(result):
+            metrics.count("gc.tokens_freed", result.tokens_freed)
+    """
+
+
+@hookspec
+def jaato_gc_threshold_crossed(percent_used: float, threshold: float) -> None:
+    """See that usage crossed the threshold while an answer was streaming.
+
+    Called by the session at most once per turn. An error is logged with the plugin's distribution
+    and version.
+
+    Args:
+        percent_used: How full the window is.
+        threshold: The threshold, or the target in continuous mode.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_threshold_crossed(percent_used):
+            print(f"context is {percent_used:.0f} % full")
+    """
+
+
+@hookspec
+def jaato_gc_budget_updated(agent_id: str, snapshot: dict[str, Any]) -> None:
+    """See the budget after a change.
+
+    Called by the session after every change. An error is logged with the plugin's distribution and
+    version.
+
+    Args:
+        agent_id: Whose budget it is.
+        snapshot: `InstructionBudget.snapshot`.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_budget_updated(agent_id, snapshot):
+            dashboard.show(agent_id, snapshot["utilization_percent"])
+    """

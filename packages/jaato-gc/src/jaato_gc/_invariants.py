@@ -1,0 +1,218 @@
+"""What a sendable history has to satisfy, and what a collection may not break."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jaato_gc._messages import Message, Role
+from jaato_gc._pairing import Pairing, pair_calls
+from jaato_gc._policies import InstructionSource
+from jaato_gc._results import GCRemovalItem
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that a history breaks, and where.
+
+    Args:
+        invariant: Name of the rule.
+        message_id: The message at fault; ``None`` where the history as a whole is.
+        detail: What is wrong with it, in words.
+    """
+
+    invariant: str
+    message_id: str | None
+    detail: str
+
+    def __str__(self) -> str:
+        where = f" at message {self.message_id!r}" if self.message_id else ""
+        return f"{self.invariant}{where}: {self.detail}"
+
+
+def check_history(messages: Sequence[Message]) -> list[Violation]:
+    """Everything that a provider would refuse about a history. Empty: it can be sent.
+
+    Usable by any host, on its own, before any request.
+    """
+    pairing = pair_calls(messages)
+    return [violation for check in HISTORY_INVARIANTS for violation in check(messages, pairing)]
+
+
+def check_collection(
+    before: Sequence[Message],
+    after: Sequence[Message],
+    removal_list: Iterable[GCRemovalItem],
+    protected_ids: Iterable[str] = (),
+) -> list[Violation]:
+    """Everything that a collection broke on its way from one history to another.
+
+    What was wrong before is not its fault and is left out.
+
+    Args:
+        before: The history that was handed to the strategy.
+        after: The history that it returned.
+        removal_list: What it says that it took.
+        protected_ids: Messages that had to stay.
+    """
+    inherited = set(check_history(before))
+    change = _Change.between(before, after)
+    return [
+        *(violation for violation in check_history(after) if violation not in inherited),
+        *_protected_kept(change, protected_ids),
+        *_order_kept(change),
+        *_thoughts_kept(change),
+        *_nothing_smuggled_in(change),
+        *_removal_list_is_true(change, removal_list),
+    ]
+
+
+# --- a history by itself ---
+
+
+def _unique_ids(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for message in messages:
+        if message.message_id in seen:
+            yield Violation("unique_ids", message.message_id, "another message has this id")
+        seen.add(message.message_id)
+
+
+def _user_first(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    for message in messages:
+        if message.role is not Role.SYSTEM:
+            if message.role is not Role.USER:
+                detail = "the first message that is not the system's must be the user's"
+                yield Violation("user_first", None, detail)
+            return
+
+
+def _no_empty_message(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    for message in messages:
+        if message.is_empty:
+            yield Violation("no_empty_message", message.message_id, "it has no content")
+
+
+def _results_have_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    for position, callers in pairing.callers.items():
+        if None in callers:
+            detail = "it carries a tool result that answers no earlier call"
+            yield Violation("results_have_calls", messages[position].message_id, detail)
+
+
+def _results_follow_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    for position, callers in pairing.callers.items():
+        start = pairing.exchange_starts[position]
+        if any(caller is not None and caller != start for caller in callers):
+            detail = "its tool result does not stand directly behind its call"
+            yield Violation("results_follow_calls", messages[position].message_id, detail)
+
+
+def _calls_have_results(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    for position, calls in pairing.unanswered.items():
+        if position < pairing.last_exchange:
+            names = ", ".join(sorted(call.name for call in calls))
+            detail = f"no result answers its call of {names}"
+            yield Violation("calls_have_results", messages[position].message_id, detail)
+
+
+HISTORY_INVARIANTS: tuple[Callable[[Sequence[Message], Pairing], Iterator[Violation]], ...] = (
+    _unique_ids,
+    _user_first,
+    _no_empty_message,
+    _results_have_calls,
+    _results_follow_calls,
+    _calls_have_results,
+)
+
+
+# --- one history against the one it came from ---
+
+
+@dataclass(slots=True)
+class _Change:
+    before: dict[str, Message]
+    after: dict[str, Message]
+
+    @classmethod
+    def between(cls, before: Sequence[Message], after: Sequence[Message]) -> "_Change":
+        return cls(
+            {message.message_id: message for message in before if not message.synthetic},
+            {message.message_id: message for message in after if not message.synthetic},
+        )
+
+    @property
+    def removed(self) -> set[str]:
+        return self.before.keys() - self.after.keys()
+
+    @property
+    def altered(self) -> set[str]:
+        return {
+            message_id
+            for message_id, message in self.after.items()
+            if (old := self.before.get(message_id)) is not None
+            and old is not message
+            and old != message
+        }
+
+
+def _protected_kept(change: _Change, protected_ids: Iterable[str]) -> Iterator[Violation]:
+    for message_id in protected_ids:
+        if message_id in change.before and message_id not in change.after:
+            yield Violation("protected_kept", message_id, "it was protected and is gone")
+
+
+def _order_kept(change: _Change) -> Iterator[Violation]:
+    expected = (message_id for message_id in change.before if message_id in change.after)
+    for message_id, wanted in zip(
+        (each for each in change.after if each in change.before), expected, strict=True
+    ):
+        if message_id != wanted:
+            yield Violation("order_kept", message_id, f"it stands where {wanted!r} should")
+            return
+
+
+def _thoughts_kept(change: _Change) -> Iterator[Violation]:
+    for message_id in change.altered:
+        old, new = change.before[message_id], change.after[message_id]
+        if _thoughts(old) != _thoughts(new):
+            yield Violation("thoughts_kept", message_id, "its thoughts were altered")
+
+
+def _thoughts(message: Message) -> list[object]:
+    return [(part.thought, part.extra) for part in message.parts if part.thought is not None]
+
+
+def _nothing_smuggled_in(change: _Change) -> Iterator[Violation]:
+    for message_id in change.after.keys() - change.before.keys():
+        detail = "it is new but not marked as synthetic"
+        yield Violation("additions_are_synthetic", message_id, detail)
+
+
+def _removal_list_is_true(
+    change: _Change, removal_list: Iterable[GCRemovalItem]
+) -> Iterator[Violation]:
+    said_removed: set[str] = set()
+    said_cleared: set[str] = set()
+    keys: set[tuple[InstructionSource, str | None]] = set()
+    for item in removal_list:
+        if (item.source, item.child_key) in keys:
+            detail = f"{item.source}/{item.child_key} is in the removal list twice"
+            yield Violation("removal_list_is_true", None, detail)
+        keys.add((item.source, item.child_key))
+        said = said_cleared if item.action == "clear" else said_removed
+        said.update(each for each in item.message_ids if each in change.before)
+    for message_id in sorted(change.removed ^ said_removed):
+        yield Violation(
+            "removal_list_is_true",
+            message_id,
+            "it is said to be removed and is still there"
+            if message_id in said_removed
+            else "it was removed, and the removal list does not say so",
+        )
+    for message_id in sorted(change.altered ^ said_cleared):
+        yield Violation(
+            "removal_list_is_true",
+            message_id,
+            "it is said to be cleared and is unchanged"
+            if message_id in said_cleared
+            else "it was altered, and the removal list does not say so",
+        )

@@ -1,0 +1,56 @@
+"""Which tool result answers which tool call."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jaato_gc._messages import FunctionCall, Message
+
+
+@dataclass(slots=True)
+class Pairing:
+    """The calls and results of a history, by position of their messages."""
+
+    callers: dict[int, list[int | None]] = field(default_factory=dict)
+    """For each message with results: where the call of each result stands; None: nowhere."""
+    unanswered: dict[int, list[FunctionCall]] = field(default_factory=dict)
+    """For each message with calls that no later result answers: those calls."""
+    exchange_starts: dict[int, int] = field(default_factory=dict)
+    """For each message with results: the last message before it that has none.
+
+    In a sendable history that is where its calls stand.
+    """
+    last_exchange: int = 0
+    """The message that ends the history, or that its final results answer.
+
+    Calls from here on are open: they may still be answered. Unanswered ones before are dangling.
+    """
+
+
+def pair_calls(history: Sequence[Message]) -> Pairing:
+    """Match results to calls, in one pass.
+
+    Ids may repeat, so a result belongs to the latest earlier call with its id that is still
+    unanswered; where a provider gives no ids, to the latest such call with its name.
+    """
+    pairing = Pairing()
+    open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
+    for position, message in enumerate(history):
+        callers: list[int | None] = []
+        for part in message.parts:
+            if call := part.function_call:
+                key = (call.id, "") if call.id else (None, call.name)
+                open_calls.setdefault(key, []).append((position, call))
+            elif answer := part.function_response:
+                key = (answer.call_id, "") if answer.call_id else (None, answer.name)
+                waiting = open_calls.get(key)
+                callers.append(waiting.pop()[0] if waiting else None)
+        if message.is_tool_output:
+            pairing.exchange_starts[position] = pairing.last_exchange
+        else:
+            pairing.last_exchange = position
+        if callers:
+            pairing.callers[position] = callers
+    for waiting in open_calls.values():
+        for position, call in waiting:
+            pairing.unanswered.setdefault(position, []).append(call)
+    return pairing

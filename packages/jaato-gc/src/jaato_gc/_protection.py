@@ -1,0 +1,61 @@
+"""What may not be removed: LOCKED, pinned, recent, and calls that wait for their answer."""
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._config import GCConfig
+from jaato_gc._messages import Message, Role
+from jaato_gc._policies import GCPolicy
+from jaato_gc._turns import Group, Hold, Layout
+
+
+def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None = None) -> None:
+    """Set `Group.hold` on every group that must stay.
+
+    One protected message protects its whole group, so a call never loses its result; the rest of
+    its turn may still go. Where several reasons apply, the strongest is set.
+    """
+    recent_from = len(layout.turns) - config.preserve_recent_turns
+    pinned_turns = set(config.pinned_turn_indices)
+    for turn in layout.turns:
+        if turn.index in pinned_turns:
+            _hold(turn.groups, Hold.PINNED)
+        elif turn.index >= recent_from:
+            _hold(turn.groups, Hold.RECENT)
+    pinned_ids = budget.pinned_message_ids if budget else set()
+    for group in layout.groups:
+        if group.is_open:
+            group.hold = Hold.OPEN_CALL
+        if pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
+            group.hold = Hold.PINNED
+        if any(_is_locked(message, budget) for message in group.messages):
+            group.hold = Hold.LOCKED
+    _keep_a_user_message_first(layout)
+
+
+def _hold(groups: list[Group], hold: Hold) -> None:
+    for group in groups:
+        group.hold = hold
+
+
+def _is_locked(message: Message, budget: InstructionBudget | None) -> bool:
+    if message.role is Role.SYSTEM or message.policy is GCPolicy.LOCKED:
+        return True
+    if budget is None or message.policy is not None:
+        return False
+    entry = budget.entry_of(message.message_id)
+    return entry is not None and entry.binding_policy() is GCPolicy.LOCKED
+
+
+def _keep_a_user_message_first(layout: Layout) -> None:
+    """Providers want a user message before anything else.
+
+    Turns go oldest first, so what remains starts with a whole turn, or with the first protected
+    group: if that is no user message, the one that opens its turn stays with it.
+    """
+    for turn in layout.turns:
+        if not any(group.hold for group in turn.groups):
+            continue
+        for group in turn.groups:
+            if group.messages[0].opens_turn:
+                group.hold = group.hold or Hold.FIRST_USER
+            if group.hold:
+                return

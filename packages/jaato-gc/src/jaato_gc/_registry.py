@@ -1,0 +1,298 @@
+"""Which plugins are installed, and which of them can be used."""
+
+import difflib
+import importlib.metadata
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pluggy
+
+from jaato_gc import _hookspecs
+from jaato_gc._errors import GCConfigError, GCPluginError
+from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
+from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
+from jaato_gc._tokens import TokenCounter, choose_counter
+
+logger = logging.getLogger("jaato_gc")
+
+FACTORY_GROUP = "jaato.gc_plugins"
+"""A second group of entry points, of zero-argument factories named like their strategy."""
+
+OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
+"""Strategies that have a distribution ``jaato-gc-<name>`` to suggest."""
+
+ALLOWED_VARIABLE = "JAATO_GC_LOAD_PLUGINS"
+BLOCKED_VARIABLE = "JAATO_GC_DISABLED_PLUGINS"
+
+
+class PluginStatus(StrEnum):
+    """Whether an installed plugin can be used."""
+
+    OK = "ok"
+    BROKEN = "broken"
+    BLOCKED = "blocked"
+
+
+@dataclass(slots=True)
+class InstalledPlugin:
+    """One plugin as a registry sees it.
+
+    Args:
+        name: Name of its entry point.
+        distribution: Who ships it.
+        version: That distribution's version.
+        status: Whether it can be used.
+        cause: Why not, if it can't.
+        strategies: What it offers.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    status: PluginStatus = PluginStatus.OK
+    cause: str | None = None
+    strategies: list[StrategyInfo] = field(default_factory=list)
+
+    @property
+    def origin(self) -> str:
+        """Who is meant, for messages."""
+        return f"plugin {self.name!r} of {self.distribution} {self.version}"
+
+    def fail(self, error: BaseException) -> None:
+        self.status = PluginStatus.BROKEN
+        self.cause = f"{type(error).__name__}: {error}"
+        logger.warning("%s can't be used: %s", self.origin, self.cause)
+
+
+class PluginRegistry:
+    """The plugins of this environment. Nothing is loaded before something is asked for.
+
+    A plugin that can't be loaded never hides the others: it is listed as broken, and choosing it
+    raises the cause.
+
+    Args:
+        load_installed: False: only what is given to :meth:`register`.
+    """
+
+    def __init__(self, *, load_installed: bool = True) -> None:
+        self._manager = pluggy.PluginManager(PROJECT_NAME)
+        self._manager.add_hookspecs(_hookspecs)
+        self._plugins: dict[str, InstalledPlugin] = {}
+        self._to_load = load_installed
+
+    def register(self, plugin: object, name: str) -> None:
+        """Add a plugin of the host's own: a module or object with hook implementations.
+
+        Raises:
+            GCPluginError: Its hook implementations don't fit.
+        """
+        record = InstalledPlugin(name, "this process", "-")
+        self._admit(plugin, record)
+        if record.status is PluginStatus.BROKEN:
+            raise GCPluginError(f"{record.origin} can't be used: {record.cause}")
+
+    def plugins(self) -> list[InstalledPlugin]:
+        """Every installed plugin, usable or not."""
+        if self._to_load:
+            self._to_load = False
+            for entry_point in importlib.metadata.entry_points(group=PROJECT_NAME):
+                self._load(entry_point)
+            for entry_point in importlib.metadata.entry_points(group=FACTORY_GROUP):
+                self._load(entry_point, is_factory=True)
+        return list(self._plugins.values())
+
+    def strategies(self) -> dict[str, StrategyInfo]:
+        """The strategies that can be chosen, by name."""
+        offers = self._offers()
+        return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
+
+    def create(self, name: str, config: Mapping[str, Any] | None = None) -> GCPlugin:
+        """A strategy, ready for use.
+
+        Args:
+            name: Its name, with or without ``gc_``.
+            config: Its options.
+
+        Raises:
+            GCPluginError: It is not installed, or can't be used.
+            GCConfigError: An option is unknown or has a bad value.
+        """
+        plugin, info = self._choose(name)
+        options = dict(config or {})
+        if info.config_model is not None:
+            split_options(info.name, options, info.config_model)
+        try:
+            strategy = info.factory()
+            if isinstance(strategy, GCPlugin):
+                strategy.initialize(options)
+                return strategy
+        except GCConfigError:
+            raise
+        except Exception as error:
+            raise GCPluginError(
+                f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
+            ) from error
+        members = ("name", "initialize", "shutdown", "should_collect", "collect")
+        missing = ", ".join(member for member in members if not hasattr(strategy, member))
+        raise GCPluginError(f"{plugin.origin}: {info.name!r} is no strategy: it lacks {missing}")
+
+    def token_counter(self, model: str | None = None) -> TokenCounter:
+        """The counter for a model: a plugin's, or core's choice."""
+        for plugin, implementation in self._implementations("jaato_gc_token_counter"):
+            try:
+                if counter := _call(implementation, {"model": model}):
+                    return counter  # type: ignore[no-any-return]
+            except Exception as error:
+                plugin.fail(error)
+        return choose_counter(model)
+
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Call every observer of a hook; what fails is logged and stops nobody."""
+        for plugin, implementation in self._implementations(hook):
+            try:
+                _call(implementation, arguments)
+            except Exception:
+                logger.exception("%s failed in %s; nothing else is affected", plugin.origin, hook)
+
+    def _implementations(self, hook: str) -> Iterator[tuple[InstalledPlugin, pluggy.HookImpl]]:
+        self.plugins()
+        # Pluggy keeps them in the reverse of their order of calling.
+        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+            yield self._plugins[implementation.plugin_name], implementation
+
+    def _load(
+        self, entry_point: importlib.metadata.EntryPoint, *, is_factory: bool = False
+    ) -> None:
+        distribution = entry_point.dist
+        record = InstalledPlugin(
+            entry_point.name,
+            distribution.name if distribution else "an unknown distribution",
+            distribution.version if distribution else "-",
+        )
+        if cause := _why_blocked(record):
+            record.status, record.cause = PluginStatus.BLOCKED, cause
+            self._list(record)
+            return
+        try:
+            loaded = entry_point.load()
+        except (Exception, SystemExit) as error:  # whatever an import may do
+            record.fail(error)
+            self._list(record)
+            return
+        if is_factory:
+            loaded = _FactoryPlugin(StrategyInfo(entry_point.name, loaded))
+        self._admit(loaded, record)
+
+    def _list(self, record: InstalledPlugin) -> str:
+        # Numbered, because two distributions may use the same name.
+        key = f"{record.name}#{len(self._plugins)}"
+        self._plugins[key] = record
+        return key
+
+    def _admit(self, plugin: object, record: InstalledPlugin) -> None:
+        key = self._list(record)
+        try:
+            self._manager.register(plugin, name=key)
+            self._manager.check_pending()
+            for caller in self._manager.get_hookcallers(plugin) or ():
+                for implementation in caller.get_hookimpls():
+                    if implementation.plugin is plugin and (
+                        implementation.wrapper or implementation.hookwrapper
+                    ):
+                        raise GCPluginError(f"{caller.name} can't be wrapped, only implemented")
+            for implementation in self._manager.hook.jaato_gc_register_strategies.get_hookimpls():
+                if implementation.plugin is plugin:
+                    record.strategies.extend(_call(implementation, {}))
+        except Exception as error:
+            if self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+            record.fail(error)
+
+    def _offers(self) -> dict[str, list[tuple[InstalledPlugin, StrategyInfo]]]:
+        offers: dict[str, list[tuple[InstalledPlugin, StrategyInfo]]] = {}
+        for plugin in self.plugins():
+            if plugin.status is PluginStatus.OK:
+                for info in plugin.strategies:
+                    offers.setdefault(info.name, []).append((plugin, info))
+        return offers
+
+    def _choose(self, name: str) -> tuple[InstalledPlugin, StrategyInfo]:
+        offers = self._offers()
+        for spelling in _spellings(name):
+            if found := offers.get(spelling):
+                if len(found) > 1:
+                    raise GCPluginError(
+                        f"strategy {spelling!r} is offered by "
+                        + " and by ".join(plugin.origin for plugin, _ in found)
+                        + f": uninstall one, or name it in {BLOCKED_VARIABLE}"
+                    )
+                return found[0]
+        raise GCPluginError(self._why_missing(name, offers))
+
+    def _why_missing(self, name: str, offers: Mapping[str, object]) -> str:
+        for plugin in self.plugins():
+            if plugin.status is not PluginStatus.OK and plugin.name in _spellings(name):
+                return f"strategy {name!r} can't be used: {plugin.origin} is {plugin.status}: " + (
+                    plugin.cause or ""
+                )
+        short = name.removeprefix("gc_")
+        if short in OWN_STRATEGIES:
+            return f"strategy {name!r} is not installed: pip install jaato-gc-{short}"
+        installed = sorted(offers)
+        known = [*installed, *OWN_STRATEGIES]
+        near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(
+            f"gc_{name}", known, n=1
+        )
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"unknown strategy {name!r}: {hint}installed are {', '.join(installed) or 'none'}"
+
+
+class _FactoryPlugin:
+    """A bare factory in the shape of a plugin."""
+
+    def __init__(self, info: StrategyInfo) -> None:
+        self._info = info
+
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [self._info]
+
+
+def discover_gc_plugins(registry: PluginRegistry | None = None) -> dict[str, StrategyInfo]:
+    """The installed strategies that can be used, by name."""
+    return (registry or PluginRegistry()).strategies()
+
+
+def load_gc_plugin(
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    registry: PluginRegistry | None = None,
+) -> GCPlugin:
+    """A strategy by name, with its options, ready for use. See `PluginRegistry.create`."""
+    return (registry or PluginRegistry()).create(name, config)
+
+
+def _spellings(name: str) -> tuple[str, str, str]:
+    return name, f"gc_{name}", name.removeprefix("gc_")
+
+
+def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
+    return implementation.function(*(arguments[name] for name in implementation.argnames))
+
+
+def _why_blocked(plugin: InstalledPlugin) -> str | None:
+    names = {plugin.name, plugin.distribution}
+    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
+    if names & blocked:
+        return f"it is named in {BLOCKED_VARIABLE}"
+    if allowed and not names & allowed:
+        return f"it is not named in {ALLOWED_VARIABLE}"
+    return None
+
+
+def _names_in(variable: str) -> set[str]:
+    return {name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()}

