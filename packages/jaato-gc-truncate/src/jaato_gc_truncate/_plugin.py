@@ -1,0 +1,74 @@
+"""gc_truncate."""
+
+from jaato_gc import (
+    Collection,
+    ContextUsage,
+    GCConfig,
+    GCResult,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    Message,
+    StrategyInfo,
+    StrategySettings,
+    hookimpl,
+)
+
+
+class TruncateSettings(StrategySettings):
+    """Options of gc_truncate."""
+
+    to_target: bool = True
+    """False: every collection removes all that may go, not just enough to reach the target."""
+
+
+class TruncateGCPlugin(GCStrategy[TruncateSettings]):
+    """Removes the oldest turns that nothing protects, whole, until the goal is reached.
+
+    If that is not enough, old tool results inside the recent turns are cleared.
+    """
+
+    name = "gc_truncate"
+    settings_model = TruncateSettings
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        collection = Collection(
+            self.name,
+            history,
+            context_usage,
+            self.effective(config),
+            reason,
+            budget,
+            everything=not self.settings.to_target,
+            notice=self.settings.notice_template,
+        )
+        for turn in collection.turns:
+            if not collection.needs_more:
+                break
+            collection.remove(turn, "truncated")
+        collection.clear_recent_results()
+        return collection.finish()
+
+
+def create_plugin() -> TruncateGCPlugin:
+    """A new instance; call ``initialize`` with its options."""
+    return TruncateGCPlugin()
+
+
+@hookimpl
+def jaato_gc_register_strategies() -> list[StrategyInfo]:
+    return [
+        StrategyInfo(
+            name=TruncateGCPlugin.name,
+            factory=create_plugin,
+            summary="Removes the oldest turns until enough is free.",
+            config_model=TruncateSettings,
+        )
+    ]
