@@ -56,7 +56,7 @@ _IMAGES = st.builds(
 def _calls(draw: st.DrawFn) -> list[FunctionCall]:
     return [
         FunctionCall(draw(_CALL_IDS) or None, draw(_TOOLS), {"path": draw(TEXTS)})
-        for _ in range(draw(st.integers(1, 4)))
+        for _ in range(draw(st.integers(1, 3)))
     ]
 
 
@@ -94,7 +94,7 @@ def _turn(draw: st.DrawFn) -> list[Message]:
     if draw(st.integers(0, 5)) == 0:
         request.append(Part(inline_data=draw(_IMAGES)))
     turn = [Message(Role.USER, request, policy=draw(_POLICIES))]
-    for _ in range(draw(st.integers(0, 3))):
+    for _ in range(draw(st.integers(0, 2))):
         turn += draw(_exchange(answered=True))
     if draw(st.booleans()):
         turn.append(Message(Role.MODEL, [Part(text=draw(TEXTS))], policy=draw(_POLICIES)))
@@ -109,7 +109,7 @@ def _numbered(messages: list[Message]) -> list[Message]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 8) -> list[Message]:
+def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> list[Message]:
     """Sendable histories: parallel calls, repeated or missing ids, thoughts, images, open calls."""
     messages: list[Message] = []
     if draw(st.booleans()):

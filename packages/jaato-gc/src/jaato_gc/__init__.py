@@ -7,11 +7,22 @@ from jaato_gc._budget import InstructionBudget
 from jaato_gc._clearing import cleared
 from jaato_gc._collection import Collection, cache_impact
 from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
-from jaato_gc._errors import GCConfigError, GCError, GCPluginError, TokenRanksError
+from jaato_gc._errors import (
+    ContextFloorError,
+    ContextLimitError,
+    GCConfigError,
+    GCError,
+    GCPluginError,
+    InvalidHistoryError,
+    StalePlanError,
+    TokenRanksError,
+    UndoError,
+)
 from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc._hookspecs import hookimpl
 from jaato_gc._images import image_tokens
 from jaato_gc._invariants import Violation, check_collection, check_history
+from jaato_gc._journal import GCPlan
 from jaato_gc._messages import (
     FunctionCall,
     InlineData,
@@ -41,6 +52,7 @@ from jaato_gc._profiles import (
     load_gc_inline,
 )
 from jaato_gc._protection import protect
+from jaato_gc._provider import Provider, ToolHandler, UsageReport, is_context_refusal
 from jaato_gc._registry import (
     InstalledPlugin,
     PluginRegistry,
@@ -57,7 +69,9 @@ from jaato_gc._results import (
     GCTriggerReason,
     Shortfall,
 )
+from jaato_gc._session import GCSession
 from jaato_gc._source_entry import SourceEntry
+from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, GCStrategy, StrategyInfo, StrategySettings
 from jaato_gc._synthetic import fenced
 from jaato_gc._tokens import (
@@ -84,6 +98,8 @@ __all__ = [
     "CacheImpact",
     "Collection",
     "Confidence",
+    "ContextFloorError",
+    "ContextLimitError",
     "ContextUsage",
     "ConversationTurnType",
     "EstimateCounter",
@@ -92,12 +108,14 @@ __all__ = [
     "GCConfigError",
     "GCError",
     "GCOutcome",
+    "GCPlan",
     "GCPlugin",
     "GCPluginError",
     "GCPolicy",
     "GCProfileConfig",
     "GCRemovalItem",
     "GCResult",
+    "GCSession",
     "GCStrategy",
     "GCTriggerReason",
     "Goal",
@@ -107,17 +125,21 @@ __all__ = [
     "InstalledPlugin",
     "InstructionBudget",
     "InstructionSource",
+    "InvalidHistoryError",
     "Layout",
     "Message",
     "Part",
     "PluginRegistry",
     "PluginStatus",
     "PluginToolType",
+    "Provider",
     "ResolvedGCConfig",
     "Role",
     "Settings",
     "Shortfall",
     "SourceEntry",
+    "StalePlanError",
+    "Stash",
     "StrategyInfo",
     "StrategySettings",
     "SyntheticKind",
@@ -125,8 +147,11 @@ __all__ = [
     "TiktokenCounter",
     "TokenCounter",
     "TokenRanksError",
+    "ToolHandler",
     "ToolResult",
     "Turn",
+    "UndoError",
+    "UsageReport",
     "Violation",
     "__version__",
     "as_text",
@@ -141,6 +166,7 @@ __all__ = [
     "fenced",
     "hookimpl",
     "image_tokens",
+    "is_context_refusal",
     "lay_out",
     "load_gc_from_file",
     "load_gc_from_profile",

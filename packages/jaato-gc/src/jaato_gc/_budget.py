@@ -37,6 +37,8 @@ class InstructionBudget:
         self.correction = 0
         """What the provider reports minus what was counted: one signed number in the total."""
         self.pinned_message_ids: set[str] = set()
+        self.collectable_sources: set[InstructionSource] = {InstructionSource.CONVERSATION}
+        """What a collection may take from: more than the conversation if the host can drop it."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
         self._by_key: dict[tuple[InstructionSource, str], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
@@ -156,10 +158,15 @@ class InstructionBudget:
         if source not in self._entries:
             self.set_entry(source, 0)
         parent = self._require(source, parent_key)
-        self.remove_child(source, child_key)
+        above: SourceEntry | None = parent
+        while above is not None:
+            if above.key == child_key:
+                raise GCError(f"{child_key!r} can't stand below itself: give another parent_key")
+            above = above._parent
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
+        self.remove_child(source, child_key)
         parent._children[child_key] = child
         child.key, child._parent = child_key, parent
         parent._add_to_totals(child._total)
@@ -176,6 +183,45 @@ class InstructionBudget:
         entry._parent._add_to_totals(-entry._total)
         entry._parent = None
         return True
+
+    def add_message(
+        self, source: InstructionSource, child_key: str, message_id: str, tokens: int
+    ) -> None:
+        """Book a message under an entry that exists."""
+        entry = self._require(source, child_key)
+        entry.message_ids.append(message_id)
+        self._by_message[message_id] = entry
+        self.update_tokens(source, entry.tokens + tokens, child_key)
+
+    def remove_messages(self, tokens: Mapping[str, int]) -> None:
+        """Take messages out of their entries, and entries that are empty then out of the budget.
+
+        Args:
+            tokens: What each message was booked with, by message id.
+        """
+        by_entry: dict[int, tuple[SourceEntry, set[str]]] = {}
+        for message_id in tokens:
+            if entry := self._by_message.pop(message_id, None):
+                by_entry.setdefault(id(entry), (entry, set()))[1].add(message_id)
+        for entry, gone in by_entry.values():
+            entry.message_ids = [each for each in entry.message_ids if each not in gone]
+            freed = sum(tokens[message_id] for message_id in gone)
+            self.update_tokens(entry.source, entry.tokens - freed, entry.key)
+            while entry.key and not (entry.message_ids or entry.children or entry.tokens):
+                parent = entry._parent
+                self.remove_child(entry.source, entry.key)
+                if parent is None:
+                    break
+                entry = parent
+
+    def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
+        """Give an entry other tokens and messages; its children stay."""
+        for message_id in entry.message_ids:
+            self._by_message.pop(message_id, None)
+        entry.message_ids = list(message_ids)
+        for message_id in entry.message_ids:
+            self._by_message[message_id] = entry
+        self.update_tokens(entry.source, tokens, entry.key)
 
     def clear_source(self, source: InstructionSource) -> None:
         """Empty a source: no tokens, no children. Its policy and label stay."""
@@ -233,6 +279,7 @@ class InstructionBudget:
             "available_tokens": self.available_tokens(),
             "gc_headroom_percent": self.gc_headroom_percent(),
             "pinned_message_ids": sorted(self.pinned_message_ids),
+            "collectable_sources": sorted(self.collectable_sources),
             "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
         }
 
@@ -252,9 +299,16 @@ class InstructionBudget:
         )
         budget.correction = snapshot["correction"]
         budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
+        budget.collectable_sources = {
+            InstructionSource(source) for source in snapshot["collectable_sources"]
+        }
         for entry in snapshot["entries"].values():
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
+
+    def copy(self) -> "InstructionBudget":
+        """Another budget with the same figures, for whoever must not see later changes."""
+        return type(self).from_snapshot(self.snapshot(), self.counter)
 
     def get_conversation_snapshot(self) -> dict[str, Any] | None:
         """The CONVERSATION entry and the pins, for hosts that rebuild the other sources."""

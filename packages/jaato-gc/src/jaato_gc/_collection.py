@@ -133,7 +133,7 @@ class Collection:
             if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
         ]
         keep = self.config.preserve_recent_groups
-        for turn, group in calls[: len(calls) - keep] if keep else calls:
+        for turn, group in calls[: max(0, len(calls) - keep)]:
             if group.hold is Hold.RECENT and self._needs_tokens:
                 self._clear(turn, group, "cleared_recent")
 
@@ -270,7 +270,7 @@ def cache_impact(
     """Where two histories part, and what the next request has to write anew."""
     shared = 0
     for old, new in zip(before, after, strict=False):
-        if old is not new:
+        if old is not new and old != new:
             break
         shared += 1
     changed = shared < max(len(before), len(after))
@@ -288,9 +288,12 @@ def _is_notice(message: Message) -> bool:
 def _after_first_user(history: Sequence[Message]) -> int:
     """Where a notice stands: behind the first user message, which rarely goes, so it rarely moves.
 
-    Without any, it comes first itself, behind the system messages.
+    Without any, it comes first itself, behind the system messages that open the history.
     """
+    leading = 0
     for position, message in enumerate(history):
         if message.opens_turn:
             return position + 1
-    return sum(1 for message in history if message.role is Role.SYSTEM)
+        if message.role is Role.SYSTEM and position == leading:
+            leading += 1
+    return leading

@@ -56,10 +56,11 @@ def _from_environment(key: str, default: float) -> Callable[[], float]:
             value = float(text)
         except ValueError:
             value = -1.0
-        if 0 <= value <= 100:
+        if 0 < value <= 100 or (value == 0 and key != "threshold_percent"):
             return value
+        above = "above 0 and up to" if key == "threshold_percent" else "from 0 to"
         raise GCConfigError(
-            f"environment variable {variable}={text!r}: {key} must be a number from 0 to 100; "
+            f"environment variable {variable}={text!r}: {key} must be a number {above} 100; "
             "correct it or unset it"
         )
 
@@ -109,8 +110,8 @@ class GCConfig(Settings):
             return self
         if self._is_given("target_percent"):
             raise GCConfigError(
-                f"target_percent={self.target_percent:g} must be below "
-                f"threshold_percent={self.threshold_percent:g}: a collection starts at the "
+                f"{self._with_origin('target_percent')} must be below "
+                f"{self._with_origin('threshold_percent')}: a collection starts at the "
                 "threshold and ends at the target; lower the target or raise the threshold"
             )
         # Past pydantic's own bookkeeping: a target that was not given must not look given.
@@ -118,9 +119,15 @@ class GCConfig(Settings):
         return self
 
     def _is_given(self, key: str) -> bool:
-        return key in self.model_fields_set or bool(
-            os.environ.get(ENVIRONMENT_VARIABLES[key], "").strip()
-        )
+        return key in self.model_fields_set or self._is_from_environment(key)
+
+    def _is_from_environment(self, key: str) -> bool:
+        variable = os.environ.get(ENVIRONMENT_VARIABLES[key], "")
+        return key not in self.model_fields_set and bool(variable.strip())
+
+    def _with_origin(self, key: str) -> str:
+        origin = f" (from {ENVIRONMENT_VARIABLES[key]})" if self._is_from_environment(key) else ""
+        return f"{key}={getattr(self, key):g}{origin}"
 
     @property
     def continuous_mode(self) -> bool:

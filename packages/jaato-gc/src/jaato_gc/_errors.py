@@ -1,5 +1,7 @@
 """Errors a user can meet. Each says what is wrong, where, and what to do about it."""
 
+from typing import Any
+
 
 class GCError(Exception):
     """Base of every error that jaato-gc raises on purpose."""
@@ -27,3 +29,43 @@ class TokenRanksError(GCError):
 
     jaato-gc never downloads them by itself; the message names the ways to get them.
     """
+
+
+class StalePlanError(GCError):
+    """A plan no longer fits: the part of the history that it speaks of has changed. Plan anew."""
+
+
+class UndoError(GCError):
+    """A collection can't be undone: unknown, not the newest, or its content is no longer kept."""
+
+
+class ContextFloorError(GCError):
+    """The next request can't be made small enough to fit the window. It was not sent.
+
+    What is left may not be removed. ``floor`` says how many tokens of it belong to each source and
+    ``result`` is the account of the last attempt: lower ``preserve_recent_turns``, unpin something,
+    shorten the system prompt or the tools, or use a larger window.
+    """
+
+    def __init__(self, message: str, floor: dict[str, int], result: Any = None) -> None:
+        super().__init__(message)
+        self.floor = floor
+        self.result = result
+
+
+class ContextLimitError(GCError):
+    """To be raised by a host's provider callable: the provider refused the request as too long.
+
+    The session then collects and tries once more.
+    """
+
+
+class InvalidHistoryError(GCError):
+    """The history can't be sent as it is: a provider would refuse it. Nothing was sent.
+
+    ``violations`` lists what is wrong and where. Mend it, or let the session do so (``repair``).
+    """
+
+    def __init__(self, message: str, violations: list[Any]) -> None:
+        super().__init__(message)
+        self.violations = violations

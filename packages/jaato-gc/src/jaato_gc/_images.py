@@ -52,7 +52,7 @@ def _header(data: bytes | str | None) -> bytes:
     if not data:
         return b""
     payload = data.partition(",")[2] if data.startswith("data:") else data
-    start = payload[: _HEADER_BYTES // 3 * 4]
+    start = "".join(payload[: _HEADER_BYTES // 3 * 4].split())  # MIME breaks it into lines
     try:
         return base64.b64decode(start + "=" * (-len(start) % 4))
     except (binascii.Error, ValueError):

@@ -79,7 +79,7 @@ def _unique_ids(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Viol
 def _user_first(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
     for message in messages:
         if message.role is not Role.SYSTEM:
-            if message.role is not Role.USER:
+            if message.role is not Role.USER or message.is_tool_output:
                 detail = "the first message that is not the system's must be the user's"
                 yield Violation("user_first", None, detail)
             return
@@ -101,7 +101,7 @@ def _results_have_calls(messages: Sequence[Message], pairing: Pairing) -> Iterat
 def _results_follow_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
     for position, callers in pairing.callers.items():
         start = pairing.exchange_starts[position]
-        if any(caller is not None and caller != start for caller in callers):
+        if any(caller not in (None, start, position) for caller in callers):
             detail = "its tool result does not stand directly behind its call"
             yield Violation("results_follow_calls", messages[position].message_id, detail)
 

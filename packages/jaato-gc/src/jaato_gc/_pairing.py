@@ -15,7 +15,7 @@ class Pairing:
     unanswered: dict[int, list[FunctionCall]] = field(default_factory=dict)
     """For each message with calls that no later result answers: those calls."""
     exchange_starts: dict[int, int] = field(default_factory=dict)
-    """For each message with results: the last message before it that has none.
+    """For each message with results: the last message before it that has calls, or no results.
 
     In a sendable history that is where its calls stand.
     """
@@ -36,8 +36,10 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
     open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
     for position, message in enumerate(history):
         callers: list[int | None] = []
+        has_calls = False
         for part in message.parts:
             if call := part.function_call:
+                has_calls = True
                 key = (call.id, "") if call.id else (None, call.name)
                 open_calls.setdefault(key, []).append((position, call))
             elif answer := part.function_response:
@@ -46,6 +48,8 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
                 callers.append(waiting.pop()[0] if waiting else None)
         if message.is_tool_output:
             pairing.exchange_starts[position] = pairing.last_exchange
+            if has_calls:
+                pairing.last_exchange = position
         else:
             pairing.last_exchange = position
         if callers:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from jaato_gc._config import GCConfig
+from jaato_gc._config import GCConfig, ResolvedGCConfig
 from jaato_gc._errors import GCConfigError, GCError
 from jaato_gc._registry import PluginRegistry, load_gc_plugin
 from jaato_gc._strategy import GCPlugin
@@ -40,19 +40,23 @@ class GCProfileConfig(GCConfig):
 
     def to_plugin_config(self) -> dict[str, Any]:
         """The strategy's part."""
-        options = {
-            key: value for key, value in (self.model_extra or {}).items() if value is not None
-        }
+        options = dict(self.model_extra or {})
         if "notify_on_gc" in self.model_fields_set:
             options["notify_on_gc"] = self.notify_on_gc
         if self.summarize_middle_turns is not None:
             options["summarize_middle_turns"] = self.summarize_middle_turns
         return options | self.plugin_config
 
+    def resolved(self, *layers: Mapping[str, Any]) -> ResolvedGCConfig:
+        """The session's part under some layers of other settings, the last one on top."""
+        return self.to_gc_config().resolved(*layers)
+
     def load(self, registry: PluginRegistry | None = None) -> tuple[GCPlugin, GCConfig]:
         """The strategy, ready for use, and the session's configuration."""
         config = self.to_gc_config()
-        return load_gc_plugin(self.type, self.to_plugin_config(), registry), config
+        plugin = load_gc_plugin(self.type, self.to_plugin_config(), registry)
+        config.resolved(getattr(plugin, "overrides", {}))  # complain now, where the file is known
+        return plugin, config
 
 
 def load_gc_from_file(
@@ -67,8 +71,12 @@ def load_gc_from_file(
         GCPluginError: It names a strategy that can't be used.
     """
     path = Path(path)
-    if not path.exists():
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, ValueError):
+        pass  # there may be one, but not for us: reading it says why
     return _load(str(path), _read_json(path), registry)
 
 
@@ -109,6 +117,8 @@ def load_gc_inline(
 def _load_block(
     where: str, document: Mapping[str, Any], registry: PluginRegistry | None
 ) -> tuple[GCPlugin, GCConfig] | None:
+    if not isinstance(document, Mapping):
+        raise GCConfigError(f"{where}: {document!r:.80} must be an object with a 'gc' block")
     block = document.get("gc")
     if block is None:
         return None
@@ -121,7 +131,7 @@ def _load(
     where: str, document: Mapping[str, Any], registry: PluginRegistry | None
 ) -> tuple[GCPlugin, GCConfig]:
     try:
-        return GCProfileConfig(**_flatten(document)).load(registry)
+        return GCProfileConfig.model_validate(_flatten(document)).load(registry)
     except GCError as error:
         raise type(error)(f"{where}: {error}") from error.__cause__
 
@@ -135,6 +145,8 @@ def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
     named = settings.pop("plugin", None)
     given = settings.get("type")
     if named is not None:
+        if not isinstance(named, str):
+            raise GCConfigError(f"plugin={named!r:.80}: must be the name of a strategy")
         if given is not None and _short(given) != _short(named):
             raise GCConfigError(
                 f"type={given!r} and plugin={named!r} name different strategies: keep one of them"
@@ -169,6 +181,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if path.is_dir():
             raise GCConfigError(f"{path} is a directory: name the JSON file itself")
+        if path.exists() and not path.is_file():
+            raise GCConfigError(f"{path} is no regular file: name a JSON file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise GCConfigError(
@@ -188,10 +202,12 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise GCConfigError(
             f"{path} is not valid JSON, at line {error.lineno} column {error.colno}: {error.msg}"
         ) from error
+    except ValueError as error:  # a NUL in the path, a number of thousands of digits
+        raise GCConfigError(f"{path} can't be read: {error}") from error
     except RecursionError as error:
         raise GCConfigError(f"{path} is nested too deeply to be a configuration") from error
     if not isinstance(document, dict):
-        raise GCConfigError(f"{path} must hold a JSON object, such as {{'type': 'truncate'}}")
+        raise GCConfigError(f'{path} must hold a JSON object, such as {{"type": "truncate"}}')
     return document
 
 

@@ -4,14 +4,17 @@ import difflib
 import importlib.metadata
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import pluggy
+from pydantic import BaseModel, ValidationError
 
 from jaato_gc import _hookspecs
+from jaato_gc._config import GCConfigOverrides, explain
 from jaato_gc._errors import GCConfigError, GCPluginError
 from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
 from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
@@ -60,7 +63,7 @@ class InstalledPlugin:
     @property
     def origin(self) -> str:
         """Who is meant, for messages."""
-        return f"plugin {self.name!r} of {self.distribution} {self.version}"
+        return f"plugin {self.name!r} of {self.distribution} {self.version}".removesuffix(" -")
 
     def fail(self, error: BaseException) -> None:
         self.status = PluginStatus.BROKEN
@@ -99,10 +102,8 @@ class PluginRegistry:
         """Every installed plugin, usable or not."""
         if self._to_load:
             self._to_load = False
-            for entry_point in importlib.metadata.entry_points(group=PROJECT_NAME):
+            for entry_point in _installed_entry_points():
                 self._load(entry_point)
-            for entry_point in importlib.metadata.entry_points(group=FACTORY_GROUP):
-                self._load(entry_point, is_factory=True)
         return list(self._plugins.values())
 
     def strategies(self) -> dict[str, StrategyInfo]:
@@ -124,7 +125,7 @@ class PluginRegistry:
         plugin, info = self._choose(name)
         options = dict(config or {})
         if info.config_model is not None:
-            split_options(info.name, options, info.config_model)
+            _check_options(info.name, options, info.config_model)
         try:
             strategy = info.factory()
             if isinstance(strategy, GCPlugin):
@@ -144,11 +145,19 @@ class PluginRegistry:
         """The counter for a model: a plugin's, or core's choice."""
         for plugin, implementation in self._implementations("jaato_gc_token_counter"):
             try:
-                if counter := _call(implementation, {"model": model}):
-                    return counter  # type: ignore[no-any-return]
+                counter = _call(implementation, {"model": model})
+                if isinstance(counter, TokenCounter):
+                    return counter
+                if counter is not None:
+                    raise GCPluginError(f"{counter!r:.80} is no token counter")
             except Exception as error:
                 plugin.fail(error)
         return choose_counter(model)
+
+    def is_observed(self, hook: str) -> bool:
+        """Whether anyone implements a hook."""
+        self.plugins()
+        return bool(getattr(self._manager.hook, hook).get_hookimpls())
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call every observer of a hook; what fails is logged and stops nobody."""
@@ -164,15 +173,8 @@ class PluginRegistry:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             yield self._plugins[implementation.plugin_name], implementation
 
-    def _load(
-        self, entry_point: importlib.metadata.EntryPoint, *, is_factory: bool = False
-    ) -> None:
-        distribution = entry_point.dist
-        record = InstalledPlugin(
-            entry_point.name,
-            distribution.name if distribution else "an unknown distribution",
-            distribution.version if distribution else "-",
-        )
+    def _load(self, entry_point: importlib.metadata.EntryPoint) -> None:
+        record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
         if cause := _why_blocked(record):
             record.status, record.cause = PluginStatus.BLOCKED, cause
             self._list(record)
@@ -183,7 +185,7 @@ class PluginRegistry:
             record.fail(error)
             self._list(record)
             return
-        if is_factory:
+        if entry_point.group == FACTORY_GROUP:
             loaded = _FactoryPlugin(StrategyInfo(entry_point.name, loaded))
         self._admit(loaded, record)
 
@@ -206,10 +208,11 @@ class PluginRegistry:
                         raise GCPluginError(f"{caller.name} can't be wrapped, only implemented")
             for implementation in self._manager.hook.jaato_gc_register_strategies.get_hookimpls():
                 if implementation.plugin is plugin:
-                    record.strategies.extend(_call(implementation, {}))
+                    record.strategies.extend(map(_checked_info, _call(implementation, {})))
         except Exception as error:
-            if self._manager.is_registered(plugin):
-                self._manager.unregister(plugin)
+            # By name: the same object may be registered under another one, in good order.
+            if self._manager.has_plugin(key):
+                self._manager.unregister(name=key)
             record.fail(error)
 
     def _offers(self) -> dict[str, list[tuple[InstalledPlugin, StrategyInfo]]]:
@@ -228,14 +231,15 @@ class PluginRegistry:
                     raise GCPluginError(
                         f"strategy {spelling!r} is offered by "
                         + " and by ".join(plugin.origin for plugin, _ in found)
-                        + f": uninstall one, or name it in {BLOCKED_VARIABLE}"
+                        + f": uninstall one, or name its distribution in {BLOCKED_VARIABLE}"
                     )
                 return found[0]
         raise GCPluginError(self._why_missing(name, offers))
 
     def _why_missing(self, name: str, offers: Mapping[str, object]) -> str:
         for plugin in self.plugins():
-            if plugin.status is not PluginStatus.OK and plugin.name in _spellings(name):
+            names = {plugin.name, *(info.name for info in plugin.strategies)}
+            if plugin.status is not PluginStatus.OK and names.intersection(_spellings(name)):
                 return f"strategy {name!r} can't be used: {plugin.origin} is {plugin.status}: " + (
                     plugin.cause or ""
                 )
@@ -248,7 +252,12 @@ class PluginRegistry:
             f"gc_{name}", known, n=1
         )
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"unknown strategy {name!r}: {hint}installed are {', '.join(installed) or 'none'}"
+        unusable = [plugin for plugin in self.plugins() if plugin.status is not PluginStatus.OK]
+        others = "".join(f"; {plugin.origin} is {plugin.status}" for plugin in unusable)
+        return (
+            f"unknown strategy {name!r}: {hint}"
+            f"installed are {', '.join(installed) or 'none'}{others}"
+        )
 
 
 class _FactoryPlugin:
@@ -276,8 +285,58 @@ def load_gc_plugin(
     return (registry or PluginRegistry()).create(name, config)
 
 
+def _installed_entry_points() -> list[importlib.metadata.EntryPoint]:
+    groups = (PROJECT_NAME, FACTORY_GROUP)
+    try:
+        return [
+            entry_point
+            for group in groups
+            for entry_point in importlib.metadata.entry_points(group=group)
+        ]
+    except Exception:
+        logger.debug("Reading distributions one by one: one of them is broken.", exc_info=True)
+    # The first of a name is the one that counts, as on sys.path.
+    found: dict[tuple[str, str, str], importlib.metadata.EntryPoint] = {}
+    for distribution in importlib.metadata.distributions():
+        try:
+            for entry_point in distribution.entry_points:
+                if entry_point.group in groups:
+                    name, _ = _name_and_version(distribution)
+                    key = (entry_point.group, name, entry_point.name)
+                    found.setdefault(key, entry_point)
+        except Exception as error:
+            logger.warning(
+                "the entry points of %s can't be read: %s: %s",
+                _name_and_version(distribution)[0],
+                type(error).__name__,
+                error,
+            )
+    return sorted(found.values(), key=lambda entry_point: groups.index(entry_point.group))
+
+
+def _name_and_version(distribution: importlib.metadata.Distribution | None) -> tuple[str, str]:
+    # Not by distribution.name, which warns where there is none, and will raise.
+    metadata: Any = distribution.metadata if distribution else {}
+    return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
+
+
 def _spellings(name: str) -> tuple[str, str, str]:
     return name, f"gc_{name}", name.removeprefix("gc_")
+
+
+def _check_options(name: str, options: Mapping[str, Any], model: type[BaseModel]) -> None:
+    own, shared = split_options(name, options, model)
+    GCConfigOverrides(**shared)
+    try:
+        model(**own)
+    except ValidationError as error:
+        raise GCConfigError(f"{name}: {explain(error, model.model_fields)}") from None
+
+
+def _checked_info(info: object) -> StrategyInfo:
+    if isinstance(info, StrategyInfo) and isinstance(info.name, str):
+        return info
+    raise GCPluginError(f"jaato_gc_register_strategies gave {info!r:.80}, not a StrategyInfo")
 
 
 def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
@@ -285,7 +344,7 @@ def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
 
 
 def _why_blocked(plugin: InstalledPlugin) -> str | None:
-    names = {plugin.name, plugin.distribution}
+    names = {_normalized(plugin.name), _normalized(plugin.distribution)}
     allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
     if names & blocked:
         return f"it is named in {BLOCKED_VARIABLE}"
@@ -295,4 +354,10 @@ def _why_blocked(plugin: InstalledPlugin) -> str | None:
 
 
 def _names_in(variable: str) -> set[str]:
-    return {name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()}
+    names = os.environ.get(variable, "").split(",")
+    return {_normalized(name.strip()) for name in names if name.strip()}
+
+
+def _normalized(name: str) -> str:
+    """One spelling for ``gc_mine`` and ``mine``, ``My_Plugin`` and ``my-plugin``."""
+    return re.sub(r"[-_.]+", "-", name).lower().removeprefix("gc-")

@@ -1,6 +1,7 @@
 """Making a broken history sendable again, when asked to."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jaato_gc._messages import Message, Part, Role, ToolResult
 from jaato_gc._pairing import Pairing, pair_calls
@@ -26,7 +27,8 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
         elif not moved and not message.parts:
             rest[position] = message
         for caller, parts in moved.items():
-            answers.setdefault(caller, []).append(_moved(message, parts, whole=not own))
+            behind = history[caller].message_id
+            answers.setdefault(caller, []).append(_moved(message, parts, behind, whole=not own))
     for position, calls in pairing.unanswered.items():
         if position < pairing.last_exchange:
             missing = [
@@ -37,7 +39,7 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
                 Role.TOOL, missing, message_id=f"repair-{history[position].message_id}"
             )
             answers.setdefault(position, []).append(repaired)
-    return _assemble(len(history), rest, answers, pairing)
+    return _assemble(history, rest, answers, pairing)
 
 
 def _sort_parts(
@@ -52,27 +54,31 @@ def _sort_parts(
             own.append(part)
             continue
         caller = next(callers)
-        if caller == pairing.exchange_starts[position]:
+        if caller in (pairing.exchange_starts[position], position):
             own.append(part)
         elif caller is not None:
             moved.setdefault(caller, []).append(part)
     return own, moved
 
 
-def _moved(message: Message, parts: list[Part], *, whole: bool) -> Message:
+def _moved(message: Message, parts: list[Part], behind: str, *, whole: bool) -> Message:
     if whole and len(parts) == len(message.parts):
         return message
-    call_id = parts[0].function_response.call_id if parts[0].function_response else None
-    return Message(Role.TOOL, parts, message_id=f"repair-{message.message_id}-{call_id}")
+    new_id = f"repair-{message.message_id}-{behind}"
+    return replace(message, role=Role.TOOL, parts=parts, message_id=new_id)
 
 
 def _assemble(
-    length: int, rest: dict[int, Message], answers: dict[int, list[Message]], pairing: Pairing
+    history: Sequence[Message],
+    rest: dict[int, Message],
+    answers: dict[int, list[Message]],
+    pairing: Pairing,
 ) -> list[Message]:
     repaired: list[Message] = []
     waiting: list[Message] = []
-    for position in range(length):
-        if position not in pairing.exchange_starts:  # the results of the message before are all in
+    for position, message in enumerate(history):
+        if position not in pairing.exchange_starts or message.function_calls:
+            # The results of the calls before are all in.
             repaired.extend(waiting)
             waiting = answers.get(position, [])
         if position in rest:

@@ -54,11 +54,14 @@ class SourceEntry:
         self.message_ids: list[str] = list(message_ids)
         self._tokens = tokens
         self._gc_policy = GCPolicy(gc_policy)
-        self._children: dict[str, SourceEntry] = dict(children or {})
+        self._children: dict[str, SourceEntry] = {}
         self._parent: SourceEntry | None = None
         self._total: int = tokens
-        for key, child in self._children.items():
+        for key, given in (children or {}).items():
+            # One that stands elsewhere is copied: totals are right only with one parent each.
+            child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
             child.key, child._parent = key, self
+            self._children[key] = child
             self._total += child._total
 
     @property
@@ -70,6 +73,11 @@ class SourceEntry:
     def gc_policy(self) -> GCPolicy:
         """The policy this entry was given."""
         return self._gc_policy
+
+    @property
+    def parent(self) -> "SourceEntry | None":
+        """The entry that this one stands below."""
+        return self._parent
 
     @property
     def children(self) -> Mapping[str, "SourceEntry"]:

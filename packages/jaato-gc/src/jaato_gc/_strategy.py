@@ -112,6 +112,8 @@ class GCStrategy(Generic[SettingsT]):
     name: ClassVar[str]
     settings_model: ClassVar[type[StrategySettings]] = StrategySettings
 
+    options: Mapping[str, Any]
+    """The plugin's own options as they were given."""
     settings: SettingsT
     overrides: Mapping[str, Any]
     """The keys of `GCConfig` among the plugin's own options: they prevail over the session's."""
@@ -126,6 +128,7 @@ class GCStrategy(Generic[SettingsT]):
             GCConfigError: An option is unknown or has a bad value.
         """
         own, shared = split_options(self.name, config or {}, self.settings_model)
+        self.options = dict(config or {})
         self.overrides = GCConfigOverrides(**shared).given()
         self.settings = self.settings_model(**own)  # type: ignore[assignment]
 

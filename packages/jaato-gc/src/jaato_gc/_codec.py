@@ -1,0 +1,130 @@
+"""Messages and results as JSON data, and back without loss."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from jaato_gc._messages import (
+    FunctionCall,
+    InlineData,
+    Message,
+    Part,
+    Role,
+    SyntheticKind,
+    ToolResult,
+)
+from jaato_gc._policies import GCPolicy, InstructionSource
+from jaato_gc._results import (
+    CacheImpact,
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    Shortfall,
+)
+from jaato_gc._tokens import Confidence
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """A message as JSON data; fields that hold nothing are left out."""
+    return _without_nothing(
+        {
+            "role": message.role.value,
+            "parts": [_part_to_dict(part) for part in message.parts],
+            "message_id": message.message_id,
+            "synthetic": message.synthetic,
+            "policy": message.policy,
+            "extra": message.extra,
+        }
+    )
+
+
+def message_from_dict(data: Mapping[str, Any]) -> Message:
+    """The message that `message_to_dict` described."""
+    return Message(
+        Role(data["role"]),
+        [_part_from_dict(part) for part in data["parts"]],
+        data["message_id"],
+        SyntheticKind(data["synthetic"]) if "synthetic" in data else None,
+        GCPolicy(data["policy"]) if "policy" in data else None,
+        data.get("extra"),
+    )
+
+
+def _part_to_dict(part: Part) -> dict[str, Any]:
+    call, answer, attachment = part.function_call, part.function_response, part.inline_data
+    return _without_nothing(
+        {
+            "text": part.text,
+            "function_call": call and {"id": call.id, "name": call.name, "args": call.args},
+            "function_response": answer
+            and {
+                "call_id": answer.call_id,
+                "name": answer.name,
+                "result": answer.result,
+                "is_error": answer.is_error,
+            },
+            "inline_data": attachment and _attachment_to_dict(attachment),
+            "thought": part.thought,
+            "extra": part.extra,
+        }
+    )
+
+
+def _part_from_dict(data: Mapping[str, Any]) -> Part:
+    call, answer = data.get("function_call"), data.get("function_response")
+    attachment = data.get("inline_data")
+    return Part(
+        data.get("text"),
+        FunctionCall(**call) if call else None,
+        ToolResult(**answer) if answer else None,
+        _attachment_from_dict(attachment) if attachment else None,
+        data.get("thought"),
+        data.get("extra"),
+    )
+
+
+def _attachment_to_dict(attachment: InlineData) -> dict[str, Any]:
+    data = attachment.data
+    return _without_nothing(
+        {
+            "mime_type": attachment.mime_type,
+            "data": data if isinstance(data, str) else None,
+            "bytes": base64.b64encode(data).decode() if isinstance(data, bytes) else None,
+            "uri": attachment.uri,
+            "width": attachment.width,
+            "height": attachment.height,
+        }
+    )
+
+
+def _attachment_from_dict(data: Mapping[str, Any]) -> InlineData:
+    fields = dict(data)
+    if "bytes" in fields:
+        fields["data"] = base64.b64decode(fields.pop("bytes"))
+    return InlineData(**fields)
+
+
+def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def result_to_dict(result: GCResult) -> dict[str, Any]:
+    """A result as JSON data."""
+    return asdict(result)
+
+
+def result_from_dict(data: Mapping[str, Any]) -> GCResult:
+    """The result that `result_to_dict` described."""
+    fields = dict(data)
+    fields["trigger_reason"] = GCTriggerReason(data["trigger_reason"])
+    fields["confidence"] = Confidence(data["confidence"])
+    fields["outcome"] = GCOutcome(data["outcome"]) if data["outcome"] else None
+    fields["cache"] = CacheImpact(**data["cache"]) if data["cache"] else None
+    fields["shortfall"] = Shortfall(**data["shortfall"]) if data["shortfall"] else None
+    fields["removal_list"] = [
+        GCRemovalItem(**{**item, "source": InstructionSource(item["source"])})
+        for item in data["removal_list"]
+    ]
+    return GCResult(**fields)

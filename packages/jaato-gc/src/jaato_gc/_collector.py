@@ -1,0 +1,199 @@
+"""Asking a strategy for a plan, and believing none of it unseen."""
+
+import contextvars
+import importlib.metadata
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._config import GCConfig, ResolvedGCConfig
+from jaato_gc._examiner import (
+    NonsenseError,
+    completed,
+    put_back,
+    read_answer,
+    removal_list_of,
+    violations,
+)
+from jaato_gc._journal import GCPlan
+from jaato_gc._messages import Message
+from jaato_gc._protection import protect
+from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
+from jaato_gc._strategy import GCPlugin, GCStrategy
+from jaato_gc._tokens import count_tokens
+from jaato_gc._triggers import ContextUsage, goal_of, should_collect
+from jaato_gc._turns import lay_out
+
+
+class DeadlineError(Exception):
+    """A strategy took longer than it was given."""
+
+
+@dataclass(slots=True)
+class Collector:
+    """A chosen strategy with its effective configuration.
+
+    Args:
+        plugin: The strategy.
+        config: The session's configuration, merged with the strategy's own options.
+        deadline_seconds: How long a collection may take; ``None``: as long as it likes.
+        disabled: Why it is not asked any more, if it is not.
+    """
+
+    plugin: GCPlugin
+    config: ResolvedGCConfig
+    deadline_seconds: float | None = None
+    disabled: str | None = None
+    takes_budget: bool = field(init=False)
+    asks_core: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.takes_budget = _accepts(self.plugin.collect, "budget")
+        # Core's own check needs figures only, so the session can answer it without asking.
+        asked = getattr(type(self.plugin), "should_collect", None)
+        self.asks_core = asked is GCStrategy.should_collect
+
+    def should_collect(self, usage: ContextUsage) -> tuple[bool, GCTriggerReason | None]:
+        """The strategy's word on whether a collection is due; core's if it has none."""
+        try:
+            due, reason = self.plugin.should_collect(usage, self.config)
+            return bool(due), None if reason is None else GCTriggerReason(reason)
+        except Exception:
+            return should_collect(usage, self.config)
+
+    def plan(
+        self,
+        history: Sequence[Message],
+        usage: ContextUsage,
+        reason: GCTriggerReason,
+        budget: InstructionBudget,
+        gc_id: str,
+        overrides: Mapping[str, Any],
+    ) -> GCPlan:
+        """Work out a collection. Whatever the strategy does, there is a plan, and a safe one."""
+        before = list(history)
+        layout = lay_out(before)
+        pinned = budget.pinned_message_ids
+        config = self.config.model_copy(
+            update={
+                **overrides,
+                "pinned_turn_indices": [
+                    turn.index
+                    for turn in layout.turns
+                    if pinned and any(each.message_id in pinned for each in turn.messages)
+                ],
+            }
+        )
+        # Pins are ids; the indices above are for strategies that know nothing of a budget.
+        protect(layout, config.model_copy(update={"pinned_turn_indices": []}), budget)
+        protected = {
+            message.message_id
+            for group in layout.groups
+            if group.hold
+            for message in group.messages
+        }
+        goal = goal_of(
+            reason,
+            usage,
+            config,
+            budget,
+            history_tokens=count_tokens(before, budget.counter),
+            turns=len(layout.turns),
+        )
+        try:
+            after, result = read_answer(self._ask(list(before), usage, config, reason, budget))
+            if not self.takes_budget:
+                after = put_back(before, after, protected)
+                result = replace(result, removal_list=[])
+            if not result.removal_list:
+                result = replace(result, removal_list=removal_list_of(after, layout, budget))
+            found = violations(before, after, result, protected, budget) if result.success else []
+        except NonsenseError as error:
+            return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(error))
+        except DeadlineError as error:
+            self.disabled = str(error)
+            return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, str(error))
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, cause)
+        if found:
+            return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
+        if not result.success:
+            after, result = before, replace(result, removal_list=[])
+        return GCPlan(gc_id, before, after, completed(result, before, after, budget, goal, gc_id))
+
+    def _ask(
+        self,
+        history: list[Message],
+        usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget,
+    ) -> Any:
+        arguments = (history, usage, config, reason, *((budget,) if self.takes_budget else ()))
+        if self.deadline_seconds is None:
+            return self.plugin.collect(*arguments)
+        return _within(self.deadline_seconds, lambda: self.plugin.collect(*arguments))
+
+    def _refused(
+        self,
+        before: list[Message],
+        reason: GCTriggerReason,
+        budget: InstructionBudget,
+        gc_id: str,
+        outcome: GCOutcome,
+        cause: str,
+    ) -> GCPlan:
+        total = budget.total_tokens()
+        result = GCResult(
+            success=False,
+            items_collected=0,
+            tokens_before=total,
+            tokens_after=total,
+            plugin_name=self.plugin.name,
+            trigger_reason=reason,
+            error=f"{origin_of(self.plugin)}: {cause}",
+            outcome=outcome,
+            confidence=budget.counter.confidence,
+            gc_id=gc_id,
+        )
+        return GCPlan(gc_id, before, before, result)
+
+
+def origin_of(plugin: GCPlugin) -> str:
+    """A strategy's name with the distribution and version that it comes from."""
+    package = type(plugin).__module__.partition(".")[0]
+    for distribution in importlib.metadata.packages_distributions().get(package, ()):
+        version = importlib.metadata.version(distribution)
+        return f"{plugin.name} of {distribution} {version}"
+    return f"{plugin.name} of module {type(plugin).__module__}"
+
+
+def _accepts(function: Callable[..., Any], argument: str) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.name == argument or each.kind is each.VAR_POSITIONAL for each in parameters)
+
+
+def _within(seconds: float, work: Callable[[], Any]) -> Any:
+    """What the work returns or raises, unless it takes too long; then it is left to itself."""
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    context = contextvars.copy_context()
+    worker = threading.Thread(target=context.run, args=(run,), name="jaato-gc", daemon=True)
+    worker.start()
+    worker.join(seconds)
+    if worker.is_alive():
+        raise DeadlineError(f"collect took longer than {seconds:g} s and is disabled from now on")
+    if errors:
+        raise errors[0]
+    return outcome[0]

@@ -1,0 +1,209 @@
+"""A history and its budget, always in step with each other."""
+
+import logging
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._errors import StalePlanError, UndoError
+from jaato_gc._invariants import Violation, check_history
+from jaato_gc._journal import Change
+from jaato_gc._ledger import BookedEntry, Ledger
+from jaato_gc._messages import Message, mint_message_id
+from jaato_gc._pairing import pair_calls
+from jaato_gc._tokens import Confidence, message_tokens
+
+logger = logging.getLogger("jaato_gc")
+
+
+class Context:
+    """What would be sent next, and what it costs.
+
+    Every change is made under ``lock`` and either happens as a whole or not at all: whatever can
+    fail (counting, mostly) is done before anything is changed.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.history: list[Message] = []
+        self.turns = 0
+        self.pinned_turns: set[int] = set()
+        """Turns to pin as they come, by their number in the whole session."""
+        self.lock = threading.RLock()
+        self.is_anchored = False
+        self.uncertain_tokens = 0
+        """Tokens that came or went since the provider last reported its own figure."""
+        self.counted_at_request: int | None = None
+        self._checked = 0
+        self._lent = False
+
+    @property
+    def budget(self) -> InstructionBudget:
+        return self.ledger.budget
+
+    # --- changing ---
+
+    def append(self, message: Message) -> Message:
+        """Add a message at the end; it gets another id if its own is taken."""
+        tokens = message_tokens(message, self.budget.counter)
+        with self.lock:
+            if self.budget.entry_of(message.message_id) is not None:
+                taken, message = message.message_id, replace(message, message_id=mint_message_id())
+                logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
+            self._take_back()
+            self.ledger.book(message)
+            self.history.append(message)
+            self.turns += message.opens_turn
+            if self.pinned_turns and self.ledger.turns_opened - 1 in self.pinned_turns:
+                self.budget.pinned_message_ids.add(message.message_id)
+            self.uncertain_tokens += tokens
+        return message
+
+    def exchange(
+        self, before: Sequence[Message], after: Sequence[Message], created_by: str
+    ) -> tuple[Change, list[BookedEntry]]:
+        """Put one beginning of the history in place of another; what follows it stays.
+
+        Raises:
+            StalePlanError: The history no longer begins like that.
+        """
+        with self.lock:
+            if len(before) > len(self.history) or any(
+                old is not now for old, now in zip(before, self.history, strict=False)
+            ):
+                raise StalePlanError(
+                    "the history has changed where the plan would change it: make a new plan"
+                )
+            change = Change.between(before, after)
+            moved = self._count(change)
+            self._take_back()
+            touched = self.ledger.change(change.gone, change.come, created_by)
+            self.history[: len(before)] = after
+            self._note(change, sign=1, moved=moved)
+            return change, touched
+
+    def revert(self, change: Change, touched: Sequence[BookedEntry]) -> None:
+        """Undo an `exchange`; what was appended since stays behind it.
+
+        Raises:
+            UndoError: A message that would come back has been appended again meanwhile.
+        """
+        with self.lock:
+            replaced = {message.message_id for message in change.come}
+            for message in change.gone:
+                taken = self.budget.entry_of(message.message_id) is not None
+                if taken and message.message_id not in replaced:
+                    raise UndoError(f"message {message.message_id!r} is in the history again")
+            moved = self._count(change)
+            restored = change.revert(self.history)
+            counted = {
+                each.message_id: message_tokens(each, self.budget.counter) for each in restored
+            }
+            self._take_back()
+            added = [message for message in change.come if message.synthetic]
+            self.ledger.revert(touched, added, counted.__getitem__)
+            self.history[:] = restored
+            self._note(change, sign=-1, moved=moved)
+
+    def _count(self, change: Change) -> int:
+        counter = self.budget.counter
+        return sum(message_tokens(message, counter) for message in (*change.gone, *change.come))
+
+    def _note(self, change: Change, *, sign: int, moved: int) -> None:
+        opened = sum(message.opens_turn for message in change.come)
+        closed = sum(message.opens_turn for message in change.gone)
+        self.turns += sign * (opened - closed)
+        self.uncertain_tokens = max(0, self.uncertain_tokens + sign * moved)
+        self._checked = 0
+
+    # --- lending the budget to a strategy ---
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple[list[Message], InstructionBudget]]:
+        """History and budget for someone to read while messages may still arrive.
+
+        The budget is copied only if one does.
+        """
+        with self.lock:
+            history, budget = list(self.history), self.budget
+            self._lent = True
+        try:
+            yield history, budget
+        finally:
+            with self.lock:
+                self._lent = False
+
+    def _take_back(self) -> None:
+        if self._lent:
+            self.ledger.budget = self.budget.copy()
+            self._lent = False
+
+    # --- figures ---
+
+    def usage(self) -> dict[str, Any]:
+        """How full the window is."""
+        budget = self.budget
+        return {
+            "context_limit": budget.context_limit,
+            "total_tokens": budget.total_tokens(),
+            "percent_used": budget.utilization_percent(),
+            "tokens_remaining": budget.available_tokens(),
+            "turns": self.turns,
+            "confidence": self.confidence,
+        }
+
+    @property
+    def confidence(self) -> Confidence:
+        counted = self.budget.counter.confidence
+        return Confidence.CALIBRATED if self.is_anchored else counted
+
+    def upper_bound(self) -> int:
+        """The most that the next request can have: decides where nothing may go wrong.
+
+        What the provider has reported is certain; what came since is as good as the counter.
+        """
+        uncertain = self.uncertain_tokens if self.is_anchored else self.budget.counted_tokens()
+        return self.budget.total_tokens() + math.ceil(uncertain * self.budget.counter.tolerance)
+
+    def anchor(self, input_tokens: int) -> None:
+        """Take the provider's figure for the last request as the truth."""
+        with self.lock:
+            if input_tokens <= 0 or self.counted_at_request is None:
+                return
+            since = self.budget.counted_tokens() - self.counted_at_request
+            self.budget.correction = input_tokens - self.counted_at_request
+            self.uncertain_tokens = abs(since)
+            self.is_anchored = True
+
+    # --- validity ---
+
+    def find_faults(self) -> list[Violation]:
+        """What a provider would refuse about the next request.
+
+        Looks only at what is new since the last time, with the exchange that it may belong to: all
+        before was found to be in order, and a collection that breaks it is not applied.
+        """
+        with self.lock:
+            start = min(self._checked, len(self.history))
+            while start > 0 and self.history[start - 1].is_tool_output:
+                start -= 1
+            start = max(0, start - 1)
+            tail = self.history[start:]
+            faults = [
+                fault
+                for fault in check_history(tail)
+                if start == 0 or fault.invariant != "user_first"
+            ]
+            for position, calls in pair_calls(tail).unanswered.items():
+                names = ", ".join(call.name for call in calls)
+                detail = f"append the results of its open calls first: {names}"
+                fault = Violation("calls_have_results", tail[position].message_id, detail)
+                if all(each.message_id != fault.message_id for each in faults):
+                    faults.append(fault)
+            if not faults:
+                self._checked = len(self.history)
+            return faults

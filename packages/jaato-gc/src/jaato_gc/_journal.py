@@ -1,0 +1,143 @@
+"""What was collected, so that it can be shown and undone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from jaato_gc._errors import UndoError
+from jaato_gc._ledger import BookedEntry
+from jaato_gc._messages import Message
+from jaato_gc._results import GCResult
+
+DEFAULT_JOURNAL_TOKENS = 2_000_000
+
+
+@dataclass(slots=True)
+class GCPlan:
+    """A collection that was worked out but not applied yet.
+
+    Apply it with `GCSession.apply`, at any time: what was appended since is kept behind it.
+
+    Args:
+        gc_id: Its key in the journal, once applied.
+        before: The history that it was worked out for.
+        after: What would remain of that.
+        result: The account of it.
+    """
+
+    gc_id: str
+    before: list[Message]
+    after: list[Message]
+    result: GCResult
+
+    @property
+    def changes_nothing(self) -> bool:
+        return len(self.before) == len(self.after) and all(
+            old is new for old, new in zip(self.before, self.after, strict=True)
+        )
+
+
+@dataclass(slots=True)
+class Change:
+    """The difference between two histories, enough to go back.
+
+    Args:
+        positions: Where, in the history before, each message stood that went or was replaced.
+        gone: Those messages.
+        come: Messages that stand in the history after and not in the one before.
+    """
+
+    positions: list[int] = field(default_factory=list)
+    gone: list[Message] = field(default_factory=list)
+    come: list[Message] = field(default_factory=list)
+
+    @classmethod
+    def between(cls, before: Sequence[Message], after: Sequence[Message]) -> "Change":
+        kept = {id(message) for message in after}
+        had = {id(message) for message in before}
+        change = cls(come=[message for message in after if id(message) not in had])
+        for position, message in enumerate(before):
+            if id(message) not in kept:
+                change.positions.append(position)
+                change.gone.append(message)
+        return change
+
+    def revert(self, history: Sequence[Message]) -> list[Message]:
+        """The history before, from the one after and whatever was appended to it."""
+        came = {id(message) for message in self.come}
+        kept = iter([message for message in history if id(message) not in came])
+        gone = dict(zip(self.positions, self.gone, strict=True))
+        return list(_merge(kept, gone))
+
+
+def _merge(kept: Iterator[Message], gone: dict[int, Message]) -> Iterator[Message]:
+    position = 0
+    for message in kept:
+        while position in gone:
+            yield gone[position]
+            position += 1
+        yield message
+        position += 1
+    while position in gone:
+        yield gone[position]
+        position += 1
+
+
+@dataclass(slots=True)
+class JournalEntry:
+    """One applied collection.
+
+    ``change`` is ``None`` when its content is no longer kept.
+    """
+
+    result: GCResult
+    change: Change | None
+    touched: list[BookedEntry]
+    tokens: int
+
+    @property
+    def gc_id(self) -> str:
+        return self.result.gc_id or ""
+
+
+class Journal:
+    """The applied collections, oldest first, with their content up to a limit in tokens."""
+
+    def __init__(self, max_tokens: int = DEFAULT_JOURNAL_TOKENS) -> None:
+        self.max_tokens = max_tokens
+        self.entries: list[JournalEntry] = []
+        self._tokens = 0
+        self._first_kept = 0
+
+    def add(self, entry: JournalEntry) -> None:
+        self.entries.append(entry)
+        self._tokens += entry.tokens
+        while self._tokens > self.max_tokens and self._first_kept < len(self.entries):
+            oldest = self.entries[self._first_kept]
+            self._tokens -= oldest.tokens
+            oldest.change, oldest.touched, oldest.tokens = None, [], 0
+            self._first_kept += 1
+
+    def newest(self, gc_id: str | None = None) -> JournalEntry:
+        """The entry to undo next.
+
+        Raises:
+            UndoError: There is none, it is not the one asked for, or its content is gone.
+        """
+        if not self.entries:
+            raise UndoError("there is no collection to undo")
+        entry = self.entries[-1]
+        if gc_id is not None and gc_id != entry.gc_id:
+            raise UndoError(
+                f"{gc_id!r} is not the newest collection, {entry.gc_id!r} is: undo that one first"
+            )
+        if entry.change is None:
+            raise UndoError(
+                f"the content of {entry.gc_id!r} is no longer kept: the journal holds "
+                f"{self.max_tokens} tokens; raise journal_tokens or use a stash"
+            )
+        return entry
+
+    def pop(self) -> None:
+        entry = self.entries.pop()
+        self._tokens -= entry.tokens
+        self._first_kept = min(self._first_kept, len(self.entries))

@@ -1,0 +1,247 @@
+"""Keeping the budget in step with the history: every message is booked once, under one entry."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._policies import (
+    DEFAULT_TURN_POLICIES,
+    ConversationTurnType,
+    GCPolicy,
+    InstructionSource,
+)
+from jaato_gc._source_entry import SourceEntry
+from jaato_gc._synthetic import NOTICE_ID
+from jaato_gc._tokens import message_tokens
+
+PolicyOf = Callable[[Message], GCPolicy | None]
+"""A host's own word on how dear a message is; ``None`` leaves it to the defaults."""
+
+_CONVERSATION = InstructionSource.CONVERSATION
+
+
+@dataclass(frozen=True, slots=True)
+class BookedEntry:
+    """What an entry held before a change."""
+
+    source: InstructionSource
+    key: str
+    parent_key: str | None
+    tokens: int
+    gc_policy: GCPolicy
+    label: str | None
+    metadata: dict[str, Any]
+    created_at: float
+    message_ids: list[str]
+
+    @classmethod
+    def of(cls, entry: SourceEntry) -> "BookedEntry":
+        """What an entry holds now."""
+        return cls(
+            entry.source,
+            entry.key or "",
+            entry.parent.key if entry.parent else None,
+            entry.tokens,
+            entry.gc_policy,
+            entry.label,
+            dict(entry.metadata),
+            entry.created_at,
+            list(entry.message_ids),
+        )
+
+
+class Ledger:
+    """Books messages into a budget.
+
+    System messages go under SYSTEM. The first user message is ``original_request``; every turn has
+    an entry ``turn_N``, each exchange of calls and results in it one of its own below that. Numbers
+    count on over the whole session and are never used again.
+    """
+
+    def __init__(
+        self,
+        budget: InstructionBudget,
+        policy_of: PolicyOf | None = None,
+        tool_policies: Mapping[str, GCPolicy] | None = None,
+    ) -> None:
+        self.budget = budget
+        self._policy_of = policy_of
+        self._tool_policies = tool_policies or {}
+        self.turns_opened = 0
+        self.exchanges_opened = 0
+        self.summaries_made = 0
+
+    def book(self, message: Message, created_by: str | None = None) -> int:
+        """Book a message; returns its tokens."""
+        tokens = message_tokens(message, self.budget.counter)
+        if message.synthetic is SyntheticKind.NOTICE:
+            self._open(NOTICE_ID, GCPolicy.PRESERVABLE, message, tokens, label="Notice")
+        elif message.synthetic is SyntheticKind.SUMMARY:
+            self.summaries_made += 1
+            self._open(
+                f"gc_summary_{self.summaries_made}",
+                GCPolicy.PRESERVABLE,
+                message,
+                tokens,
+                label="Context Summary",
+                metadata={"created_by": created_by},
+            )
+        elif message.role is Role.SYSTEM:
+            self.budget.add_child(
+                InstructionSource.SYSTEM,
+                message.message_id,
+                tokens,
+                message.policy or GCPolicy.LOCKED,
+                message_ids=[message.message_id],
+            )
+        else:
+            self._book_in_turn(message, tokens)
+        return tokens
+
+    def change(
+        self, gone: Iterable[Message], come: Iterable[Message], created_by: str
+    ) -> list[BookedEntry]:
+        """Book a collection; returns what the entries it touched held before, parents first.
+
+        A message that is in both under one id was cleared: it stays in its entry.
+        """
+        gone_by_id = {message.message_id: message for message in gone}
+        come = list(come)
+        counted = {each.message_id: message_tokens(each, self.budget.counter) for each in come}
+        touched: dict[str, BookedEntry] = {}
+        for message_id in gone_by_id:
+            entry = self.budget.entry_of(message_id)
+            while entry is not None and entry.key is not None and entry.key not in touched:
+                touched[entry.key] = BookedEntry.of(entry)
+                entry = entry.parent
+        cleared = {
+            each.message_id for each in come if each.message_id in gone_by_id and not each.synthetic
+        }
+        self.budget.remove_messages(
+            {
+                message_id: message_tokens(message, self.budget.counter)
+                for message_id, message in gone_by_id.items()
+                if message_id not in cleared
+            }
+        )
+        for message in come:
+            entry = self.budget.entry_of(message.message_id)
+            if message.message_id in cleared and entry is not None:
+                before = message_tokens(gone_by_id[message.message_id], self.budget.counter)
+                freed = before - counted[message.message_id]
+                self.budget.update_tokens(entry.source, entry.tokens - freed, entry.key)
+            else:
+                self.book(message, created_by)
+        return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
+
+    def revert(
+        self,
+        touched: Iterable[BookedEntry],
+        added: Iterable[Message],
+        tokens_of: Callable[[str], int],
+    ) -> None:
+        """Undo a `change`.
+
+        Args:
+            touched: What it returned.
+            added: The synthetic messages that came with it.
+            tokens_of: Tokens of a message that was booked since, by id.
+        """
+        counter = self.budget.counter
+        self.budget.remove_messages(
+            {message.message_id: message_tokens(message, counter) for message in added}
+        )
+        for old in touched:
+            entry = self.budget.get_child(old.source, old.key)
+            known = set(old.message_ids)
+            since = [each for each in (entry.message_ids if entry else ()) if each not in known]
+            ids = [*old.message_ids, *since]
+            tokens = old.tokens + sum(map(tokens_of, since))
+            if entry is not None:
+                self.budget.rebook(entry, tokens, ids)
+            else:
+                self.budget.add_child(
+                    old.source,
+                    old.key,
+                    tokens,
+                    old.gc_policy,
+                    old.label,
+                    old.metadata,
+                    old.created_at,
+                    ids,
+                    old.parent_key,
+                )
+
+    @property
+    def turn_key(self) -> str:
+        """The entry of the current turn."""
+        return f"turn_{max(0, self.turns_opened - 1)}"
+
+    def _book_in_turn(self, message: Message, tokens: int) -> None:
+        first_request = message.opens_turn and self.turns_opened == 0
+        if message.opens_turn:
+            if self.turns_opened:  # what came before the first request belongs to its turn
+                self.exchanges_opened = 0
+            self.turns_opened += 1
+        policy = self._own_policy(message)
+        if first_request:
+            locked = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
+            self._open("original_request", policy or locked, message, tokens)
+            return
+        if policy is not None:
+            self._open(
+                f"{self.turn_key}_{message.message_id}", policy, message, tokens, self._turn()
+            )
+            return
+        if message.function_calls:
+            self.exchanges_opened += 1
+            working = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
+            self._open(self._exchange_key, working, message, tokens, self._turn())
+            return
+        key = self._turn()
+        if message.is_tool_output and self.budget.get_child(_CONVERSATION, self._exchange_key):
+            key = self._exchange_key
+        self.budget.add_message(_CONVERSATION, key, message.message_id, tokens)
+
+    @property
+    def _exchange_key(self) -> str:
+        return f"{self.turn_key}_call_{self.exchanges_opened}"
+
+    def _turn(self) -> str:
+        """The key of the current turn's entry, which is made if need be."""
+        if self.budget.get_child(_CONVERSATION, self.turn_key) is None:
+            self.budget.add_child(_CONVERSATION, self.turn_key, 0, GCPolicy.PARTIAL)
+        return self.turn_key
+
+    def _own_policy(self, message: Message) -> GCPolicy | None:
+        """What the host said about this message, its tool or its like."""
+        if message.policy is not None:
+            return message.policy
+        for part in message.parts:
+            named = part.function_response or part.function_call
+            if named and named.name in self._tool_policies:
+                return self._tool_policies[named.name]
+        return self._policy_of(message) if self._policy_of else None
+
+    def _open(
+        self,
+        key: str,
+        policy: GCPolicy,
+        message: Message,
+        tokens: int,
+        parent_key: str | None = None,
+        label: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.budget.add_child(
+            _CONVERSATION,
+            key,
+            tokens,
+            policy,
+            label,
+            metadata,
+            message_ids=[message.message_id],
+            parent_key=parent_key,
+        )

@@ -1,0 +1,78 @@
+"""Telling others what happens. Nobody who listens can break a turn."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaato_gc._budget import InstructionBudget
+from jaato_gc._messages import Message
+from jaato_gc._registry import PluginRegistry
+from jaato_gc._results import GCResult, GCTriggerReason
+from jaato_gc._triggers import ContextUsage
+
+logger = logging.getLogger("jaato_gc")
+
+BudgetListener = Callable[[dict[str, Any]], None]
+"""Given a snapshot of the budget."""
+
+
+class Observers:
+    """The host's callbacks, and the plugins that implement observer hooks."""
+
+    def __init__(
+        self, registry: PluginRegistry, on_budget: BudgetListener | None, ui_hooks: Any
+    ) -> None:
+        self.registry = registry
+        self.on_budget = on_budget
+        self.ui_hooks = ui_hooks
+
+    def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
+        """Call one, if there is one; what it raises is logged."""
+        if observer is None:
+            return
+        try:
+            observer(*arguments)
+        except Exception:
+            logger.exception("an observer failed; the turn goes on")
+
+    def collection_starts(
+        self,
+        plugin_name: str,
+        history: Sequence[Message],
+        context_usage: ContextUsage,
+        reason: GCTriggerReason,
+    ) -> None:
+        """Say that a strategy is about to be asked."""
+        if self.registry.is_observed("jaato_gc_before_collect"):
+            self.registry.notify(
+                "jaato_gc_before_collect",
+                plugin_name=plugin_name,
+                history=tuple(history),
+                context_usage=context_usage,
+                reason=reason,
+            )
+
+    def collection_ended(self, result: GCResult, history: Sequence[Message]) -> None:
+        """Say what became of it."""
+        if self.registry.is_observed("jaato_gc_after_collect"):
+            self.registry.notify("jaato_gc_after_collect", result=result, history=tuple(history))
+
+    def threshold_crossed(
+        self, host: Callable[[float, float], None] | None, percent_used: float, threshold: float
+    ) -> None:
+        """Say that the window fills up while an answer streams."""
+        self.call(host, percent_used, threshold)
+        self.registry.notify(
+            "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
+        )
+
+    def budget_changed(self, budget: InstructionBudget) -> None:
+        """Show the budget to whoever wants to see it."""
+        shown = getattr(self.ui_hooks, "on_agent_instruction_budget_updated", None)
+        observed = self.registry.is_observed("jaato_gc_budget_updated")
+        if not (self.on_budget or shown or observed):
+            return  # a snapshot costs as much as the budget is long
+        snapshot = budget.snapshot()
+        self.call(self.on_budget, snapshot)
+        self.call(shown, budget.agent_id, snapshot)
+        self.registry.notify("jaato_gc_budget_updated", agent_id=budget.agent_id, snapshot=snapshot)

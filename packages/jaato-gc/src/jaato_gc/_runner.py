@@ -1,0 +1,187 @@
+"""Running collections: when one is due, plan, apply, undo, and stop when it is no use."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from jaato_gc._breaker import Breaker
+from jaato_gc._collector import Collector
+from jaato_gc._config import GCConfig, GCConfigOverrides
+from jaato_gc._context import Context
+from jaato_gc._errors import GCError
+from jaato_gc._journal import GCPlan, Journal, JournalEntry
+from jaato_gc._observers import Observers
+from jaato_gc._policies import InstructionSource
+from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
+from jaato_gc._stash import Stash
+
+REAL_GAIN = 0.01
+"""A collection that misses its goal and frees less than this share of the window was in vain."""
+
+SourceRemover = Callable[[InstructionSource, str | None], None]
+"""Drops something that is not in the history: told its source and key."""
+
+
+class Runner:
+    """The collections of one session."""
+
+    def __init__(
+        self,
+        context: Context,
+        observers: Observers,
+        journal: Journal,
+        stash: Stash | None,
+        remove_source: SourceRemover | None,
+    ) -> None:
+        self.context = context
+        self.observers = observers
+        self.journal = journal
+        self.stash = stash
+        self.remove_source = remove_source
+        self.collector: Collector | None = None
+        self.breaker = Breaker()
+        self.results: list[GCResult] = []
+        self.plans_made = 0
+        self.waits_for_message = False
+        """Set by an undo: nobody wants its effect collected away at once."""
+        self._running = threading.Lock()
+        self._trigger_tokens = 0
+
+    @property
+    def config(self) -> GCConfig:
+        return self.collector.config if self.collector else GCConfig()
+
+    def use(self, collector: Collector) -> None:
+        """Collect with this from now on."""
+        self.collector = collector
+        self.breaker = Breaker()
+        self.settle()
+
+    def window_changed(self) -> None:
+        self.breaker.something_changed()
+        self.settle()
+
+    def settle(self) -> None:
+        """Work out from which total on a strategy has to be asked."""
+        self._trigger_tokens = self.config.trigger_tokens(self.context.budget.context_limit) or 0
+
+    def history_changed(self) -> None:
+        self.breaker.something_changed()
+        self.waits_for_message = False
+
+    # --- when ---
+
+    def due(self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD) -> GCTriggerReason | None:
+        """The reason for an automatic collection, if there is one.
+
+        Args:
+            unnamed: The reason where the strategy gives none.
+        """
+        collector, context = self.collector, self.context
+        if collector is None:
+            return None
+        if collector.asks_core and context.budget.total_tokens() < self._trigger_tokens:
+            limit = collector.config.max_turns
+            if limit is None or context.turns <= limit:
+                return None
+        if not self.may_start():
+            return None
+        due, reason = collector.should_collect(context.usage())
+        return (reason or unnamed) if due else None
+
+    def may_start(self) -> bool:
+        """Whether collections may start by themselves at the moment."""
+        return (
+            self.collector is not None
+            and self.collector.disabled is None
+            and self.collector.config.auto_trigger
+            and not self.breaker.blocks
+            and not self.waits_for_message
+        )
+
+    # --- what ---
+
+    def collect(self, reason: GCTriggerReason, *, automatic: bool = False) -> GCResult | None:
+        """Plan and apply. An automatic one gives way to one that is under way: ``None``."""
+        if not self._running.acquire(blocking=not automatic):
+            return None
+        try:
+            result = self.apply(self.plan(reason, {}))
+        finally:
+            self._running.release()
+        if automatic:
+            window = self.config.window(self.context.budget.context_limit) or 1
+            reached = result.outcome is GCOutcome.REACHED
+            gained = reached or result.tokens_freed >= window * REAL_GAIN
+            self.breaker.record(gained, result.error or f"the last outcome was {result.outcome}")
+        return result
+
+    def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
+        """Work out a collection and hold it."""
+        if self.collector is None:
+            raise GCError("there is no strategy to collect with: call set_gc_plugin first")
+        checked = GCConfigOverrides(**overrides).given()
+        usage = self.context.usage()
+        self.plans_made += 1
+        with self.context.lent() as (history, budget):
+            self.observers.collection_starts(self.collector.plugin.name, history, usage, reason)
+            gc_id = f"gc_{self.plans_made}"
+            return self.collector.plan(history, usage, reason, budget, gc_id, checked)
+
+    def apply(self, plan: GCPlan) -> GCResult:
+        """Carry a plan out, as a whole or not at all."""
+        result = plan.result
+        if result.success and (result.removal_list or not plan.changes_nothing):
+            result = self._carry_out(plan)
+        self.results.append(result)
+        self.observers.collection_ended(result, self.context.history)
+        return result
+
+    def _carry_out(self, plan: GCPlan) -> GCResult:
+        result, context = plan.result, self.context
+        elsewhere = [
+            (item.source, item.child_key)
+            for item in result.removal_list
+            if item.source is not InstructionSource.CONVERSATION
+        ]
+        try:  # what others do comes first: if it fails, nothing has happened yet
+            if self.stash:
+                kept = {id(message) for message in plan.after}
+                self.stash.put(plan.gc_id, [each for each in plan.before if id(each) not in kept])
+            if self.remove_source:
+                for source, key in elsewhere:
+                    self.remove_source(source, key)
+        except Exception as error:
+            return replace(
+                result,
+                success=False,
+                outcome=GCOutcome.FAILED,
+                error=f"nothing was removed: {type(error).__name__}: {error}",
+                items_collected=0,
+                tokens_after=result.tokens_before,
+                removal_list=[],
+            )
+        with context.lock:
+            change, touched = context.exchange(plan.before, plan.after, result.plugin_name)
+            for source, key in elsewhere:
+                if key is None:
+                    context.budget.clear_source(source)
+                else:
+                    context.budget.remove_child(source, key)
+            result = replace(result, tokens_after=context.budget.total_tokens())
+            tokens = sum(item.tokens_freed for item in result.removal_list)
+            self.journal.add(JournalEntry(result, change, touched, tokens))
+        self.observers.budget_changed(context.budget)
+        return result
+
+    def undo(self, gc_id: str | None) -> None:
+        """Take the newest collection back."""
+        with self.context.lock:
+            entry = self.journal.newest(gc_id)
+            if entry.change is not None:
+                self.context.revert(entry.change, entry.touched)
+            self.journal.pop()
+            entry.result.details["undone"] = True
+            self.waits_for_message = True
+        self.observers.budget_changed(self.context.budget)

@@ -1,0 +1,134 @@
+"""One turn with a provider: request, answer, tool calls, until the model has nothing to call.
+
+The turn is written once, as a generator of steps; one driver runs them in plain code, the other on
+an event loop.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jaato_gc._messages import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc._provider import Answer, Provider, ToolHandler, awaited, is_context_refusal
+
+if TYPE_CHECKING:
+    from jaato_gc._session import GCSession
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something of the session's own that may take a while: runs in a worker on an event loop."""
+
+    run: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """A request to the provider; answered by the finished message."""
+
+    provider: Provider
+    request: list[Message]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """A tool call; answered by whatever the handler returns."""
+
+    handler: ToolHandler
+    call: FunctionCall
+
+
+Step = Work | AskModel | RunTool
+Turn = Generator[Step, Any, Message]
+
+
+def turn(
+    session: "GCSession",
+    provider: Provider,
+    tools: ToolHandler | None,
+    new_answer: Callable[[], Answer],
+) -> Turn:
+    """The steps of one turn, from the first request to the final answer."""
+    while True:
+        answer = yield from _exchange(session, provider, new_answer)
+        session.append(answer)
+        if not answer.function_calls or tools is None:
+            yield Work(session.after_turn)
+            return answer
+        results = []
+        for call in answer.function_calls:
+            try:
+                value = yield RunTool(tools, call)
+            except Exception as error:  # the model gets to see it, and the call has its answer
+                value = ToolResult(call.id, call.name, f"{type(error).__name__}: {error}", True)
+            if not isinstance(value, ToolResult):
+                value = ToolResult(call.id, call.name, value)
+            results.append(Part(function_response=value))
+        session.append(Message(Role.TOOL, results))
+
+
+def _exchange(session: "GCSession", provider: Provider, new_answer: Callable[[], Answer]) -> Turn:
+    """One answer. A refused request is made smaller and sent once more, never unchanged."""
+    request = yield Work(session.before_send)
+    answer = new_answer()
+    try:
+        said: Message = yield AskModel(provider, request, answer)
+        return said
+    except Exception as error:
+        if answer.has_begun or not is_context_refusal(error):
+            raise
+        if not (yield Work(session.recover_from_refusal)):
+            raise session.floor_error(None) from error
+    request = yield Work(session.before_send)
+    said = yield AskModel(provider, request, new_answer())
+    return said
+
+
+def run(steps: Turn) -> Message:
+    """Drive a turn in plain code."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                value = _do(step)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(value)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def _do(step: Step) -> Any:
+    if isinstance(step, Work):
+        return step.run()
+    if isinstance(step, AskModel):
+        return step.answer.collect(step.provider(step.request))
+    return step.handler(step.call)
+
+
+async def run_async(steps: Turn) -> Message:
+    """Drive a turn on an event loop; what the session itself does, it does in a worker."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                value = await _do_async(step)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(value)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+async def _do_async(step: Step) -> Any:
+    if isinstance(step, Work):
+        return await asyncio.to_thread(step.run)
+    if isinstance(step, AskModel):
+        return await step.answer.collect_async(step.provider(step.request))
+    return await awaited(step.handler(step.call))
