@@ -1,0 +1,17 @@
+from jaato_gc import GCPlugin
+from jaato_gc_testing import StrategyConformance
+from jaato_gc_truncate import create_plugin
+
+
+class TestTruncate(StrategyConformance):
+    @staticmethod
+    def factory() -> GCPlugin:
+        return create_plugin()
+
+
+class TestTruncateWithNotice(StrategyConformance):
+    @staticmethod
+    def factory() -> GCPlugin:
+        plugin = create_plugin()
+        plugin.initialize({"notify_on_gc": True})
+        return plugin

@@ -1,0 +1,710 @@
+"""Configuration from files, profiles and inline code, and every way to get it wrong."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from jaato_gc import (
+    ContextUsage,
+    GCConfig,
+    GCConfigError,
+    GCError,
+    GCPlugin,
+    GCPluginError,
+    GCProfileConfig,
+    GCResult,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    Message,
+    PluginRegistry,
+    StrategyInfo,
+    StrategySettings,
+    hookimpl,
+    load_gc_from_file,
+    load_gc_from_profile,
+    load_gc_inline,
+)
+
+
+class StrictSettings(StrategySettings):
+    depth: int = Field(default=1, ge=1)
+
+
+class Strict(GCStrategy[StrictSettings]):
+    """A strategy with a model of its options."""
+
+    name = "gc_strict"
+    settings_model = StrictSettings
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        raise NotImplementedError
+
+
+class Loose:
+    """A strategy without one, and without a base class."""
+
+    name = "gc_loose"
+    options: dict[str, Any]
+
+    def initialize(self, config: dict[str, Any] | None = None) -> None:
+        self.options = config or {}
+
+    def shutdown(self) -> None:
+        pass
+
+    def should_collect(
+        self, context_usage: ContextUsage, config: GCConfig
+    ) -> tuple[bool, GCTriggerReason | None]:
+        raise NotImplementedError
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        raise NotImplementedError
+
+
+class Truncate(Loose):
+    """Stands in for the strategy that is meant when none is named."""
+
+    name = "gc_truncate"
+
+
+class Offers:
+    """A plugin with some strategies."""
+
+    def __init__(self, *infos: StrategyInfo) -> None:
+        self.infos = infos
+
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> tuple[StrategyInfo, ...]:
+        return self.infos
+
+
+@pytest.fixture
+def registry() -> PluginRegistry:
+    registry = PluginRegistry(load_installed=False)
+    offers = Offers(
+        StrategyInfo("gc_strict", Strict, config_model=StrictSettings),
+        StrategyInfo("gc_loose", Loose),
+        StrategyInfo("gc_truncate", Truncate),
+    )
+    registry.register(offers, "samples")
+    return registry
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "gc.json"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("THRESHOLD", "TARGET", "PRESSURE"):
+        monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
+
+
+def load(
+    file: Path, document: object, registry: PluginRegistry | None = None
+) -> tuple[GCPlugin, GCConfig]:
+    """Write a document and load it: JSON text and bytes as they are, else as JSON."""
+    if isinstance(document, bytes):
+        file.write_bytes(document)
+    else:
+        text = document if isinstance(document, str) else json.dumps(document)
+        file.write_text(text, encoding="utf-8")
+    loaded = load_gc_from_file(file, registry)
+    assert loaded is not None
+    return loaded
+
+
+def options_of(plugin: GCPlugin) -> dict[str, Any]:
+    assert isinstance(plugin, Loose)
+    return plugin.options
+
+
+# --- the shapes of a file ---
+
+
+def test_the_flat_shape(file: Path, registry: PluginRegistry) -> None:
+    plugin, config = load(
+        file,
+        {
+            "type": "loose",
+            "threshold_percent": 70.0,
+            "preserve_recent_turns": 3,
+            "notify_on_gc": True,
+            "summarize_middle_turns": 10,
+            "max_turns": None,
+            "plugin_config": {},
+        },
+        registry,
+    )
+
+    assert plugin.name == "gc_loose"
+    assert config == GCConfig(
+        threshold_percent=70.0, preserve_recent_turns=3, max_turns=None, plugin_config={}
+    )
+    assert options_of(plugin) == {"notify_on_gc": True, "summarize_middle_turns": 10}
+
+
+def test_the_nested_shape(file: Path, registry: PluginRegistry) -> None:
+    plugin, config = load(
+        file,
+        {"plugin": "gc_loose", "config": {"target_percent": 50.0, "notify_on_gc": True}},
+        registry,
+    )
+
+    assert plugin.name == "gc_loose"
+    assert config == GCConfig(target_percent=50.0)
+    assert options_of(plugin) == {"notify_on_gc": True}
+
+
+SETTINGS: dict[str, Any] = {"threshold_percent": 70, "pressure_percent": 0, "depth": 3}
+
+
+@pytest.mark.parametrize("name", ["strict", "gc_strict"])
+def test_both_shapes_mean_the_same(file: Path, registry: PluginRegistry, name: str) -> None:
+    flat, flat_config = load(file, {"type": name, **SETTINGS}, registry)
+    nested, nested_config = load(file, {"plugin": name, "config": SETTINGS}, registry)
+
+    assert isinstance(flat, Strict)
+    assert isinstance(nested, Strict)
+    assert flat.settings == nested.settings == StrictSettings(depth=3)
+    assert flat_config == nested_config == GCConfig(threshold_percent=70, pressure_percent=0)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "gc_loose", "plugin": "loose"},
+        {"type": "loose", "plugin": "gc_loose", "config": {}},
+        {"plugin": "loose"},
+        {"type": "loose", "config": {}},
+    ],
+)
+def test_a_strategy_may_be_named_in_either_key_or_the_same_in_both(
+    file: Path, registry: PluginRegistry, document: object
+) -> None:
+    assert load(file, document, registry)[0].name == "gc_loose"
+
+
+def test_truncate_is_meant_where_no_strategy_is_named(file: Path, registry: PluginRegistry) -> None:
+    assert load(file, {}, registry)[0].name == "gc_truncate"
+
+
+def test_notifications_are_off_unless_asked_for(file: Path, registry: PluginRegistry) -> None:
+    strict, _ = load(file, {"type": "strict"}, registry)
+    loose, _ = load(file, {"type": "loose"}, registry)
+
+    assert isinstance(strict, Strict)
+    assert not strict.settings.notify_on_gc
+    assert options_of(loose) == {}
+    assert not GCProfileConfig().notify_on_gc
+
+
+def test_a_strategy_without_a_model_gets_its_options_as_they_are(
+    file: Path, registry: PluginRegistry
+) -> None:
+    plugin, _ = load(file, {"type": "loose", "anything": None, "deep": {"er": [1]}}, registry)
+
+    assert options_of(plugin) == {"anything": None, "deep": {"er": [1]}}
+
+
+def test_plugin_config_prevails_over_the_same_key_outside(
+    file: Path, registry: PluginRegistry
+) -> None:
+    plugin, _ = load(file, {"type": "loose", "depth": 1, "plugin_config": {"depth": 2}}, registry)
+
+    assert options_of(plugin) == {"depth": 2}
+
+
+def test_a_setting_of_the_session_in_plugin_config_prevails_for_that_strategy(
+    file: Path, registry: PluginRegistry
+) -> None:
+    document = {
+        "type": "strict",
+        "preserve_recent_turns": 5,
+        "plugin_config": {"preserve_recent_turns": 9},
+    }
+    plugin, config = load(file, document, registry)
+
+    assert isinstance(plugin, Strict)
+    assert plugin.effective(config).preserve_recent_turns == 9
+
+
+def test_a_file_prevails_over_the_environment(
+    file: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_THRESHOLD", "70")
+
+    assert load(file, {"threshold_percent": 90}, registry)[1].threshold_percent == 90
+    assert load(file, {}, registry)[1].threshold_percent == 70
+
+
+def test_a_byte_order_mark_is_no_obstacle(file: Path, registry: PluginRegistry) -> None:
+    assert load(file, b'\xef\xbb\xbf{"type": "loose"}', registry)[0].name == "gc_loose"
+
+
+def test_the_default_file_is_found_in_the_current_folder(
+    tmp_path: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".jaato").mkdir()
+    load(tmp_path / ".jaato" / "gc.json", {"type": "loose"}, registry)
+
+    loaded = load_gc_from_file(registry=registry)
+
+    assert loaded is not None
+    assert loaded[0].name == "gc_loose"
+
+
+@pytest.mark.parametrize("path", ["gc.json", "no/such/folder/gc.json"])
+def test_no_file_is_none(tmp_path: Path, path: str) -> None:
+    assert load_gc_from_file(tmp_path / path) is None
+    assert load_gc_from_file(str(tmp_path / path)) is None
+
+
+def test_a_folder_that_is_a_file_is_no_file_either(file: Path) -> None:
+    file.touch()
+
+    assert load_gc_from_file(file / "gc.json") is None
+
+
+# --- what can be wrong with a file ---
+
+CONFIG_MISTAKES = {
+    "broken JSON": ('{"type": "loose",}', ["not valid JSON", "line 1 column "]),
+    "broken JSON further down": ('{\n"type": loose}', ["not valid JSON", "line 2 column 9"]),
+    "cut off": ('{"type": "loo', ["not valid JSON", "line 1 column "]),
+    "empty": ("", ["not valid JSON", "line 1 column 1"]),
+    "single quotes": ("{'type': 'loose'}", ["not valid JSON", "line 1 column 2"]),
+    "not UTF-8": (b'{"type": "\xff"}', ["not UTF-8", "byte 10"]),
+    "UTF-16": ('{"type": "loose"}'.encode("utf-16"), ["not UTF-8", "byte 0"]),
+    "NUL bytes": (bytes(64), ["not valid JSON"]),
+    "a list": ("[]", ['must hold a JSON object, such as {"type": "truncate"}']),
+    "null": ("null", ["must hold a JSON object"]),
+    "a string": ('"truncate"', ["must hold a JSON object"]),
+    "a number": ("1", ["must hold a JSON object"]),
+    "nested too deeply": ("[" * 200_000, ["nested too deeply"]),
+    "deep value": (
+        {"threshold_percent": json.loads("[" * 500 + "]" * 500)},
+        ["threshold_percent=[[["],
+    ),
+    "endless number": ('{"max_turns": ' + "1" * 5000 + "}", ["5000 digits"]),
+    "duplicate key": ('{"type": "loose", "type": "strict"}', ["'type' is given twice", "keep one"]),
+    "duplicate key inside": (
+        '{"plugin_config": {"depth": 1, "depth": 2}}',
+        ["'depth' is given twice", "keep one"],
+    ),
+    "wrong type": ({"threshold_percent": "80"}, ["threshold_percent='80'", "valid number"]),
+    "wrong type of bool": ({"auto_trigger": 1}, ["auto_trigger=1", "valid boolean"]),
+    "null for a number": ({"target_percent": None}, ["target_percent=None", "valid number"]),
+    "type is a number": ({"type": 5}, ["type=5", "valid string"]),
+    "plugin is a number": ({"plugin": 5}, ["plugin=5", "name of a strategy"]),
+    "plugin_config is a list": ({"plugin_config": []}, ["plugin_config=[]", "valid dictionary"]),
+    "config is a list": ({"config": []}, ["config=[]", "must be an object"]),
+    "config is null": ({"plugin": "loose", "config": None}, ["config=None", "must be an object"]),
+    "not a number": ('{"threshold_percent": NaN}', ["threshold_percent=nan", "finite number"]),
+    "infinite": ('{"threshold_percent": 1e999}', ["threshold_percent=inf", "finite number"]),
+    "out of range": ({"threshold_percent": 150}, ["threshold_percent=150", "equal to 100"]),
+    "out of range inside": (
+        {"plugin": "strict", "config": {"max_turns": 0}},
+        ["max_turns=0", "greater than 0"],
+    ),
+    "target above threshold": (
+        {"threshold_percent": 50, "target_percent": 60},
+        ["target_percent=60", "threshold_percent=50", "lower the target or raise the threshold"],
+    ),
+    "option out of range": ({"type": "strict", "depth": 0}, ["depth=0", "equal to 1"]),
+    "option of wrong type": ({"type": "strict", "depth": "2"}, ["depth='2'", "valid integer"]),
+    "session's key out of range in plugin_config": (
+        {"type": "strict", "plugin_config": {"threshold_percent": 150}},
+        ["threshold_percent=150", "equal to 100"],
+    ),
+    "unknown key": (
+        {"type": "strict", "treshold_percent": 70},
+        ["gc_strict", "unknown key 'treshold_percent'", "did you mean 'threshold_percent'?"],
+    ),
+    "unknown key with null": (
+        {"type": "strict", "max_turn": None},
+        ["unknown key 'max_turn'", "did you mean 'max_turns'?"],
+    ),
+    "unknown key inside config": (
+        {"plugin": "strict", "config": {"dept": 2}},
+        ["unknown key 'dept'", "did you mean 'depth'?"],
+    ),
+    "unknown key inside plugin_config": (
+        {"type": "strict", "plugin_config": {"notify": True}},
+        ["unknown key 'notify'", "did you mean 'notify_on_gc'?"],
+    ),
+    "unknown key like no other": (
+        {"type": "strict", "zzz": 1},
+        ["'zzz'", "valid keys are", "depth"],
+    ),
+    "option of another strategy": (
+        {"type": "strict", "summarize_middle_turns": 10},
+        ["gc_strict", "unknown key 'summarize_middle_turns'"],
+    ),
+    "unknown template field": (
+        {"type": "strict", "notification_template": "Freed {tokens_fred}."},
+        ["notification_template='Freed {tokens_fred}.'", "{tokens_fred}", "{tokens_freed}"],
+    ),
+    "template with an attribute": (
+        {"type": "strict", "notification_template": "{reason.__class__}"},
+        ["unknown field {reason.__class__}", "{reason}"],
+    ),
+    "type and plugin differ": (
+        {"type": "loose", "plugin": "gc_strict"},
+        ["type='loose'", "plugin='gc_strict'", "keep one of them"],
+    ),
+    "key inside and outside config": (
+        {"plugin": "loose", "max_turns": 5, "config": {"max_turns": 5}},
+        ["'max_turns' is given twice, inside and outside config", "keep one"],
+    ),
+    "strategy inside and outside config": (
+        {"plugin": "loose", "config": {"type": "loose"}},
+        ["'type' is given twice", "keep one"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"), CONFIG_MISTAKES.values(), ids=CONFIG_MISTAKES.keys()
+)
+def test_a_mistake_is_one_error_with_file_key_and_remedy(
+    file: Path, registry: PluginRegistry, document: object, expected: list[str]
+) -> None:
+    with pytest.raises(GCConfigError) as caught:
+        load(file, document, registry)
+
+    message = str(caught.value)
+    assert message.startswith(str(file))
+    assert message.count(str(file)) == 1
+    assert [words for words in expected if words not in message] == []
+    assert len(message) < len(str(file)) + 500
+
+
+PLUGIN_MISTAKES = {
+    "unknown strategy": ("strickt", ["unknown strategy 'strickt'", "did you mean 'gc_strict'?"]),
+    "unknown strategy like no other": ("zzz", ["unknown strategy 'zzz'", "gc_loose", "gc_strict"]),
+    "no name": ("", ["unknown strategy ''", "installed are gc_loose"]),
+    "not installed": ("hybrid", ["'hybrid' is not installed", "pip install jaato-gc-hybrid"]),
+    "not installed, full name": ("gc_budget", ["'gc_budget'", "pip install jaato-gc-budget"]),
+}
+
+
+@pytest.mark.parametrize("key", ["type", "plugin"])
+@pytest.mark.parametrize(("name", "expected"), PLUGIN_MISTAKES.values(), ids=PLUGIN_MISTAKES.keys())
+def test_a_strategy_that_can_not_be_had_is_an_error_with_file_name_and_remedy(
+    file: Path, registry: PluginRegistry, key: str, name: str, expected: list[str]
+) -> None:
+    with pytest.raises(GCPluginError) as caught:
+        load(file, {key: name}, registry)
+
+    message = str(caught.value)
+    assert message.startswith(f"{file}: ")
+    assert [words for words in expected if words not in message] == []
+
+
+def test_a_near_miss_of_an_uninstalled_strategy_is_told_its_name(file: Path) -> None:
+    with pytest.raises(GCPluginError, match=r"did you mean 'summarize'.* installed are none"):
+        load(file, {"type": "sumarize"}, PluginRegistry(load_installed=False))
+
+
+@pytest.mark.parametrize("kind", [GCConfigError, RuntimeError])
+def test_the_cause_of_a_failing_strategy_is_kept(file: Path, kind: type[Exception]) -> None:
+    class Failing(Loose):
+        def initialize(self, config: dict[str, Any] | None = None) -> None:
+            super().initialize(config)
+            raise kind("boom") from KeyError("the root of it")
+
+    registry = PluginRegistry(load_installed=False)
+    registry.register(Offers(StrategyInfo("gc_failing", Failing)), "failing")
+
+    with pytest.raises(GCError, match="boom") as caught:
+        load(file, {"type": "failing"}, registry)
+
+    assert str(caught.value).startswith(f"{file}: ")
+    assert caught.value.__cause__ is not None
+
+
+def test_a_bad_environment_value_is_an_error_with_its_name(
+    file: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_TARGET", "sixty")
+
+    with pytest.raises(GCConfigError, match=r"JAATO_GC_TARGET='sixty'.*unset it"):
+        load(file, {"type": "loose"}, registry)
+
+
+def test_a_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GCConfigError, match="is a directory: name the JSON file") as caught:
+        load_gc_from_file(tmp_path)
+
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_an_absurdly_large_file_is_an_error(file: Path) -> None:
+    file.write_bytes(b" " * 2_000_000)
+
+    with pytest.raises(GCConfigError, match=r"has 2000000 bytes.*is it another file") as caught:
+        load_gc_from_file(file)
+
+    assert str(caught.value).startswith(str(file))
+
+
+def test_a_link_to_nowhere_is_an_error_rather_than_no_collection(file: Path) -> None:
+    file.symlink_to("nowhere.json")
+
+    with pytest.raises(GCConfigError, match="can't be read") as caught:
+        load_gc_from_file(file)
+
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
+def test_a_file_without_permission_is_an_error(file: Path) -> None:
+    file.touch(0o000)
+
+    with pytest.raises(GCConfigError, match="can't be read: Permission denied"):
+        load_gc_from_file(file)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O")])
+def test_a_file_that_can_not_even_be_looked_at_is_an_error(
+    file: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def refuse(*_args: object, **_options: object) -> os.stat_result:
+        raise error
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "lstat", refuse)
+
+    with pytest.raises(GCConfigError, match=f"can't be read: {error.strerror}"):
+        load_gc_from_file(file)
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "gc\0.json"])
+def test_an_impossible_path_is_an_error(path: str) -> None:
+    with pytest.raises(GCConfigError, match="can't be read"):
+        load_gc_from_file(path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
+    max_leaves=10,
+)
+some_keys = st.sampled_from([*GCProfileConfig.model_fields, "plugin", "config", "depth"])
+documents = json_values | st.dictionaries(some_keys | st.text(), json_values)
+
+
+def is_loaded_or_explained(file: Path, document: str | bytes, registry: PluginRegistry) -> bool:
+    try:
+        load(file, document, registry)
+    except GCError as error:
+        return str(error).startswith(str(file))
+    return True
+
+
+@given(document=documents)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_document_gives_a_strategy_or_one_kind_of_error(
+    file: Path, registry: PluginRegistry, document: object
+) -> None:
+    assert is_loaded_or_explained(file, json.dumps(document), registry)
+
+
+@given(content=st.binary(max_size=200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_give_a_strategy_or_one_kind_of_error(
+    file: Path, registry: PluginRegistry, content: bytes
+) -> None:
+    assert is_loaded_or_explained(file, content, registry)
+
+
+# --- profiles ---
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    documents = {
+        "research": {"name": "research", "gc": {"type": "loose", "threshold_percent": 75.0}},
+        "file-2": {"name": "writer", "plugins": ["cli"], "gc": {"plugin": "strict"}},
+        "bare": {"name": "bare", "plugins": []},
+        "null": {"name": "null", "gc": None},
+        "bad": {"name": "bad", "gc": {"type": "strict", "treshold_percent": 75.0}},
+        "listed": {"name": "listed", "gc": ["loose"]},
+        "array": [],
+    }
+    for stem, document in documents.items():
+        (folder / f"{stem}.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_profile_is_found_by_its_file_name(profiles: Path, registry: PluginRegistry) -> None:
+    loaded = load_gc_from_profile("research", profiles, registry)
+
+    assert loaded is not None
+    plugin, config = loaded
+    assert plugin.name == "gc_loose"
+    assert config == GCConfig(threshold_percent=75.0)
+
+
+def test_a_profile_is_found_by_the_name_in_it(profiles: Path, registry: PluginRegistry) -> None:
+    (profiles / "array.json").unlink()
+
+    loaded = load_gc_from_profile("writer", profiles, registry)
+
+    assert loaded is not None
+    assert loaded[0].name == "gc_strict"
+
+
+def test_a_profile_is_found_by_its_path(profiles: Path, registry: PluginRegistry) -> None:
+    loaded = load_gc_from_profile(profiles / "file-2.json", registry=registry)
+
+    assert loaded is not None
+    assert loaded[0].name == "gc_strict"
+
+
+def test_profiles_are_looked_for_in_the_current_folder(
+    tmp_path: Path, profiles: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".jaato").mkdir()
+    profiles.rename(tmp_path / ".jaato" / "profiles")
+    monkeypatch.chdir(tmp_path)
+
+    assert load_gc_from_profile("research", registry=registry) is not None
+
+
+@pytest.mark.parametrize("name", ["bare", "null"])
+def test_a_profile_without_a_gc_block_is_none(
+    profiles: Path, registry: PluginRegistry, name: str
+) -> None:
+    assert load_gc_from_profile(name, profiles, registry) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bad", "bad.json: gc: gc_strict: unknown key 'treshold_percent': did you mean"),
+        ("listed", "listed.json: gc=['loose']: must be an object of settings"),
+        ("array", "array.json must hold a JSON object"),
+    ],
+)
+def test_a_mistake_in_a_profile_is_an_error_with_its_file(
+    profiles: Path, registry: PluginRegistry, name: str, expected: str
+) -> None:
+    with pytest.raises(GCConfigError) as caught:
+        load_gc_from_profile(name, profiles, registry)
+
+    assert str(caught.value).startswith(f"{profiles}{os.sep}{expected}")
+
+
+def test_a_missing_profile_is_an_error_with_those_there_are(
+    profiles: Path, registry: PluginRegistry
+) -> None:
+    (profiles / "array.json").unlink()
+
+    with pytest.raises(GCConfigError, match=r"no profile 'nobody'.*bad, bare, file-2") as caught:
+        load_gc_from_profile("nobody", profiles, registry)
+
+    assert str(profiles) in str(caught.value)
+
+
+def test_a_missing_profile_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GCConfigError, match=r"no profile 'nobody' in .*nowhere: it has none"):
+        load_gc_from_profile("nobody", tmp_path / "nowhere")
+
+
+# --- inline ---
+
+
+def test_inline_code_is_read_like_a_file(registry: PluginRegistry) -> None:
+    loaded = load_gc_inline(
+        {"gc": {"type": "loose", "threshold_percent": 5.0, "depth": 3}}, registry
+    )
+
+    assert loaded is not None
+    plugin, config = loaded
+    assert options_of(plugin) == {"depth": 3}
+    assert config == GCConfig(threshold_percent=5.0)
+    assert config.target_percent == 3.75
+
+
+def test_inline_code_means_truncate_where_it_names_nothing(registry: PluginRegistry) -> None:
+    loaded = load_gc_inline({"gc": {}}, registry)
+
+    assert loaded is not None
+    assert loaded[0].name == "gc_truncate"
+
+
+@pytest.mark.parametrize("nothing", [{}, {"gc": None}, {"plugins": ["cli"]}])
+def test_inline_code_without_a_gc_block_is_none(nothing: dict[str, Any]) -> None:
+    assert load_gc_inline(nothing) is None
+
+
+def test_inline_code_may_hold_what_json_can_not(registry: PluginRegistry) -> None:
+    loaded = load_gc_inline({"gc": {"type": "loose", "summarizer": str.upper}}, registry)
+
+    assert loaded is not None
+    assert options_of(loaded[0]) == {"summarizer": str.upper}
+
+
+@pytest.mark.parametrize(
+    ("inline", "expected"),
+    [
+        ({"gc": {"type": "strict", "dept": 1}}, "inline config: gc: gc_strict: unknown key 'dept'"),
+        ({"gc": {"max_turns": 0}}, "inline config: gc: max_turns=0: "),
+        ({"gc": {5: 5}}, "inline config: gc: 5=5: keys should be strings"),
+        ({"gc": "truncate"}, "inline config: gc='truncate': must be an object of settings"),
+        ({"gc": False}, "inline config: gc=False: must be an object of settings"),
+        ("gc", "inline config: 'gc' must be an object with a 'gc' block"),
+    ],
+)
+def test_a_mistake_in_inline_code_is_one_error(
+    registry: PluginRegistry, inline: Any, expected: str
+) -> None:
+    with pytest.raises(GCConfigError) as caught:
+        load_gc_inline(inline, registry)
+
+    assert str(caught.value).startswith(expected)
+
+
+# --- the profile itself ---
+
+
+def test_a_profile_is_split_between_session_and_strategy() -> None:
+    profile = GCProfileConfig.model_validate(
+        {"type": "loose", "max_turns": 9, "notify_on_gc": False, "depth": 2}
+    )
+
+    assert profile.to_gc_config().given() == {"max_turns": 9}
+    assert profile.to_plugin_config() == {"notify_on_gc": False, "depth": 2}
+
+
+def test_a_profile_serves_as_the_sessions_configuration() -> None:
+    profile = GCProfileConfig(type="loose", threshold_percent=70, notify_on_gc=True)
+
+    assert profile.resolved({"max_turns": 3}).given() == {"threshold_percent": 70, "max_turns": 3}

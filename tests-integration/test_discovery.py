@@ -1,0 +1,395 @@
+"""Plugins found the way users install them: through the metadata of distributions."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from jaato_gc import (
+    GCConfig,
+    GCPluginError,
+    GCTriggerReason,
+    PluginRegistry,
+    PluginStatus,
+    discover_gc_plugins,
+    load_gc_plugin,
+)
+
+GOOD = """
+from jaato_gc import GCStrategy, StrategyInfo, hookimpl
+
+class Strategy(GCStrategy):
+    name = "gc_{name}"
+
+    def collect(self, history, context_usage, config, reason, budget=None):
+        raise NotImplementedError
+
+@hookimpl
+def jaato_gc_register_strategies():
+    return [StrategyInfo(Strategy.name, Strategy, "A sample.")]
+"""
+
+# As in the README of the seeds, with its imports swapped.
+SEEDS_STYLE = """
+from jaato_gc import GCPlugin, GCConfig, GCResult, GCTriggerReason
+
+class MyCustomGCPlugin:
+    @property
+    def name(self) -> str:
+        return "gc_custom"
+
+    def initialize(self, config=None):
+        self._config = config or {}
+
+    def shutdown(self):
+        pass
+
+    def should_collect(self, context_usage, config):
+        percent = context_usage.get('percent_used', 0)
+        if percent >= config.threshold_percent:
+            return True, GCTriggerReason.THRESHOLD
+        return False, None
+
+    def collect(self, history, context_usage, config, reason):
+        # Implement your GC logic
+        new_history = history[-1:]
+        result = GCResult(
+            success=True,
+            items_collected=len(history) - 1,
+            tokens_before=100,
+            tokens_after=10,
+            plugin_name=self.name,
+            trigger_reason=reason
+        )
+        return new_history, result
+
+def create_plugin():
+    return MyCustomGCPlugin()
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts distributions on sys.path, each with one module and one entry point."""
+    monkeypatch.syspath_prepend(tmp_path)
+    modules = []
+
+    def install(
+        distribution: str,
+        code: str,
+        *,
+        entry_point: str = "",
+        group: str = "jaato_gc",
+        suffix: str = "",
+        entry_points: str | None = None,
+    ) -> None:
+        module = distribution.lower().replace("-", "_")
+        modules.append(module)
+        (tmp_path / f"{module}.py").write_text(code)
+        folder = tmp_path / f"{module}-1.2.dist-info"
+        folder.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
+        (folder / "METADATA").write_text(metadata)
+        if entry_points is None:
+            entry_points = f"[{group}]\n{entry_point or module} = {module}{suffix}\n"
+        (folder / "entry_points.txt").write_text(entry_points)
+        importlib.invalidate_caches()
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAATO_GC_LOAD_PLUGINS", "JAATO_GC_DISABLED_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def status_of(registry: PluginRegistry, name: str) -> tuple[PluginStatus, str | None]:
+    [plugin] = [plugin for plugin in registry.plugins() if plugin.name == name]
+    return plugin.status, plugin.cause
+
+
+def python(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return run.stdout.strip()
+
+
+# --- what works ---
+
+
+def test_truncate_is_found_as_installed() -> None:
+    [plugin] = [plugin for plugin in PluginRegistry().plugins() if plugin.name == "truncate"]
+
+    assert plugin.status is PluginStatus.OK
+    assert plugin.distribution == "jaato-gc-truncate"
+    assert plugin.version == version("jaato-gc-truncate")
+    assert "gc_truncate" in discover_gc_plugins()
+    assert load_gc_plugin("truncate").name == load_gc_plugin("gc_truncate").name == "gc_truncate"
+
+
+def test_a_plugin_is_found_by_its_entry_point(install: Install) -> None:
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+    registry = PluginRegistry()
+
+    [plugin] = [plugin for plugin in registry.plugins() if plugin.name == "acme"]
+    assert (plugin.distribution, plugin.version) == ("acme-gc", "1.2")
+    assert plugin.status is PluginStatus.OK
+    assert registry.strategies()["gc_acme"].summary == "A sample."
+    assert registry.create("acme").name == "gc_acme"
+    assert "gc_truncate" in registry.strategies()
+
+
+def test_a_registry_knows_what_was_installed_when_it_first_looked(install: Install) -> None:
+    early, late = PluginRegistry(), PluginRegistry()
+    early.plugins()
+
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+
+    assert "gc_acme" not in early.strategies()
+    assert "gc_acme" in late.strategies()
+
+
+def test_a_plugin_of_the_hosts_own_stands_beside_the_installed(install: Install) -> None:
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+    registry = PluginRegistry()
+    registry.register(object(), "mine")
+
+    assert {"mine", "acme", "truncate"} <= {plugin.name for plugin in registry.plugins()}
+
+
+def test_a_plugin_written_by_the_readme_of_the_seeds_works_unchanged(install: Install) -> None:
+    install(
+        "my-package",
+        SEEDS_STYLE,
+        entry_point="gc_custom",
+        group="jaato.gc_plugins",
+        suffix=":create_plugin",
+    )
+
+    assert "gc_custom" in discover_gc_plugins()
+    plugin = load_gc_plugin("custom", {"anything": "goes"})
+    assert plugin.name == "gc_custom"
+    assert vars(plugin) == {"_config": {"anything": "goes"}}
+    due = plugin.should_collect({"percent_used": 90}, GCConfig())
+    assert due == (True, GCTriggerReason.THRESHOLD)
+    _, result = plugin.collect([], {}, GCConfig(), GCTriggerReason.MANUAL)
+    assert result.tokens_freed == 90
+
+
+# --- what is broken ---
+
+BROKEN = {
+    "missing dependency": (
+        "import no_such_module",
+        "ModuleNotFoundError: No module named 'no_such",
+    ),
+    "needs another core": ("from jaato_gc import NoSuchName", "ImportError: cannot import name"),
+    "syntax error": ("def", "SyntaxError: "),
+    "raises": ("raise RuntimeError('boom')", "RuntimeError: boom"),
+    "exits": ("raise SystemExit('bye')", "SystemExit: bye"),
+    "unknown hook": (
+        "from jaato_gc import hookimpl\n@hookimpl\ndef jaato_gc_register(): ...",
+        "jaato_gc_register",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "cause"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_plugin_hides_nobody_and_choosing_it_raises_the_cause(
+    install: Install, caplog: pytest.LogCaptureFixture, code: str, cause: str
+) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    install("broken-gc", code, entry_point="broken")
+    install("z-good", GOOD.format(name="z"), entry_point="z")
+    registry = PluginRegistry()
+
+    assert {"gc_a", "gc_z", "gc_truncate"} <= set(registry.strategies())
+    assert status_of(registry, "broken")[0] is PluginStatus.BROKEN
+    assert "plugin 'broken' of broken-gc 1.2 can't be used: " in caplog.text
+    for name in ("broken", "gc_broken"):
+        with pytest.raises(GCPluginError, match=r"'broken' of broken-gc 1\.2 is broken") as caught:
+            registry.create(name)
+        assert cause in str(caught.value)
+
+
+def test_an_entry_point_to_nothing_is_broken(install: Install) -> None:
+    install("broken-gc", "", entry_point="broken", suffix=":no_such_attribute")
+
+    with pytest.raises(GCPluginError, match=r"broken-gc 1\.2 is broken: AttributeError: .*no_such"):
+        load_gc_plugin("broken")
+
+
+def test_a_factory_that_fails_is_an_error_with_its_distribution(install: Install) -> None:
+    install(
+        "my-package",
+        "def create_plugin(): raise RuntimeError('boom')",
+        entry_point="gc_custom",
+        group="jaato.gc_plugins",
+        suffix=":create_plugin",
+    )
+
+    with pytest.raises(GCPluginError, match=r"of my-package 1\.2 failed .*RuntimeError: boom"):
+        load_gc_plugin("custom")
+
+
+def test_unreadable_entry_points_hide_nobody(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    install("garbled", "", entry_points="[jaato_gc]\nno equals sign\n")
+    install("z-good", GOOD.format(name="z"), entry_point="z")
+
+    assert {"gc_a", "gc_z", "gc_truncate"} <= set(discover_gc_plugins())
+    assert "the entry points of garbled can't be read" in caplog.text
+
+
+def test_a_distribution_without_metadata_hides_nobody(install: Install, tmp_path: Path) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    install("nameless", GOOD.format(name="nameless"), entry_point="nameless")
+    (tmp_path / "nameless-1.2.dist-info" / "METADATA").unlink()
+
+    assert {"gc_a", "gc_nameless", "gc_truncate"} <= set(discover_gc_plugins())
+
+
+def test_a_name_in_two_distributions_is_an_error_with_both(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("first-gc", GOOD.format(name="same"), entry_point="same")
+    install("second-gc", GOOD.format(name="same"), entry_point="same")
+
+    with pytest.raises(GCPluginError) as caught:
+        load_gc_plugin("same")
+
+    assert "plugin 'same' of first-gc 1.2" in str(caught.value)
+    assert "plugin 'same' of second-gc 1.2" in str(caught.value)
+    assert "JAATO_GC_DISABLED_PLUGINS" in str(caught.value)
+    assert "gc_same" not in discover_gc_plugins()
+    assert "gc_truncate" in discover_gc_plugins()
+
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "second-gc")
+
+    assert load_gc_plugin("same").name == "gc_same"
+
+
+def test_a_factory_of_the_same_name_as_a_plugin_is_an_error_with_both(install: Install) -> None:
+    install("acme-gc", GOOD.format(name="custom"), entry_point="acme")
+    install(
+        "my-package",
+        SEEDS_STYLE,
+        entry_point="gc_custom",
+        group="jaato.gc_plugins",
+        suffix=":create_plugin",
+    )
+
+    with pytest.raises(GCPluginError, match=r"of acme-gc 1\.2 and by .* of my-package 1\.2"):
+        load_gc_plugin("custom")
+
+
+def test_two_entry_points_to_one_module_leave_the_first_in_place(install: Install) -> None:
+    install(
+        "acme-gc",
+        GOOD.format(name="acme"),
+        entry_points="[jaato_gc]\nacme = acme_gc\nagain = acme_gc\n",
+    )
+    registry = PluginRegistry()
+
+    assert status_of(registry, "acme")[0] is PluginStatus.OK
+    assert status_of(registry, "again")[0] is PluginStatus.BROKEN
+    assert registry.create("acme").name == "gc_acme"
+
+
+# --- what is blocked or allowed ---
+
+
+@pytest.mark.parametrize(
+    "blocked", ["acme", "gc_acme", "Acme-GC", "acme_gc", " other , acme-gc ,", "acme,acme-gc"]
+)
+def test_a_blocked_plugin_is_not_even_imported(
+    install: Install, monkeypatch: pytest.MonkeyPatch, blocked: str
+) -> None:
+    install("Acme-GC", "raise AssertionError('imported')", entry_point="acme")
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", blocked)
+    registry = PluginRegistry()
+
+    assert status_of(registry, "acme") == (
+        PluginStatus.BLOCKED,
+        "it is named in JAATO_GC_DISABLED_PLUGINS",
+    )
+    assert "gc_truncate" in registry.strategies()
+    with pytest.raises(GCPluginError, match=r"of Acme-GC 1\.2 is blocked: .*_DISABLED_PLUGINS"):
+        registry.create("acme")
+
+
+def test_blocking_ours_says_so_rather_than_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "jaato-gc-truncate")
+
+    with pytest.raises(GCPluginError, match=r"jaato-gc-truncate .* is blocked"):
+        load_gc_plugin("gc_truncate")
+
+
+@pytest.mark.parametrize("allowed", ["a", "a-good", "A_Good", "gc_a", "a,other"])
+def test_only_allowed_plugins_are_loaded(
+    install: Install, monkeypatch: pytest.MonkeyPatch, allowed: str
+) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    install("z-bad", "raise AssertionError('imported')", entry_point="z")
+    monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", allowed)
+    registry = PluginRegistry()
+
+    assert list(registry.strategies()) == ["gc_a"]
+    with pytest.raises(GCPluginError, match="is blocked: it is not named in JAATO_GC_LOAD_PLUGINS"):
+        registry.create("z")
+
+
+def test_an_empty_variable_allows_all(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", " ")
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "")
+
+    assert {"gc_a", "gc_truncate"} <= set(discover_gc_plugins())
+
+
+def test_blocking_prevails_over_allowing(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("a-good", GOOD.format(name="a"), entry_point="a")
+    monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", "a")
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "a-good")
+
+    assert status_of(PluginRegistry(), "a")[0] is PluginStatus.BLOCKED
+
+
+def test_a_factory_can_be_blocked_too(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("my-package", "raise AssertionError", entry_point="gc_x", group="jaato.gc_plugins")
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "my-package")
+
+    assert status_of(PluginRegistry(), "gc_x")[0] is PluginStatus.BLOCKED
+
+
+# --- nothing before it is asked for ---
+
+
+@pytest.mark.parametrize(
+    "code", ["import jaato_gc", "import jaato_gc; jaato_gc.PluginRegistry(); jaato_gc.GCConfig()"]
+)
+def test_importing_core_loads_neither_tiktoken_nor_any_plugin(code: str) -> None:
+    ours = python(f"{code}; import sys; print(*sys.modules)").split()
+
+    assert "jaato_gc" in ours
+    assert "tiktoken" not in ours
+    assert [name for name in ours if name.startswith("jaato_gc_")] == []
+
+
+def test_listing_strategies_loads_no_tiktoken_either() -> None:
+    modules = python(
+        "import jaato_gc, sys; jaato_gc.load_gc_plugin('truncate'); print(*sys.modules)"
+    ).split()
+
+    assert "jaato_gc_truncate" in modules
+    assert "tiktoken" not in modules

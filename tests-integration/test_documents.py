@@ -1,0 +1,184 @@
+"""What the documents say is so: their code runs, their links lead somewhere."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    path
+    for pattern in (
+        "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packages/*/README.md", "docs/**/*.md",
+    )
+    for path in ROOT.glob(pattern)
+)  # fmt: skip
+
+FENCE = re.compile(r"(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<info>[^`]*)")
+LINK = re.compile(r"!?\[[^\]]*\]\(<?(?P<inline>[^)\s>]+)|^\[[^\]]+\]: *<?(?P<reference>[^\s>]+)")
+CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+
+each_document = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+
+
+@dataclass
+class Block:
+    """Some lines of a document that belong together: a fenced block, or one line of prose.
+
+    Args:
+        line: Number of its first line, counted from 0; in a fenced block, of its first content.
+        info: What stands behind the opening fence; None: prose.
+        text: Its lines, without fences and their indentation.
+    """
+
+    line: int
+    info: str | None
+    text: str
+
+    @property
+    def language(self) -> str:
+        return (self.info or "").partition(" ")[0].lower()
+
+
+def read_blocks(text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    position = 0
+    while position < len(lines):
+        fence = FENCE.fullmatch(lines[position])
+        if not fence:
+            yield Block(position, None, lines[position])
+            position += 1
+            continue
+        start = position = position + 1
+        closing = re.compile(rf" *{re.escape(fence['marks'])}{re.escape(fence['marks'][0])}* *")
+        while position < len(lines) and not closing.fullmatch(lines[position]):
+            position += 1
+        content = [
+            re.sub(rf"^ {{0,{len(fence['indent'])}}}", "", each) for each in lines[start:position]
+        ]
+        yield Block(start, fence["info"].strip(), "\n".join(content) + "\n")
+        position += 1
+
+
+def blocks_of(document: Path) -> list[Block]:
+    return list(read_blocks(document.read_text(encoding="utf-8")))
+
+
+def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
+    """Number of line, counted from 0, and target of every link."""
+    for block in blocks:
+        if block.info is None:
+            for match in LINK.finditer(CODE_SPAN.sub("", block.text)):
+                yield block.line, match["inline"] or match["reference"]
+
+
+@pytest.fixture
+def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Where one document's code runs: a module of its own, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("THRESHOLD", "TARGET", "PRESSURE", "LOAD_PLUGINS", "DISABLED_PLUGINS"):
+        monkeypatch.delenv(f"JAATO_GC_{variable}", raising=False)
+    module = ModuleType("document")
+    # Dataclasses and pydantic look up the module that a class was defined in.
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return vars(module)
+
+
+@each_document
+def test_python_blocks_run(
+    document: Path, namespace: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All blocks in order, as if typed one after the other.
+
+    A block marked ``python no-run`` only has to compile. If a ``text`` block follows directly, it
+    is what the code before it prints.
+    """
+    blocks = [
+        block for block in blocks_of(document) if block.info is not None or block.text.strip()
+    ]
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block.language != "python":
+            continue
+        # Moved to its line in the document, which a traceback then names.
+        code = compile("\n" * block.line + block.text, str(document), "exec")
+        if "no-run" in (block.info or "").split():
+            continue
+        exec(code, namespace)
+        printed = capsys.readouterr().out
+        if following and following.language == "text":
+            assert printed.rstrip() == following.text.rstrip(), f"line {block.line + 1}"
+
+
+@each_document
+def test_relative_links_lead_to_files(document: Path) -> None:
+    broken = [
+        f"line {line + 1}: {target}"
+        for line, target in links_in(blocks_of(document))
+        if not re.match(r"[a-z][a-z0-9+.-]*:|#", target, re.IGNORECASE)
+        and not (document.parent / target.partition("#")[0]).exists()
+    ]
+
+    assert not broken
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    after_cd = re.split(r"^cd .*\n", script, flags=re.MULTILINE)[-1]
+    [command] = [line for line in after_cd.splitlines() if line and not line.startswith("#")]
+
+    blocks = iter(blocks_of(ROOT / "README.md"))
+    heading = next(
+        (
+            block
+            for block in blocks
+            if block.info is None and re.match(r"#+ .*\btest", block.text, re.I)
+        ),
+        None,
+    )
+    assert heading, "README.md has no heading that mentions tests"
+    section = next((block for block in blocks if block.language == "sh"), None)
+    assert section, f"README.md has no sh block under {heading.text!r}"
+
+    assert section.text.strip() == command
+
+
+SAMPLE = """\
+Text with `[code](not-a-link.md)` and a [link](a.md#part).
+
+1. In a list:
+
+   ```python
+   if True:
+       print("hi")
+   ```
+
+   ```text
+   hi
+   ```
+
+````md
+```python
+not code of this document
+```
+````
+
+[reference]: b.md
+"""
+
+
+def test_blocks_are_found_as_markdown_means_them() -> None:
+    fenced = [block for block in read_blocks(SAMPLE) if block.info is not None]
+
+    assert [block.language for block in fenced] == ["python", "text", "md"]
+    assert fenced[0].text == 'if True:\n    print("hi")\n'
+    assert SAMPLE.splitlines()[fenced[0].line].strip() == "if True:"
+
+
+def test_links_are_found_as_markdown_means_them() -> None:
+    assert [target for _, target in links_in(read_blocks(SAMPLE))] == ["a.md#part", "b.md"]

@@ -1,0 +1,71 @@
+"""The example runs without a network, and shows what it is there to show."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Python imports a module of this name at startup, before any code of ours.
+NO_NETWORK = """
+import socket
+
+def refuse(*args, **kwargs):
+    raise OSError("this process has no network")
+
+for name in ("connect", "connect_ex", "sendto"):
+    setattr(socket.socket, name, refuse)
+socket.getaddrinfo = refuse
+"""
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that can reach nobody."""
+    folder = tmp_path / "no-network"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
+    ours = {key: value for key, value in os.environ.items() if not key.startswith("JAATO_GC_")}
+    return ours | {"PYTHONPATH": str(folder), "PYTHONUTF8": "1"}
+
+
+def run_python(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
+        cwd=cwd,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "socket.getaddrinfo('localhost', 80)",
+        "socket.create_connection(('127.0.0.1', 80))",
+        "socket.socket().connect(('127.0.0.1', 80))",
+    ],
+)
+def test_the_network_is_really_gone(attempt: str, offline: dict[str, str], tmp_path: Path) -> None:
+    done = run_python("-c", f"import socket; {attempt}", env=offline, cwd=tmp_path)
+
+    assert done.returncode != 0
+    assert "this process has no network" in done.stderr
+
+
+def test_the_example_shows_usage_and_collections(offline: dict[str, str], tmp_path: Path) -> None:
+    done = run_python(str(ROOT / "examples" / "sawtooth.py"), env=offline, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stdout.lower().splitlines()
+    turns = [line for line in lines if re.search(r"\bturn\b.*\d.*%|^\W*\d+\b.*%", line)]
+    assert len(turns) >= 5, done.stdout
+    assert any(re.search(r"collect|freed", line) for line in lines), done.stdout
