@@ -248,7 +248,7 @@ class Collection:
                 continue
             for message in group.messages:
                 tokens = self.tokens([self._cleared.get(message.message_id, message)])
-                held[group.hold] = held.get(group.hold, 0) + tokens
+                held[group.hold.value] = held.get(group.hold.value, 0) + tokens
                 if group.hold is Hold.RECENT and tokens > largest_tokens:
                     largest, largest_tokens = message.message_id, tokens
         system = self.tokens(m for m in self._history if m.role is Role.SYSTEM)

@@ -25,7 +25,7 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin, GCStrategy
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import lay_out
+from jaato_gc._turns import Layout, lay_out
 
 
 class DeadlineError(Exception):
@@ -76,19 +76,10 @@ class Collector:
         """Work out a collection. Whatever the strategy does, there is a plan, and a safe one."""
         before = list(history)
         layout = lay_out(before)
-        pinned = budget.pinned_message_ids
-        config = self.config.model_copy(
-            update={
-                **overrides,
-                "pinned_turn_indices": [
-                    turn.index
-                    for turn in layout.turns
-                    if pinned and any(each.message_id in pinned for each in turn.messages)
-                ],
-            }
-        )
-        # Pins are ids; the indices above are for strategies that know nothing of a budget.
-        protect(layout, config.model_copy(update={"pinned_turn_indices": []}), budget)
+        # Pins are message ids in the budget. A strategy that knows no budget gets them as turns.
+        pins = [] if self.takes_budget else _pinned_turns(layout, budget.pinned_message_ids)
+        config = self.config.model_copy(update={**overrides, "pinned_turn_indices": pins})
+        protect(layout, config, budget)
         protected = {
             message.message_id
             for group in layout.groups
@@ -170,6 +161,14 @@ def origin_of(plugin: GCPlugin) -> str:
         version = importlib.metadata.version(distribution)
         return f"{plugin.name} of {distribution} {version}"
     return f"{plugin.name} of module {type(plugin).__module__}"
+
+
+def _pinned_turns(layout: Layout, pinned: set[str]) -> list[int]:
+    return [
+        turn.index
+        for turn in layout.turns
+        if any(message.message_id in pinned for message in turn.messages)
+    ]
 
 
 def _accepts(function: Callable[..., Any], argument: str) -> bool:

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from jaato_gc._breaker import Breaker
 from jaato_gc._collector import Collector
 from jaato_gc._config import GCConfig, GCConfigOverrides
 from jaato_gc._context import Context
-from jaato_gc._errors import GCError
+from jaato_gc._errors import GCError, StalePlanError
 from jaato_gc._journal import GCPlan, Journal, JournalEntry
 from jaato_gc._observers import Observers
 from jaato_gc._policies import InstructionSource
@@ -45,7 +46,7 @@ class Runner:
         self.plans_made = 0
         self.waits_for_message = False
         """Set by an undo: nobody wants its effect collected away at once."""
-        self._running = threading.Lock()
+        self._running = threading.RLock()  # an observer may ask for another collection
         self._trigger_tokens = 0
 
     @property
@@ -102,19 +103,35 @@ class Runner:
 
     # --- what ---
 
-    def collect(self, reason: GCTriggerReason, *, automatic: bool = False) -> GCResult | None:
-        """Plan and apply. An automatic one gives way to one that is under way: ``None``."""
-        if not self._running.acquire(blocking=not automatic):
+    def collect(
+        self,
+        reason: GCTriggerReason,
+        overrides: Mapping[str, Any] = MappingProxyType({}),
+    ) -> GCResult:
+        """Plan and apply, when no other collection is under way."""
+        with self._running:
+            while True:
+                try:
+                    return self.apply(self.plan(reason, overrides))
+                except StalePlanError:  # an undo came in between
+                    continue
+
+    def collect_automatically(
+        self,
+        reason: GCTriggerReason,
+        overrides: Mapping[str, Any] = MappingProxyType({}),
+    ) -> GCResult | None:
+        """Plan and apply, unless another collection is under way, and learn from what it brings."""
+        if not self._running.acquire(blocking=False):
             return None
         try:
-            result = self.apply(self.plan(reason, {}))
+            result = self.collect(reason, overrides)
         finally:
             self._running.release()
-        if automatic:
-            window = self.config.window(self.context.budget.context_limit) or 1
-            reached = result.outcome is GCOutcome.REACHED
-            gained = reached or result.tokens_freed >= window * REAL_GAIN
-            self.breaker.record(gained, result.error or f"the last outcome was {result.outcome}")
+        window = self.config.window(self.context.budget.context_limit) or 1
+        reached = result.outcome is GCOutcome.REACHED
+        gained = reached or result.tokens_freed >= window * REAL_GAIN
+        self.breaker.record(gained, result.error or f"the last outcome was {result.outcome}")
         return result
 
     def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:

@@ -97,6 +97,8 @@ class GCSession:
         self.deadline_seconds = deadline_seconds
         self.registry = registry or PluginRegistry()
         self.on_gc_threshold: ThresholdCallback | None = None
+        """Called in every turn that is not given a callback of its own."""
+        self._on_threshold: ThresholdCallback | None = None
         budget = InstructionBudget.create_default(
             session_id,
             agent_id,
@@ -137,7 +139,7 @@ class GCSession:
         self.budget.context_limit = context_limit
         self._runner.window_changed()
         reason = self._runner.due()
-        return self._runner.collect(reason, automatic=True) if reason else None
+        return self._runner.collect_automatically(reason) if reason else None
 
     def _pin_turns(self, indices: Iterable[int]) -> None:
         """Resolve turn indices to messages: of the turns that are there, and of those to come."""
@@ -240,8 +242,7 @@ class GCSession:
     ) -> Turn:
         if self.provider is None:
             raise GCError("there is no provider to send to: give one to GCSession(provider)")
-        if on_gc_threshold:
-            self.on_gc_threshold = on_gc_threshold
+        self._on_threshold = on_gc_threshold or self.on_gc_threshold
         if prompt is not None:
             said = prompt if isinstance(prompt, Message) else Message.from_text(Role.USER, prompt)
             self.append(said)
@@ -284,10 +285,12 @@ class GCSession:
         if self.config.check_before_send:
             due = self._runner.due(GCTriggerReason.PRE_MESSAGE)
             if due:
-                self._runner.collect(due, automatic=True)
+                self._runner.collect_automatically(due, self._in_turn())
                 self._threshold_crossed = False
         if not self._fits():
-            result = self._runner.collect(GCTriggerReason.CONTEXT_LIMIT) if self.plugin else None
+            if self.plugin is None:
+                raise self.floor_error(None)
+            result = self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
             if not self._fits():
                 raise self.floor_error(result)
         with self._context.lock:
@@ -308,7 +311,8 @@ class GCSession:
         crossed = percent > line if config.continuous_mode else percent >= line
         if crossed and not self._threshold_told:
             self._threshold_told = self._threshold_crossed = True
-            self._observers.threshold_crossed(self.on_gc_threshold, percent, line)
+            host = self._on_threshold or self.on_gc_threshold
+            self._observers.threshold_crossed(host, percent, line)
 
     def after_turn(self) -> GCResult | None:
         """Collect if it has become due during the turn."""
@@ -318,7 +322,7 @@ class GCSession:
         if reason is None and crossed and self._runner.may_start():
             # What the provider reported crossed it, even if our own figures did not.
             reason = None if self.config.continuous_mode else GCTriggerReason.THRESHOLD
-        return self._runner.collect(reason, automatic=True) if reason else None
+        return self._runner.collect_automatically(reason) if reason else None
 
     def recover_from_refusal(self) -> bool:
         """Collect because the provider refused the request as too long.
@@ -328,7 +332,7 @@ class GCSession:
         if self.plugin is None:
             return False
         before = self.budget.total_tokens()
-        self._runner.collect(GCTriggerReason.CONTEXT_LIMIT)
+        self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
         return self.budget.total_tokens() < before
 
     # --- collecting ---
@@ -339,7 +343,7 @@ class GCSession:
         Args:
             **overrides: Settings of `GCConfig` for this once, such as ``target_percent=30.0``.
         """
-        return self.apply(self.plan_gc(**overrides))
+        return self._runner.collect(GCTriggerReason.MANUAL, overrides)
 
     def plan_gc(self, reason: GCTriggerReason = GCTriggerReason.MANUAL, **overrides: Any) -> GCPlan:
         """Work out a collection without applying it.
@@ -441,6 +445,10 @@ class GCSession:
         return child
 
     # --- guarding ---
+
+    def _in_turn(self) -> dict[str, Any]:
+        """Within a turn, that turn stays, whatever the configuration says: it is being answered."""
+        return {"preserve_recent_turns": max(1, self.config.preserve_recent_turns)}
 
     def _fits(self) -> bool:
         limit = self.config.request_limit(self.budget.context_limit)
