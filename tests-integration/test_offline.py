@@ -69,3 +69,14 @@ def test_the_example_shows_usage_and_collections(offline: dict[str, str], tmp_pa
     turns = [line for line in lines if re.search(r"\bturn\b.*\d.*%|^\W*\d+\b.*%", line)]
     assert len(turns) >= 5, done.stdout
     assert any(re.search(r"collect|freed", line) for line in lines), done.stdout
+
+
+def test_the_readme_starts_without_a_network(offline: dict[str, str], tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    assert block, "README.md has no python block"
+
+    done = run_python("-c", block[1], env=offline, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True\nTrue\n"
