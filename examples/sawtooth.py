@@ -39,14 +39,14 @@ def main() -> None:
     """Run the agent and show what happens."""
     session = GCSession(model, tools=read_file, context_limit=WINDOW)
     session.append(Message.from_text(Role.SYSTEM, "You are a careful reviewer."))
-    session.set_gc_plugin(load_gc_plugin("gc_truncate"), GCConfig(preserve_recent_turns=3))
+    session.set_gc_plugin(load_gc_plugin("gc_budget"), GCConfig(preserve_recent_turns=3))
     for turn in range(1, TURNS + 1):
         collected = len(session.get_gc_history())
         session.send_message(f"Please review module {turn}.")
         for result in session.get_gc_history()[collected:]:
-            turns = result.details["turns_removed"]
+            what = ", ".join(sorted({item.reason for item in result.removal_list}))
             print(
-                f"         collected: {result.tokens_freed} tokens freed, {turns} turns removed,"
+                f"         collected: {result.tokens_freed} tokens freed ({what}),"
                 f" {result.trigger_reason} -> {result.outcome}"
             )
         percent = session.get_context_usage()["percent_used"]

@@ -49,10 +49,7 @@ class TruncateGCPlugin(GCStrategy[TruncateSettings]):
             everything=not self.settings.to_target,
             notice=self.settings.notice_template,
         )
-        for turn in collection.turns:
-            if not collection.needs_more:
-                break
-            collection.remove(turn, "truncated")
+        collection.remove_oldest(collection.turns, "truncated")
         collection.clear_recent_results()
         return collection.finish()
 

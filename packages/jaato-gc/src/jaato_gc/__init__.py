@@ -3,9 +3,10 @@
 Everything public is importable from here; modules whose names start with an underscore are not.
 """
 
+from jaato_gc._account import cache_impact
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._clearing import cleared
-from jaato_gc._collection import Collection, cache_impact
+from jaato_gc._collection import Collection
 from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
 from jaato_gc._errors import (
     ContextFloorError,
@@ -15,10 +16,13 @@ from jaato_gc._errors import (
     GCPluginError,
     InvalidHistoryError,
     StalePlanError,
+    SummaryError,
     TokenRanksError,
     UndoError,
 )
 from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
+from jaato_gc._extractive import extractive_summary
+from jaato_gc._facts import extract_facts
 from jaato_gc._hookspecs import hookimpl
 from jaato_gc._images import image_tokens
 from jaato_gc._invariants import Violation, check_collection, check_history
@@ -73,6 +77,8 @@ from jaato_gc._session import GCSession
 from jaato_gc._source_entry import SourceEntry
 from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, GCStrategy, StrategyInfo, StrategySettings
+from jaato_gc._summaries import SummarySettings, SummaryWriter
+from jaato_gc._summarizer import Summarizer, SummarizerFunction
 from jaato_gc._synthetic import fenced
 from jaato_gc._tokens import (
     Confidence,
@@ -142,6 +148,11 @@ __all__ = [
     "Stash",
     "StrategyInfo",
     "StrategySettings",
+    "Summarizer",
+    "SummarizerFunction",
+    "SummaryError",
+    "SummarySettings",
+    "SummaryWriter",
     "SyntheticKind",
     "SystemChildType",
     "TiktokenCounter",
@@ -163,6 +174,8 @@ __all__ = [
     "count_tokens",
     "discover_gc_plugins",
     "estimate_tokens",
+    "extract_facts",
+    "extractive_summary",
     "fenced",
     "hookimpl",
     "image_tokens",

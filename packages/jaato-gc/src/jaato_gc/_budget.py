@@ -43,6 +43,7 @@ class InstructionBudget:
         self._by_key: dict[tuple[InstructionSource, str], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
+        self._counted = 0
 
     @classmethod
     def create_default(
@@ -63,11 +64,12 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Tokens of the next request, corrected by what the provider reported."""
-        return max(0, self.counted_tokens() + self.correction)
+        total = self._counted + self.correction
+        return total if total > 0 else 0
 
     def counted_tokens(self) -> int:
         """Tokens of the next request as counted, before the correction."""
-        return sum(self._by_policy.values())
+        return self._counted
 
     def gc_eligible_tokens(self) -> int:
         """Tokens that a collection may take without pressure."""
@@ -137,10 +139,7 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        difference = tokens - entry._tokens
-        entry._tokens = tokens
-        self._by_policy[entry.binding_policy()] += difference
-        entry._add_to_totals(difference)
+        self._add_tokens(entry, tokens - entry._tokens)
 
     def add_child(
         self,
@@ -191,7 +190,7 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         entry.message_ids.append(message_id)
         self._by_message[message_id] = entry
-        self.update_tokens(source, entry.tokens + tokens, child_key)
+        self._add_tokens(entry, tokens)
 
     def remove_messages(self, tokens: Mapping[str, int]) -> None:
         """Take messages out of their entries, and entries that are empty then out of the budget.
@@ -229,6 +228,12 @@ class InstructionBudget:
         if entry is not None:
             self.set_entry(source, 0, entry.gc_policy, entry.label)
 
+    def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
+        entry._tokens += difference
+        self._by_policy[entry.binding_policy()] += difference
+        self._counted += difference
+        entry._add_to_totals(difference)
+
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
         entry = self.get_entry(source) if child_key is None else self.get_child(source, child_key)
         if entry is None:
@@ -246,6 +251,7 @@ class InstructionBudget:
     def _enter(self, entry: SourceEntry) -> None:
         for each in entry.walk():
             self._by_policy[each.binding_policy()] += each._tokens
+            self._counted += each._tokens
             if each.key is not None:
                 self._by_key[each.source, each.key] = each
             for message_id in each.message_ids:
@@ -254,6 +260,7 @@ class InstructionBudget:
     def _leave(self, entry: SourceEntry) -> None:
         for each in entry.walk():
             self._by_policy[each.binding_policy()] -= each._tokens
+            self._counted -= each._tokens
             if each.key is not None:
                 self._by_key.pop((each.source, each.key), None)
             for message_id in each.message_ids:

@@ -1,8 +1,9 @@
 """Messages and results as JSON data, and back without loss."""
 
 import base64
+import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from jaato_gc._messages import (
@@ -75,6 +76,9 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
 def _part_from_dict(data: Mapping[str, Any]) -> Part:
     call, answer = data.get("function_call"), data.get("function_response")
     attachment = data.get("inline_data")
+    for text in (data.get("text"), data.get("thought")):
+        if not isinstance(text, str | None):
+            raise TypeError(f"{text!r:.80} is no text")
     return Part(
         data.get("text"),
         FunctionCall(**call) if call else None,
@@ -111,8 +115,16 @@ def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_to_dict(result: GCResult) -> dict[str, Any]:
-    """A result as JSON data."""
-    return asdict(result)
+    """A result as JSON data; of a strategy's own details, what JSON can hold."""
+    return asdict(replace(result, details=_as_json(result.details)))
+
+
+def _as_json(details: dict[str, Any]) -> dict[str, Any]:
+    try:
+        text = json.dumps(details, default=repr, skipkeys=True)
+    except Exception:  # cycles, absurd depth, a broken __repr__
+        text = json.dumps({key: str(type(value)) for key, value in details.items()}, skipkeys=True)
+    return dict(json.loads(text))
 
 
 def result_from_dict(data: Mapping[str, Any]) -> GCResult:

@@ -1,24 +1,20 @@
 """One collection in progress: the mechanism that strategies are written with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
 
+from jaato_gc._account import cache_impact, outcome_of, shortfall_of
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._clearing import cleared
 from jaato_gc._config import GCConfig
-from jaato_gc._messages import Message, Role, SyntheticKind
-from jaato_gc._policies import InstructionSource
+from jaato_gc._errors import SummaryError
+from jaato_gc._messages import Message, SyntheticKind
+from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._protection import protect
-from jaato_gc._results import (
-    CacheImpact,
-    GCOutcome,
-    GCRemovalItem,
-    GCResult,
-    GCTriggerReason,
-    RemovalAction,
-    Shortfall,
-)
-from jaato_gc._synthetic import fill_template, notice_message
-from jaato_gc._tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
+from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalAction
+from jaato_gc._summaries import Summary, SummaryWriter
+from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
+from jaato_gc._takings import Takings
+from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of
 from jaato_gc._turns import Group, Hold, Turn, lay_out
 
@@ -30,13 +26,11 @@ class Collection:
     it thinks best while :attr:`needs_more`, and returns :meth:`finish`::
 
         collection = Collection(self.name, history, context_usage, config, reason, budget)
-        for turn in collection.turns:
-            if collection.needs_more:
-                collection.remove(turn, "truncated")
+        collection.remove_oldest(collection.turns, "truncated")
         return collection.finish()
 
-    Protected groups can't be taken: :meth:`remove` leaves them where they are. The history that
-    was given is never changed.
+    Protected groups can't be taken: they are left where they are. The history that was given is
+    never changed.
 
     Args:
         plugin_name: Who collects, for the result.
@@ -63,14 +57,17 @@ class Collection:
     ) -> None:
         self.config = config
         self.reason = reason
+        self.counter = budget.counter if budget else DEFAULT_COUNTER
+        self.details: dict[str, Any] = {}
+        """What the strategy wants to add to its result."""
+        layout = lay_out(history)
+        protect(layout, config, budget)
+        self.turns: list[Turn] = layout.turns
+        self.groups: list[Group] = layout.groups
         self._plugin_name = plugin_name
         self._history = history
         self._budget = budget
-        self._counter = budget.counter if budget else DEFAULT_COUNTER
-        self._layout = lay_out(history)
-        protect(self._layout, config, budget)
-        self.turns: list[Turn] = self._layout.turns
-        self._tokens_before = count_tokens(history, self._counter)
+        self._tokens_before = count_tokens(history, self.counter)
         self.goal = goal_of(
             reason,
             context_usage,
@@ -80,11 +77,7 @@ class Collection:
             turns=len(self.turns),
         )
         self._everything = everything or self.goal.tokens_to_free is None
-        self._removed: set[str] = set()
-        self._cleared: dict[str, Message] = {}
-        self._items: dict[str, GCRemovalItem] = {}
-        self._freed = 0
-        self._turns_removed = 0
+        self._takings = Takings(history, self.counter)
         self._notice = notice
         self._notice_cost = self._reserve_for_notice()
 
@@ -94,31 +87,56 @@ class Collection:
         if self._everything:
             return True
         if self.reason is GCTriggerReason.TURN_LIMIT:
-            return self._turns_removed < self.goal.turns_to_remove
+            return self._takings.turns_removed < self.goal.turns_to_remove
         return self._needs_tokens
 
     @property
     def _needs_tokens(self) -> bool:
-        wanted = self.goal.tokens_to_free or 0
-        return wanted > 0 and self._freed < wanted + self._notice_cost
+        return self._wanted > 0 and self._takings.freed < self._wanted
 
-    def tokens(self, messages: Iterable[Message]) -> int:
-        """Tokens of some messages, counted as the budget counts."""
-        return count_tokens(messages, self._counter)
+    @property
+    def _wanted(self) -> int:
+        """Tokens to take in all: the goal, and what a notice will cost."""
+        tokens = self.goal.tokens_to_free or 0
+        return tokens + self._notice_cost if tokens else 0
 
-    def remove(self, turn: Turn, reason: str) -> int:
-        """Take what may go of a turn; returns the tokens that this freed.
+    # --- removing ---
+
+    def remove_oldest(
+        self,
+        turns: Iterable[Turn],
+        reason: str,
+        policies: Container[GCPolicy] = tuple(GCPolicy),
+    ) -> None:
+        """Take turns, oldest first, until the goal is reached.
 
         A turn whose user message must stay remains a turn, so TURN_LIMIT leaves all of it alone.
+
+        Args:
+            turns: The turns to take from.
+            reason: Why they go.
+            policies: Take only groups under one of these.
         """
-        groups = [group for group in turn.groups if not group.hold and not self._is_gone(group)]
-        ends_turn = any(message.opens_turn for group in groups for message in group.messages)
-        if not groups or (self.reason is GCTriggerReason.TURN_LIMIT and not ends_turn):
-            return 0
-        self._turns_removed += ends_turn
-        messages = [message for group in groups for message in group.messages]
-        self._removed.update(message.message_id for message in messages)
-        return self._book(turn, messages, self.tokens(messages), reason, "remove")
+        for turn in turns:
+            if not self.needs_more:
+                return
+            groups = [group for group in self._takable(turn.groups) if group.policy in policies]
+            if self.reason is not GCTriggerReason.TURN_LIMIT or _ends_turn(groups):
+                self.take(groups, turn.key, reason)
+
+    def take(
+        self, groups: Iterable[Group], key: str, reason: str, action: RemovalAction = "remove"
+    ) -> None:
+        """Take some groups, as far as they may go, under one key of the removal list."""
+        messages = [message for group in self._takable(groups) for message in group.messages]
+        if messages:
+            self._takings.remove(messages, key, reason, action)
+
+    def take_source(
+        self, source: InstructionSource, child_key: str | None, tokens: int, reason: str
+    ) -> None:
+        """Take something that is not in the history, such as enrichment; the host drops it."""
+        self._takings.drop(source, child_key, tokens, reason)
 
     def clear_recent_results(self) -> None:
         """The last resort: shorten old tool results in the turns that are too recent to remove.
@@ -132,73 +150,181 @@ class Collection:
             for group in turn.groups
             if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
         ]
-        keep = self.config.preserve_recent_groups
-        for turn, group in calls[: max(0, len(calls) - keep)]:
+        for turn, group in calls[: max(0, len(calls) - self.config.preserve_recent_groups)]:
             if group.hold is Hold.RECENT and self._needs_tokens:
-                self._clear(turn, group, "cleared_recent")
+                self._takings.clear(group.messages, turn.key, "cleared_recent")
+
+    # --- summarizing ---
+
+    def summarize_oldest(self, turns: Sequence[Turn], writer: SummaryWriter, reason: str) -> None:
+        """Put summaries in the place of turns, oldest first, until the goal is reached.
+
+        What the writer's settings say of errors holds: with ``"truncate"``, turns that can't be
+        summarized are removed.
+
+        Raises:
+            SummaryError: There is no summary.
+        """
+        while self.needs_more:
+            chosen = self._choose_oldest(turns, writer.settings.summary_tokens)
+            try:
+                if not self._summarize(chosen, writer, reason):
+                    break
+            except SummaryError as error:
+                if writer.settings.on_summarizer_error != "truncate":
+                    raise
+                self.details["summarizer_error"] = str(error)
+                self.remove_oldest(chosen, "truncated_fallback")
+        self._fold_summaries(writer)
+
+    def _choose_oldest(self, turns: Iterable[Turn], room: int) -> list[Turn]:
+        """The oldest turns that would do, and leave so much room for their summary."""
+        chosen: list[Turn] = []
+        freed, ended = self._takings.freed, self._takings.turns_removed
+        for turn in turns:
+            groups = self._takable(turn.groups)
+            if self.reason is GCTriggerReason.TURN_LIMIT:
+                if ended >= self.goal.turns_to_remove:
+                    break
+                if not _ends_turn(groups):
+                    continue
+            elif not self._everything and freed >= self._wanted + room:
+                break
+            if groups:
+                chosen.append(turn)
+                freed += sum(count_tokens(group.messages, self.counter) for group in groups)
+                ended += _ends_turn(groups)
+        return chosen
+
+    def _summarize(self, turns: Sequence[Turn], writer: SummaryWriter, reason: str) -> bool:
+        groups = [self._takable(turn.groups) for turn in turns]
+        told = [[message for group in each for message in group.messages] for each in groups]
+        if not told:
+            return False
+        if not self._stand_in(writer.write(told), [group for each in groups for group in each]):
+            return False
+        for turn, takable in zip(turns, groups, strict=True):
+            self.take(takable, turn.key, reason, "summarize")
+        return True
+
+    def _fold_summaries(self, writer: SummaryWriter) -> None:
+        """Fold the oldest summaries into one, if there are too many or they are too long."""
+        settings = writer.settings
+        old = [
+            group
+            for group in self._takable(self.groups)
+            if group.messages[0].synthetic is SyntheticKind.SUMMARY
+        ]
+        new = self._takings.inserted.values()
+        tokens = count_tokens(new, self.counter) + sum(
+            count_tokens(group.messages, self.counter) for group in old
+        )
+        surplus = len(old) + len(new) - settings.max_summaries + 1
+        if tokens > settings.max_summaries_tokens:
+            surplus = max(surplus, 2)
+        oldest = old[: max(0, surplus)]
+        if len(oldest) < 2:
+            return
+        if self._stand_in(writer.write([group.messages for group in oldest]), oldest):
+            for group in oldest:
+                self.take([group], self.key_of(group), "summarized", "summarize")
+
+    def _stand_in(self, summary: Summary, groups: Sequence[Group]) -> bool:
+        """Let a summary stand where the first of the groups stood, if it is shorter than they."""
+        cost = count_tokens([summary.message], self.counter)
+        if cost >= sum(count_tokens(group.messages, self.counter) for group in groups):
+            return False
+        self._takings.insert(summary.message, min(group.positions[0] for group in groups))
+        figures = {
+            "summary_tokens": cost,
+            "facts_found": summary.facts_found,
+            "facts_kept": summary.facts_kept,
+        }
+        for name, figure in figures.items():
+            self.details[name] = self.details.get(name, 0) + figure
+        self.details["written_by"] = summary.written_by
+        return True
+
+    # --- ending ---
 
     def finish(self) -> tuple[list[Message], GCResult]:
         """The history that remains, and the account of what happened."""
-        notice, history = self._compose()
-        tokens_after = self.tokens(history)
+        takings = self._takings
+        notice, history = self._with_notice(takings.remaining())
+        tokens_after = count_tokens(history, self.counter)
+        freed = self._tokens_before - tokens_after + takings.freed_elsewhere
+        outcome = outcome_of(
+            self.goal,
+            freed=freed,
+            turns_removed=takings.turns_removed,
+            anything_taken=bool(takings.items),
+        )
+        shortfall = None
+        if outcome in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
+            missing = max(0, (self.goal.tokens_to_free or 0) - freed)
+            shortfall = shortfall_of(
+                missing, self.groups, history, takings, self._budget, self.counter
+            )
         # All else in the context stays as it is; without a budget nothing is known of it.
         rest = self._budget.total_tokens() - self._tokens_before if self._budget else 0
-        outcome = self._outcome(self._tokens_before - tokens_after)
         return history, GCResult(
             success=True,
-            items_collected=len(self._items),
+            items_collected=len(takings.items),
             tokens_before=self._tokens_before + rest,
-            tokens_after=tokens_after + rest,
+            tokens_after=tokens_after + rest - takings.freed_elsewhere,
             plugin_name=self._plugin_name,
             trigger_reason=self.reason,
             notification=notice,
-            details={"turns_before": len(self.turns), "turns_removed": self._turns_removed},
-            removal_list=list(self._items.values()),
+            details={
+                "turns_before": len(self.turns),
+                "turns_removed": takings.turns_removed,
+                **self.details,
+            },
+            removal_list=takings.items,
             outcome=outcome,
-            shortfall=self._shortfall(tokens_after) if outcome in _GOAL_MISSED else None,
-            cache=cache_impact(self._history, history, self._counter),
-            confidence=self._counter.confidence,
+            shortfall=shortfall,
+            cache=cache_impact(self._history, history, self.counter),
+            confidence=self.counter.confidence,
         )
 
-    # --- taking ---
+    def fail(self, error: Exception) -> tuple[list[Message], GCResult]:
+        """The account of a collection that could not be done: nothing has changed."""
+        self._takings = Takings(self._history, self.counter)
+        history, result = self.finish()
+        result.success, result.outcome, result.error = False, GCOutcome.FAILED, str(error)
+        return history, result
 
-    def _is_gone(self, group: Group) -> bool:
-        return group.messages[0].message_id in self._removed
+    # --- helpers ---
 
-    def _clear(self, turn: Turn, group: Group, reason: str) -> None:
-        shorter: list[Message] = []
-        freed = 0
-        for message in group.messages:
-            smaller = cleared(message)
-            gain = self.tokens([message]) - self.tokens([smaller])
-            if gain > 0:
-                shorter.append(smaller)
-                freed += gain
-        if shorter:
-            self._cleared.update((message.message_id, message) for message in shorter)
-            self._book(turn, shorter, freed, reason, "clear")
+    def key_of(self, group: Group) -> str:
+        """The budget's key of a group, by which the removal list names it."""
+        message_id = group.messages[0].message_id
+        entry = self._budget.entry_of(message_id) if self._budget else None
+        return (entry and entry.key) or message_id
 
-    def _book(
-        self, turn: Turn, messages: list[Message], freed: int, reason: str, action: RemovalAction
-    ) -> int:
-        item = self._items.setdefault(
-            turn.key,
-            GCRemovalItem(InstructionSource.CONVERSATION, turn.key, reason=reason, action=action),
-        )
-        item.message_ids.extend(message.message_id for message in messages)
-        item.tokens_freed += freed
-        self._freed += freed
-        return freed
-
-    # --- telling the model ---
+    def _takable(self, groups: Iterable[Group]) -> list[Group]:
+        return [
+            group
+            for group in groups
+            if not group.hold and not self._takings.includes(group.messages[0])
+        ]
 
     def _reserve_for_notice(self) -> int:
         """What the notice will cost at most, beyond the one it replaces."""
         if self._notice is None:
             return 0
         text = self._notice_text(len(self.turns), len(self.turns), self._tokens_before)
-        old = [message for message in self._history if _is_notice(message)]
-        return max(0, self.tokens([notice_message(text)]) - self.tokens(old))
+        old = count_tokens(filter(is_notice, self._history), self.counter)
+        return max(0, count_tokens([notice_message(text)], self.counter) - old)
+
+    def _with_notice(self, history: list[Message]) -> tuple[str | None, list[Message]]:
+        """Text and history with the notice, if there is to be one and it does not cost too much."""
+        takings = self._takings
+        if self._notice is None or takings.freed <= self._notice_cost:
+            return None, history
+        kept = len(self.turns) - takings.turns_removed
+        text = self._notice_text(takings.turns_removed, kept, takings.freed)
+        return text, with_notice(history, text)
 
     def _notice_text(self, removed: int, kept: int, freed: int) -> str:
         values = {
@@ -210,90 +336,6 @@ class Collection:
         }
         return fill_template(self._notice or "", values)
 
-    def _compose(self) -> tuple[str | None, list[Message]]:
-        history = [
-            self._cleared.get(message.message_id, message)
-            for message in self._history
-            if message.message_id not in self._removed
-        ]
-        if self._notice is None or self._freed <= self._notice_cost:
-            return None, history
-        text = self._notice_text(
-            self._turns_removed, len(self.turns) - self._turns_removed, self._freed
-        )
-        history = [message for message in history if not _is_notice(message)]
-        history.insert(_after_first_user(history), notice_message(text))
-        return text, history
 
-    # --- accounting ---
-
-    def _outcome(self, freed: int) -> GCOutcome:
-        goal = self.goal
-        wanted = goal.tokens_to_free is None or goal.tokens_to_free > 0 or goal.turns_to_remove > 0
-        if not self._items:
-            return GCOutcome.NO_GAIN if wanted else GCOutcome.NOT_NEEDED
-        enough = freed >= (goal.tokens_to_free or 0)
-        return (
-            GCOutcome.REACHED
-            if enough and self._turns_removed >= goal.turns_to_remove
-            else GCOutcome.SHORT
-        )
-
-    def _shortfall(self, tokens_after: int) -> Shortfall:
-        """Who holds what remains, so that a user can see what to change."""
-        held: dict[str, int] = {}
-        largest, largest_tokens = None, 0
-        for group in self._layout.groups:
-            if not group.hold:
-                continue
-            for message in group.messages:
-                tokens = self.tokens([self._cleared.get(message.message_id, message)])
-                held[group.hold.value] = held.get(group.hold.value, 0) + tokens
-                if group.hold is Hold.RECENT and tokens > largest_tokens:
-                    largest, largest_tokens = message.message_id, tokens
-        system = self.tokens(m for m in self._history if m.role is Role.SYSTEM)
-        floor = {"system": system, "conversation": tokens_after - system}
-        if self._budget:
-            for source, entry in self._budget.entries.items():
-                if source is not InstructionSource.CONVERSATION:
-                    floor[source.value] = entry.total_tokens()
-        missing = max(0, (self.goal.tokens_to_free or 0) - (self._tokens_before - tokens_after))
-        return Shortfall(missing, floor, held, largest, largest_tokens)
-
-
-_GOAL_MISSED = (GCOutcome.SHORT, GCOutcome.NO_GAIN)
-
-
-def cache_impact(
-    before: Sequence[Message], after: Sequence[Message], counter: TokenCounter = DEFAULT_COUNTER
-) -> CacheImpact:
-    """Where two histories part, and what the next request has to write anew."""
-    shared = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        shared += 1
-    changed = shared < max(len(before), len(after))
-    return CacheImpact(
-        first_changed=shared if changed else None,
-        prefix_tokens=count_tokens(after[:shared], counter),
-        rewritten_tokens=count_tokens(after[shared:], counter),
-    )
-
-
-def _is_notice(message: Message) -> bool:
-    return message.synthetic is SyntheticKind.NOTICE
-
-
-def _after_first_user(history: Sequence[Message]) -> int:
-    """Where a notice stands: behind the first user message, which rarely goes, so it rarely moves.
-
-    Without any, it comes first itself, behind the system messages that open the history.
-    """
-    leading = 0
-    for position, message in enumerate(history):
-        if message.opens_turn:
-            return position + 1
-        if message.role is Role.SYSTEM and position == leading:
-            leading += 1
-    return leading
+def _ends_turn(groups: Iterable[Group]) -> bool:
+    return any(message.opens_turn for group in groups for message in group.messages)

@@ -1,9 +1,7 @@
 """Asking a strategy for a plan, and believing none of it unseen."""
 
-import contextvars
 import importlib.metadata
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +15,7 @@ from jaato_gc._examiner import (
     read_answer,
     removal_list_of,
     violations,
+    with_message_ids,
 )
 from jaato_gc._journal import GCPlan
 from jaato_gc._messages import Message
@@ -26,10 +25,7 @@ from jaato_gc._strategy import GCPlugin, GCStrategy
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
 from jaato_gc._turns import Layout, lay_out
-
-
-class DeadlineError(Exception):
-    """A strategy took longer than it was given."""
+from jaato_gc._workers import DeadlineError, within
 
 
 @dataclass(slots=True)
@@ -75,10 +71,14 @@ class Collector:
     ) -> GCPlan:
         """Work out a collection. Whatever the strategy does, there is a plan, and a safe one."""
         before = list(history)
+        if self.disabled:
+            return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, self.disabled)
         layout = lay_out(before)
         # Pins are message ids in the budget. A strategy that knows no budget gets them as turns.
-        pins = [] if self.takes_budget else _pinned_turns(layout, budget.pinned_message_ids)
-        config = self.config.model_copy(update={**overrides, "pinned_turn_indices": pins})
+        pins = set() if self.takes_budget else _pinned_turns(layout, budget.pinned_message_ids)
+        pins.update(overrides.get("pinned_turn_indices", ()))
+        update = {**overrides, "pinned_turn_indices": sorted(pins)}
+        config = self.config.model_copy(update=update)
         protect(layout, config, budget)
         protected = {
             message.message_id
@@ -96,17 +96,23 @@ class Collector:
         )
         try:
             after, result = read_answer(self._ask(list(before), usage, config, reason, budget))
+            result = replace(result, plugin_name=self.plugin.name, trigger_reason=reason)
             if not self.takes_budget:
                 after = put_back(before, after, protected)
                 result = replace(result, removal_list=[])
             if not result.removal_list:
                 result = replace(result, removal_list=removal_list_of(after, layout, budget))
-            found = violations(before, after, result, protected, budget) if result.success else []
+            result = with_message_ids(result, after, layout, budget)
+            found = (
+                violations(before, after, result, protected, budget, layout)
+                if result.success
+                else []
+            )
         except NonsenseError as error:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(error))
         except DeadlineError as error:
-            self.disabled = str(error)
-            return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, str(error))
+            self.disabled = f"collect took {error} and is not asked any more"
+            return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, self.disabled)
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, cause)
@@ -127,7 +133,7 @@ class Collector:
         arguments = (history, usage, config, reason, *((budget,) if self.takes_budget else ()))
         if self.deadline_seconds is None:
             return self.plugin.collect(*arguments)
-        return _within(self.deadline_seconds, lambda: self.plugin.collect(*arguments))
+        return within(self.deadline_seconds, lambda: self.plugin.collect(*arguments))
 
     def _refused(
         self,
@@ -163,36 +169,14 @@ def origin_of(plugin: GCPlugin) -> str:
     return f"{plugin.name} of module {type(plugin).__module__}"
 
 
-def _pinned_turns(layout: Layout, pinned: set[str]) -> list[int]:
-    return [
+def _pinned_turns(layout: Layout, pinned: set[str]) -> set[int]:
+    return {
         turn.index
         for turn in layout.turns
         if any(message.message_id in pinned for message in turn.messages)
-    ]
+    }
 
 
 def _accepts(function: Callable[..., Any], argument: str) -> bool:
     parameters = inspect.signature(function).parameters.values()
     return any(each.name == argument or each.kind is each.VAR_POSITIONAL for each in parameters)
-
-
-def _within(seconds: float, work: Callable[[], Any]) -> Any:
-    """What the work returns or raises, unless it takes too long; then it is left to itself."""
-    outcome: list[Any] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    context = contextvars.copy_context()
-    worker = threading.Thread(target=context.run, args=(run,), name="jaato-gc", daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if worker.is_alive():
-        raise DeadlineError(f"collect took longer than {seconds:g} s and is disabled from now on")
-    if errors:
-        raise errors[0]
-    return outcome[0]

@@ -10,11 +10,12 @@ from typing import Any
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._errors import StalePlanError, UndoError
-from jaato_gc._invariants import Violation, check_history
+from jaato_gc._invariants import HISTORY_INVARIANTS, Violation
 from jaato_gc._journal import Change
 from jaato_gc._ledger import BookedEntry, Ledger
 from jaato_gc._messages import Message, mint_message_id
 from jaato_gc._pairing import pair_calls
+from jaato_gc._policies import InstructionSource
 from jaato_gc._tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
@@ -34,12 +35,13 @@ class Context:
         self.pinned_turns: set[int] = set()
         """Turns to pin as they come, by their number in the whole session."""
         self.lock = threading.RLock()
-        self.is_anchored = False
+        self.reports = 0
+        """How often the provider has reported its own figure."""
         self.uncertain_tokens = 0
         """Tokens that came or went since the provider last reported its own figure."""
         self.counted_at_request: int | None = None
         self._checked = 0
-        self._lent = False
+        self._lent: list[InstructionBudget] = []
 
     @property
     def budget(self) -> InstructionBudget:
@@ -58,7 +60,7 @@ class Context:
             self.ledger.book(message)
             self.history.append(message)
             self.turns += message.opens_turn
-            if self.pinned_turns and self.ledger.turns_opened - 1 in self.pinned_turns:
+            if self.ledger.turn in self.pinned_turns:
                 self.budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
@@ -72,13 +74,12 @@ class Context:
             StalePlanError: The history no longer begins like that.
         """
         with self.lock:
-            if len(before) > len(self.history) or any(
-                old is not now for old, now in zip(before, self.history, strict=False)
-            ):
-                raise StalePlanError(
-                    "the history has changed where the plan would change it: make a new plan"
-                )
-            change = Change.between(before, after)
+            self.check_beginning(before)
+            change = Change.between(before, after, self.budget.counter, self.reports)
+            replaced = {message.message_id for message in change.gone}
+            for message in change.come:
+                if message.message_id not in replaced and self.budget.entry_of(message.message_id):
+                    raise StalePlanError(f"the id {message.message_id!r} is taken: make a new plan")
             moved = self._count(change)
             self._take_back()
             touched = self.ledger.change(change.gone, change.come, created_by)
@@ -86,11 +87,40 @@ class Context:
             self._note(change, sign=1, moved=moved)
             return change, touched
 
+    def check_beginning(self, before: Sequence[Message]) -> None:
+        """See that the history begins like that.
+
+        Raises:
+            StalePlanError: It does not.
+        """
+        with self.lock:
+            if len(before) > len(self.history) or any(
+                old is not now for old, now in zip(before, self.history, strict=False)
+            ):
+                raise StalePlanError(
+                    "the history has changed where the plan would change it: make a new plan"
+                )
+
+    def drop(self, source: InstructionSource, key: str | None) -> int:
+        """Book out something that is not in the history; without a key, the whole source.
+
+        Returns the tokens that it had.
+        """
+        with self.lock:
+            self._take_back()
+            before = self.budget.counted_tokens()
+            if key is None:
+                self.budget.clear_source(source)
+            else:
+                self.budget.remove_child(source, key)
+            return before - self.budget.counted_tokens()
+
     def revert(self, change: Change, touched: Sequence[BookedEntry]) -> None:
         """Undo an `exchange`; what was appended since stays behind it.
 
         Raises:
-            UndoError: A message that would come back has been appended again meanwhile.
+            UndoError: A message that would come back has been appended again meanwhile, or the
+                history was changed otherwise.
         """
         with self.lock:
             replaced = {message.message_id for message in change.come}
@@ -98,8 +128,8 @@ class Context:
                 taken = self.budget.entry_of(message.message_id) is not None
                 if taken and message.message_id not in replaced:
                     raise UndoError(f"message {message.message_id!r} is in the history again")
-            moved = self._count(change)
-            restored = change.revert(self.history)
+            moved, uncertain = self._count(change), self.uncertain_tokens
+            restored = change.revert(self.history, self.budget.counter)
             counted = {
                 each.message_id: message_tokens(each, self.budget.counter) for each in restored
             }
@@ -108,6 +138,8 @@ class Context:
             self.ledger.revert(touched, added, counted.__getitem__)
             self.history[:] = restored
             self._note(change, sign=-1, moved=moved)
+            if change.reports != self.reports:
+                self.uncertain_tokens = uncertain + moved  # the reports since know nothing of it
 
     def _count(self, change: Change) -> int:
         counter = self.budget.counter
@@ -130,17 +162,16 @@ class Context:
         """
         with self.lock:
             history, budget = list(self.history), self.budget
-            self._lent = True
+            self._lent.append(budget)
         try:
             yield history, budget
         finally:
             with self.lock:
-                self._lent = False
+                self._lent.remove(budget)
 
     def _take_back(self) -> None:
-        if self._lent:
+        if self.budget in self._lent:
             self.ledger.budget = self.budget.copy()
-            self._lent = False
 
     # --- figures ---
 
@@ -157,6 +188,10 @@ class Context:
         }
 
     @property
+    def is_anchored(self) -> bool:
+        return self.reports > 0
+
+    @property
     def confidence(self) -> Confidence:
         counted = self.budget.counter.confidence
         return Confidence.CALIBRATED if self.is_anchored else counted
@@ -169,15 +204,20 @@ class Context:
         uncertain = self.uncertain_tokens if self.is_anchored else self.budget.counted_tokens()
         return self.budget.total_tokens() + math.ceil(uncertain * self.budget.counter.tolerance)
 
-    def anchor(self, input_tokens: int) -> None:
-        """Take the provider's figure for the last request as the truth."""
+    def anchor(self, input_tokens: int) -> bool:
+        """Take the provider's figure for the last request as the truth.
+
+        Returns whether that changed the total.
+        """
         with self.lock:
             if input_tokens <= 0 or self.counted_at_request is None:
-                return
+                return False
             since = self.budget.counted_tokens() - self.counted_at_request
+            before = self.budget.correction
             self.budget.correction = input_tokens - self.counted_at_request
             self.uncertain_tokens = abs(since)
-            self.is_anchored = True
+            self.reports += 1
+            return self.budget.correction != before
 
     # --- validity ---
 
@@ -188,17 +228,21 @@ class Context:
         before was found to be in order, and a collection that breaks it is not applied.
         """
         with self.lock:
+            if self._checked == len(self.history):
+                return []
             start = min(self._checked, len(self.history))
             while start > 0 and self.history[start - 1].is_tool_output:
                 start -= 1
             start = max(0, start - 1)
             tail = self.history[start:]
+            pairing = pair_calls(tail)
             faults = [
                 fault
-                for fault in check_history(tail)
+                for check in HISTORY_INVARIANTS
+                for fault in check(tail, pairing)
                 if start == 0 or fault.invariant != "user_first"
             ]
-            for position, calls in pair_calls(tail).unanswered.items():
+            for position, calls in pairing.unanswered.items():
                 names = ", ".join(call.name for call in calls)
                 detail = f"append the results of its open calls first: {names}"
                 fault = Violation("calls_have_results", tail[position].message_id, detail)

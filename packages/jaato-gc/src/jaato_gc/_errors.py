@@ -31,6 +31,10 @@ class TokenRanksError(GCError):
     """
 
 
+class SummaryError(GCError):
+    """There is no summary: the summarizer failed, or what it returned is none."""
+
+
 class StalePlanError(GCError):
     """A plan no longer fits: the part of the history that it speaks of has changed. Plan anew."""
 

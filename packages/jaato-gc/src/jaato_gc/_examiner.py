@@ -1,18 +1,21 @@
 """What a strategy returned, looked at before anything is believed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
+from jaato_gc._account import cache_impact
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._collection import cache_impact
 from jaato_gc._invariants import Violation, check_collection
 from jaato_gc._messages import Message
-from jaato_gc._policies import InstructionSource
-from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult
-from jaato_gc._tokens import count_tokens
+from jaato_gc._policies import GCPolicy, InstructionSource
+from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
+from jaato_gc._source_entry import SourceEntry
+from jaato_gc._tokens import count_tokens, message_tokens
 from jaato_gc._triggers import Goal
-from jaato_gc._turns import Layout
+from jaato_gc._turns import Hold, Layout
 
 
 class NonsenseError(Exception):
@@ -20,7 +23,7 @@ class NonsenseError(Exception):
 
 
 def read_answer(answer: Any) -> tuple[list[Message], GCResult]:
-    """The history and result in what a strategy returned.
+    """The history and result in what a strategy returned, in lists that it does not hold.
 
     Raises:
         NonsenseError: There are none.
@@ -32,7 +35,42 @@ def read_answer(answer: Any) -> tuple[list[Message], GCResult]:
         raise NonsenseError(f"collect returned {result!r:.80} as its result, not a GCResult")
     if not isinstance(history, list) or not all(isinstance(each, Message) for each in history):
         raise NonsenseError("collect returned a history that is not a list of messages")
-    return history, result
+    return list(history), _checked(result)
+
+
+def _checked(result: GCResult) -> GCResult:
+    for name, kinds in _KINDS.items():
+        if not isinstance(value := getattr(result, name), kinds):
+            raise NonsenseError(f"its result has {name}={value!r:.80}")
+    outcome = result.outcome
+    success = bool(result.success) and (outcome is None or outcome.is_success)
+    if not success and (outcome is None or outcome.is_success):
+        outcome = GCOutcome.FAILED
+    return replace(
+        result,
+        success=success,
+        outcome=outcome,
+        details=dict(result.details),
+        removal_list=[_checked_item(item) for item in result.removal_list] if success else [],
+    )
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "outcome": (GCOutcome, NoneType),
+    "details": dict,
+    "error": (str, NoneType),
+    "notification": (str, NoneType),
+    "shortfall": (Shortfall, NoneType),
+    "removal_list": list,
+}
+
+
+def _checked_item(item: Any) -> GCRemovalItem:
+    if isinstance(item, GCRemovalItem) and all(isinstance(each, str) for each in item.message_ids):
+        with suppress(ValueError):
+            source = InstructionSource(item.source)
+            return replace(item, source=source, message_ids=list(item.message_ids))
+    raise NonsenseError(f"its removal list holds {item!r:.80}")
 
 
 def put_back(before: Sequence[Message], after: list[Message], keep: set[str]) -> list[Message]:
@@ -83,15 +121,46 @@ def removal_list_of(
     return items
 
 
+def with_message_ids(
+    result: GCResult, after: Sequence[Message], layout: Layout, budget: InstructionBudget
+) -> GCResult:
+    """The result with the messages of items that name only a turn or an entry of the budget."""
+    if all(item.message_ids for item in result.removal_list):
+        return result
+    left = {message.message_id for message in after}
+    turns = {turn.key: turn for turn in layout.turns}
+    items = []
+    for item in result.removal_list:
+        if item.source is InstructionSource.CONVERSATION and not item.message_ids:
+            turn, entry = turns.get(item.child_key or ""), _entry_of(item, budget)
+            meant = (
+                [message.message_id for message in turn.messages]
+                if turn
+                else [each for one in (entry.walk() if entry else ()) for each in one.message_ids]
+            )
+            gone = [each for each in meant if each not in left]
+            item = replace(item, message_ids=gone or meant)
+        items.append(item)
+    return replace(result, removal_list=items)
+
+
+def _entry_of(item: GCRemovalItem, budget: InstructionBudget) -> SourceEntry | None:
+    if item.child_key is None:
+        return budget.get_entry(item.source)
+    return budget.get_child(item.source, item.child_key)
+
+
 def violations(
     before: Sequence[Message],
     after: Sequence[Message],
     result: GCResult,
     protected: set[str],
     budget: InstructionBudget,
+    layout: Layout,
 ) -> list[Violation]:
     """Everything that is wrong with a collection."""
     found = check_collection(before, after, result.removal_list, protected)
+    found.extend(_protected_unaltered(after, layout))
     old, new = count_tokens(before, budget.counter), count_tokens(after, budget.counter)
     if new > old:
         detail = f"the history grew from {old} to {new} tokens"
@@ -100,7 +169,33 @@ def violations(
         if item.source not in budget.collectable_sources:
             detail = f"{item.source} can't be removed: the host did not say how to drop it"
             found.append(Violation("source_is_collectable", None, detail))
+        elif item.source is not InstructionSource.CONVERSATION:
+            found.extend(_source_may_go(item, budget))
     return found
+
+
+def _protected_unaltered(after: Sequence[Message], layout: Layout) -> Iterator[Violation]:
+    """Of what is protected, only the tool results of recent turns may be cleared."""
+    left = {message.message_id: message for message in after}
+    for group in layout.groups:
+        if not group.hold:
+            continue
+        for message in group.messages:
+            now = left.get(message.message_id, message)
+            if now is message or (group.hold is Hold.RECENT and message.is_tool_output):
+                continue
+            if now != message:
+                detail = "it was protected and is not what it was"
+                yield Violation("protected_unaltered", message.message_id, detail)
+
+
+def _source_may_go(item: GCRemovalItem, budget: InstructionBudget) -> Iterator[Violation]:
+    name = item.source if item.child_key is None else f"{item.source}/{item.child_key}"
+    entry = _entry_of(item, budget)
+    if entry is None:
+        yield Violation("removal_list_is_true", None, f"there is no {name} to remove")
+    elif any(each.binding_policy() is GCPolicy.LOCKED for each in entry.walk()):
+        yield Violation("protected_kept", None, f"{name} is or holds something LOCKED")
 
 
 def completed(
@@ -115,29 +210,43 @@ def completed(
     counter = budget.counter
     old, new = count_tokens(before, counter), count_tokens(after, counter)
     total = budget.total_tokens()
-    elsewhere = sum(
-        item.tokens_freed
-        for item in result.removal_list
-        if item.source is not InstructionSource.CONVERSATION
-    )
-    freed = old - new + elsewhere
-    outcome = result.outcome
-    if outcome is None:
-        wanted = goal.tokens_to_free is None or goal.tokens_to_free > 0 or goal.turns_to_remove > 0
-        if not result.success:
-            outcome = GCOutcome.FAILED
-        elif freed <= 0:
-            outcome = GCOutcome.NO_GAIN if wanted else GCOutcome.NOT_NEEDED
+    sizes = {message.message_id: message_tokens(message, counter) for message in before}
+    left = {message.message_id: message_tokens(message, counter) for message in after}
+    elsewhere: dict[int, int] = {}
+    items = []
+    for item in result.removal_list:
+        if item.source is InstructionSource.CONVERSATION:
+            freed = sum(sizes.get(each, 0) - left.get(each, 0) for each in item.message_ids)
         else:
-            outcome = GCOutcome.REACHED if freed >= (goal.tokens_to_free or 0) else GCOutcome.SHORT
+            entry = _entry_of(item, budget)
+            under = {id(each): each.tokens for each in (entry.walk() if entry else ())}
+            freed = sum(under.values())
+            elsewhere |= under  # once each, should two items overlap
+        items.append(replace(item, tokens_freed=freed))
+    freed = old - new + sum(elsewhere.values())
+    outcome = result.outcome if not result.success else None
     return replace(
         result,
-        success=outcome.is_success,
-        outcome=outcome,
-        items_collected=len(result.removal_list),
+        outcome=outcome or _outcome(freed, before, after, goal),
+        removal_list=items,
+        items_collected=len(items),
         tokens_before=total,
         tokens_after=max(0, total - freed),
         cache=cache_impact(before, after, counter),
         confidence=counter.confidence,
         gc_id=gc_id,
     )
+
+
+def _outcome(
+    freed: int, before: Sequence[Message], after: Sequence[Message], goal: Goal
+) -> GCOutcome:
+    """How a collection ended, whatever its strategy says about that."""
+    wanted = goal.tokens_to_free is None or goal.tokens_to_free > 0 or goal.turns_to_remove > 0
+    if freed <= 0:
+        return GCOutcome.NO_GAIN if wanted else GCOutcome.NOT_NEEDED
+    turns = sum(message.opens_turn for message in before) - sum(
+        message.opens_turn for message in after
+    )
+    enough = freed >= (goal.tokens_to_free or 0) and turns >= goal.turns_to_remove
+    return GCOutcome.REACHED if enough else GCOutcome.SHORT

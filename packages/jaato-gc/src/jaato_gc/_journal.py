@@ -1,5 +1,6 @@
 """What was collected, so that it can be shown and undone."""
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ from jaato_gc._errors import UndoError
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._results import GCResult
+from jaato_gc._tokens import TokenCounter, message_tokens
 
 DEFAULT_JOURNAL_TOKENS = 2_000_000
 
@@ -44,29 +46,57 @@ class Change:
         positions: Where, in the history before, each message stood that went or was replaced.
         gone: Those messages.
         come: Messages that stand in the history after and not in the one before.
+        length: How long the history after is.
+        fingerprint: What tells it from others.
+        reports: How often the provider had reported its own figure until then.
     """
 
     positions: list[int] = field(default_factory=list)
     gone: list[Message] = field(default_factory=list)
     come: list[Message] = field(default_factory=list)
+    length: int = 0
+    fingerprint: int = 0
+    reports: int = 0
 
     @classmethod
-    def between(cls, before: Sequence[Message], after: Sequence[Message]) -> "Change":
+    def between(
+        cls,
+        before: Sequence[Message],
+        after: Sequence[Message],
+        counter: TokenCounter,
+        reports: int,
+    ) -> "Change":
         kept = {id(message) for message in after}
         had = {id(message) for message in before}
-        change = cls(come=[message for message in after if id(message) not in had])
+        change = cls(
+            come=[message for message in after if id(message) not in had],
+            length=len(after),
+            fingerprint=_fingerprint(after, counter),
+            reports=reports,
+        )
         for position, message in enumerate(before):
             if id(message) not in kept:
                 change.positions.append(position)
                 change.gone.append(message)
         return change
 
-    def revert(self, history: Sequence[Message]) -> list[Message]:
-        """The history before, from the one after and whatever was appended to it."""
+    def revert(self, history: Sequence[Message], counter: TokenCounter) -> list[Message]:
+        """The history before, from the one after and whatever was appended to it.
+
+        Raises:
+            UndoError: More was done to it than appending.
+        """
+        if _fingerprint(history[: self.length], counter) != self.fingerprint:
+            raise UndoError("the history was repaired since: there is no place to put it back to")
         came = {id(message) for message in self.come}
         kept = iter([message for message in history if id(message) not in came])
         gone = dict(zip(self.positions, self.gone, strict=True))
         return list(_merge(kept, gone))
+
+
+def _fingerprint(history: Sequence[Message], counter: TokenCounter) -> int:
+    lines = (f"{each.message_id} {message_tokens(each, counter)}" for each in history)
+    return zlib.crc32("\n".join(lines).encode(errors="replace"))
 
 
 def _merge(kept: Iterator[Message], gone: dict[int, Message]) -> Iterator[Message]:

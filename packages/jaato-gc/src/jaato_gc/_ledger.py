@@ -175,17 +175,25 @@ class Ledger:
                 )
 
     @property
+    def turn(self) -> int:
+        """The number of the current turn; what comes before the first request belongs to it."""
+        return max(0, self.turns_opened - 1)
+
+    @property
     def turn_key(self) -> str:
         """The entry of the current turn."""
-        return f"turn_{max(0, self.turns_opened - 1)}"
+        return f"turn_{self.turn}"
 
     def _book_in_turn(self, message: Message, tokens: int) -> None:
-        first_request = message.opens_turn and self.turns_opened == 0
-        if message.opens_turn:
+        policy = self._own_policy(message)  # the host's code: before anything is changed
+        opens_turn, has_calls = message.opens_turn, bool(message.function_calls)
+        first_request = opens_turn and self.turns_opened == 0
+        if opens_turn:
             if self.turns_opened:  # what came before the first request belongs to its turn
                 self.exchanges_opened = 0
             self.turns_opened += 1
-        policy = self._own_policy(message)
+        if has_calls:
+            self.exchanges_opened += 1
         if first_request:
             locked = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
             self._open("original_request", policy or locked, message, tokens)
@@ -195,8 +203,7 @@ class Ledger:
                 f"{self.turn_key}_{message.message_id}", policy, message, tokens, self._turn()
             )
             return
-        if message.function_calls:
-            self.exchanges_opened += 1
+        if has_calls:
             working = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
             self._open(self._exchange_key, working, message, tokens, self._turn())
             return
@@ -211,19 +218,21 @@ class Ledger:
 
     def _turn(self) -> str:
         """The key of the current turn's entry, which is made if need be."""
-        if self.budget.get_child(_CONVERSATION, self.turn_key) is None:
-            self.budget.add_child(_CONVERSATION, self.turn_key, 0, GCPolicy.PARTIAL)
-        return self.turn_key
+        key = self.turn_key
+        if self.budget.get_child(_CONVERSATION, key) is None:
+            self.budget.add_child(_CONVERSATION, key, 0, GCPolicy.PARTIAL)
+        return key
 
     def _own_policy(self, message: Message) -> GCPolicy | None:
         """What the host said about this message, its tool or its like."""
         if message.policy is not None:
             return message.policy
-        for part in message.parts:
+        for part in message.parts if self._tool_policies else ():
             named = part.function_response or part.function_call
             if named and named.name in self._tool_policies:
                 return self._tool_policies[named.name]
-        return self._policy_of(message) if self._policy_of else None
+        policy = self._policy_of(message) if self._policy_of else None
+        return None if policy is None else GCPolicy(policy)
 
     def _open(
         self,

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
@@ -20,11 +21,16 @@ class Observers:
     """The host's callbacks, and the plugins that implement observer hooks."""
 
     def __init__(
-        self, registry: PluginRegistry, on_budget: BudgetListener | None, ui_hooks: Any
+        self,
+        registry: PluginRegistry,
+        on_budget: BudgetListener | None,
+        ui_hooks: Any,
+        lock: AbstractContextManager[Any],
     ) -> None:
         self.registry = registry
         self.on_budget = on_budget
         self.ui_hooks = ui_hooks
+        self._lock = lock
 
     def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
         """Call one, if there is one; what it raises is logged."""
@@ -72,7 +78,8 @@ class Observers:
         observed = self.registry.is_observed("jaato_gc_budget_updated")
         if not (self.on_budget or shown or observed):
             return  # a snapshot costs as much as the budget is long
-        snapshot = budget.snapshot()
+        with self._lock:
+            snapshot = budget.snapshot()
         self.call(self.on_budget, snapshot)
         self.call(shown, budget.agent_id, snapshot)
         self.registry.notify("jaato_gc_budget_updated", agent_id=budget.agent_id, snapshot=snapshot)

@@ -6,9 +6,11 @@ from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy
 from jaato_gc._turns import Group, Hold, Layout
 
+_FROM_NEVER_TO_FIRST = list(GCPolicy)
+
 
 def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None = None) -> None:
-    """Set `Group.hold` on every group that must stay.
+    """Set `Group.policy` on every group, and `Group.hold` on those that must stay.
 
     One protected message protects its whole group, so a call never loses its result; the rest of
     its turn may still go. Where several reasons apply, the strongest is set.
@@ -26,7 +28,9 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
             group.hold = Hold.OPEN_CALL
         if pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
             group.hold = Hold.PINNED
-        if any(_is_locked(message, budget) for message in group.messages):
+        policies = (policy_of(message, budget) for message in group.messages)
+        group.policy = min(policies, key=_FROM_NEVER_TO_FIRST.index)
+        if group.policy is GCPolicy.LOCKED:
             group.hold = Hold.LOCKED
     _keep_a_user_message_first(layout)
 
@@ -36,13 +40,14 @@ def _hold(groups: list[Group], hold: Hold) -> None:
         group.hold = hold
 
 
-def _is_locked(message: Message, budget: InstructionBudget | None) -> bool:
-    if message.role is Role.SYSTEM or message.policy is GCPolicy.LOCKED:
-        return True
-    if budget is None or message.policy is not None:
-        return False
-    entry = budget.entry_of(message.message_id)
-    return entry is not None and entry.binding_policy() is GCPolicy.LOCKED
+def policy_of(message: Message, budget: InstructionBudget | None = None) -> GCPolicy:
+    """How dear a message is: as the host said, as it is booked, or as its like usually is."""
+    if message.role is Role.SYSTEM:
+        return GCPolicy.LOCKED
+    if message.policy is not None:
+        return message.policy
+    entry = budget.entry_of(message.message_id) if budget else None
+    return entry.binding_policy() if entry else GCPolicy.PARTIAL
 
 
 def _keep_a_user_message_first(layout: Layout) -> None:

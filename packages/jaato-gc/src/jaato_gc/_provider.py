@@ -1,7 +1,7 @@
 """What a host's model callable may return: whole or streamed, now or awaited."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,42 +38,52 @@ class Answer:
 
     on_text: Callable[[str], None]
     on_usage: Callable[[UsageReport], None]
-    parts: list[Part] = field(default_factory=list)
-    finished: Message | None = None
     has_begun: bool = False
+    _parts: list[Part] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _finished: Message | None = None
 
     def take(self, chunk: Chunk) -> None:
         self.has_begun = True
-        if isinstance(chunk, UsageReport):
-            self.on_usage(chunk)
-        elif isinstance(chunk, Message):
-            self.finished = chunk
+        if isinstance(chunk, str):
+            self._texts.append(chunk)
+            self._show(chunk)
         elif isinstance(chunk, Part):
-            self.parts.append(chunk)
-        elif isinstance(chunk, str):
-            if self.parts and self.parts[-1].text is not None:
-                self.parts[-1].text += chunk
-            else:
-                self.parts.append(Part(text=chunk))
-            self.on_text(chunk)
+            self._end_text()
+            self._parts.append(chunk)
+            self._show(chunk.text)
+        elif isinstance(chunk, Message):
+            if not self._texts and not self._parts:
+                self._show(chunk.text)
+            self._finished = chunk
+        elif isinstance(chunk, UsageReport):
+            self.on_usage(chunk)
         else:
             raise GCError(
                 f"the provider gave {chunk!r:.80}: it may give str, Part, Message and UsageReport"
             )
 
+    def _show(self, text: str | None) -> None:
+        if text:
+            self.on_text(text)
+
+    def _end_text(self) -> None:
+        if self._texts:
+            self._parts.append(Part(text="".join(self._texts)))
+            self._texts = []
+
     def message(self) -> Message:
-        if self.finished is not None:
-            return self.finished
-        if all(part.is_empty for part in self.parts):
+        self._end_text()
+        message = self._finished or Message(Role.MODEL, self._parts)
+        if message.role is not Role.MODEL:
+            raise GCError(f"the provider gave a message of role {message.role!s}, not the model's")
+        if message.is_empty:
             raise GCError("the provider gave an empty answer")
-        return Message(Role.MODEL, self.parts)
+        return message
 
     def collect(self, reply: Any) -> Message:
         """Take in what a synchronous provider returned."""
-        if inspect.isawaitable(reply) or isinstance(reply, AsyncIterator):
-            if inspect.iscoroutine(reply):
-                reply.close()
-            raise GCError("the provider is asynchronous: use await session.send_message_async(…)")
+        refuse_awaitable(reply, "the provider")
         for chunk in _chunks(reply):
             self.take(chunk)
         return self.message()
@@ -82,7 +92,7 @@ class Answer:
         """Take in what any provider returned."""
         if inspect.isawaitable(reply):
             reply = await reply
-        if isinstance(reply, AsyncIterator):
+        if isinstance(reply, AsyncIterable):
             async for chunk in reply:
                 self.take(chunk)
         else:
@@ -104,6 +114,14 @@ def _chunks(reply: Any) -> Iterator[Chunk]:
         ) from None
 
 
+def refuse_awaitable(value: Any, whose: str) -> None:
+    """Raise if plain code got something that only an event loop can wait for."""
+    if inspect.isawaitable(value) or isinstance(value, AsyncIterable):
+        if inspect.iscoroutine(value):
+            value.close()  # or Python would warn that nobody awaited it
+        raise GCError(f"{whose} is asynchronous: use await session.send_message_async(…)")
+
+
 async def awaited(value: Any) -> Any:
     """The value itself, or what it is waiting for."""
     return await value if isinstance(value, Awaitable) else value
@@ -112,12 +130,15 @@ async def awaited(value: Any) -> Any:
 _REFUSALS = (
     "context_length_exceeded",
     "context window",
+    "context size",
+    "exceed context limit",
     "maximum context length",
+    "maximum prompt length",
     "prompt is too long",
     "input is too long",
     "exceeds the maximum number of tokens",
     "input token count",
-    "too many tokens",
+    "too many tokens:",  # with a comma instead, it is one provider's word for "slow down"
 )
 
 

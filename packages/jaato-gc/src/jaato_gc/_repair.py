@@ -1,10 +1,10 @@
 """Making a broken history sendable again, when asked to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jaato_gc._messages import Message, Part, Role, ToolResult
-from jaato_gc._pairing import Pairing, pair_calls
+from jaato_gc._pairing import pair_calls
 
 NO_RESULT = "[no result was recorded for this call]"
 
@@ -18,19 +18,24 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
     the same history again gives the same messages under the same ids.
     """
     pairing = pair_calls(history)
-    answers: dict[int, list[Message]] = {}
     rest: dict[int, Message] = {}
+    answers: dict[int, list[Message]] = {}
+    starts: set[int] = set()
+    start = 0  # the message that results from here on stand behind, once all this is done
     for position, message in enumerate(history):
-        own, moved = _sort_parts(position, message, pairing)
-        if own:
-            rest[position] = message if len(own) == len(message.parts) else message.with_parts(own)
-        elif not moved and not message.parts:
-            rest[position] = message
+        callers = pairing.callers.get(position, [])
+        own, moved = _sort_parts(message, callers, in_place=(start, position))
+        if own or not message.parts:
+            left = message if len(own) == len(message.parts) else message.with_parts(own)
+            rest[position] = left
+            if left.function_calls or not left.is_tool_output:
+                start = position
+                starts.add(position)
         for caller, parts in moved.items():
             behind = history[caller].message_id
             answers.setdefault(caller, []).append(_moved(message, parts, behind, whole=not own))
     for position, calls in pairing.unanswered.items():
-        if position < pairing.last_exchange:
+        if position < start:
             missing = [
                 Part(function_response=ToolResult(call.id, call.name, NO_RESULT, is_error=True))
                 for call in calls
@@ -39,22 +44,22 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
                 Role.TOOL, missing, message_id=f"repair-{history[position].message_id}"
             )
             answers.setdefault(position, []).append(repaired)
-    return _assemble(history, rest, answers, pairing)
+    return _assemble(len(history), rest, answers, starts)
 
 
 def _sort_parts(
-    position: int, message: Message, pairing: Pairing
+    message: Message, callers: Iterable[int | None], in_place: tuple[int, int]
 ) -> tuple[list[Part], dict[int, list[Part]]]:
     """The parts that stay here, and those that belong behind another message, by its position."""
     own: list[Part] = []
     moved: dict[int, list[Part]] = {}
-    callers = iter(pairing.callers.get(position, ()))
+    remaining = iter(callers)
     for part in message.parts:
         if part.function_response is None:
             own.append(part)
             continue
-        caller = next(callers)
-        if caller in (pairing.exchange_starts[position], position):
+        caller = next(remaining)
+        if caller in in_place:
             own.append(part)
         elif caller is not None:
             moved.setdefault(caller, []).append(part)
@@ -69,16 +74,12 @@ def _moved(message: Message, parts: list[Part], behind: str, *, whole: bool) -> 
 
 
 def _assemble(
-    history: Sequence[Message],
-    rest: dict[int, Message],
-    answers: dict[int, list[Message]],
-    pairing: Pairing,
+    length: int, rest: dict[int, Message], answers: dict[int, list[Message]], starts: set[int]
 ) -> list[Message]:
     repaired: list[Message] = []
     waiting: list[Message] = []
-    for position, message in enumerate(history):
-        if position not in pairing.exchange_starts or message.function_calls:
-            # The results of the calls before are all in.
+    for position in range(length):
+        if position in starts:  # the results of the message before are all in
             repaired.extend(waiting)
             waiting = answers.get(position, [])
         if position in rest:

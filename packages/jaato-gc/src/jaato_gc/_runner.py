@@ -12,10 +12,12 @@ from jaato_gc._config import GCConfig, GCConfigOverrides
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StalePlanError
 from jaato_gc._journal import GCPlan, Journal, JournalEntry
+from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
 from jaato_gc._policies import InstructionSource
-from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
+from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, GCTriggerReason
 from jaato_gc._stash import Stash
+from jaato_gc._tokens import count_tokens
 
 REAL_GAIN = 0.01
 """A collection that misses its goal and frees less than this share of the window was in vain."""
@@ -47,7 +49,7 @@ class Runner:
         self.waits_for_message = False
         """Set by an undo: nobody wants its effect collected away at once."""
         self._running = threading.RLock()  # an observer may ask for another collection
-        self._trigger_tokens = 0
+        self.settle()
 
     @property
     def config(self) -> GCConfig:
@@ -64,8 +66,15 @@ class Runner:
         self.settle()
 
     def settle(self) -> None:
-        """Work out from which total on a strategy has to be asked."""
-        self._trigger_tokens = self.config.trigger_tokens(self.context.budget.context_limit) or 0
+        """Work out what the window and the configuration amount to in tokens."""
+        limit = self.context.budget.context_limit
+        self.window = self.request_limit = limit
+        self._trigger_tokens = 0
+        if self.collector:
+            config = self.collector.config
+            self.window = config.window(limit) or limit
+            self.request_limit = config.request_limit(limit) or 0
+            self._trigger_tokens = config.trigger_tokens(limit) or 0
 
     def history_changed(self) -> None:
         self.breaker.something_changed()
@@ -82,7 +91,7 @@ class Runner:
         collector, context = self.collector, self.context
         if collector is None:
             return None
-        if collector.asks_core and context.budget.total_tokens() < self._trigger_tokens:
+        if collector.asks_core and context.ledger.budget.total_tokens() < self._trigger_tokens:
             limit = collector.config.max_turns
             if limit is None or context.turns <= limit:
                 return None
@@ -113,7 +122,7 @@ class Runner:
             while True:
                 try:
                     return self.apply(self.plan(reason, overrides))
-                except StalePlanError:  # an undo came in between
+                except StalePlanError:  # an undo or a pin came in between
                     continue
 
     def collect_automatically(
@@ -129,8 +138,13 @@ class Runner:
         finally:
             self._running.release()
         window = self.config.window(self.context.budget.context_limit) or 1
+        freed = result.tokens_freed - sum(
+            item.tokens_freed
+            for item in result.removal_list
+            if item.source is InstructionSource.ENRICHMENT  # it will be back
+        )
         reached = result.outcome is GCOutcome.REACHED
-        gained = reached or result.tokens_freed >= window * REAL_GAIN
+        gained = freed > 0 and (reached or freed >= window * REAL_GAIN)
         self.breaker.record(gained, result.error or f"the last outcome was {result.outcome}")
         return result
 
@@ -139,58 +153,93 @@ class Runner:
         if self.collector is None:
             raise GCError("there is no strategy to collect with: call set_gc_plugin first")
         checked = GCConfigOverrides(**overrides).given()
-        usage = self.context.usage()
-        self.plans_made += 1
-        with self.context.lent() as (history, budget):
-            self.observers.collection_starts(self.collector.plugin.name, history, usage, reason)
+        collector = self.collector
+        with self.context.lock:
+            usage = self.context.usage()
+            self.plans_made += 1
             gc_id = f"gc_{self.plans_made}"
-            return self.collector.plan(history, usage, reason, budget, gc_id, checked)
+        with self.context.lent() as (history, budget):
+            self.observers.collection_starts(collector.plugin.name, history, usage, reason)
+            return collector.plan(history, usage, reason, budget, gc_id, checked)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Carry a plan out, as a whole or not at all."""
         result = plan.result
         if result.success and (result.removal_list or not plan.changes_nothing):
             result = self._carry_out(plan)
-        self.results.append(result)
+        else:
+            self.results.append(result)
         self.observers.collection_ended(result, self.context.history)
         return result
 
     def _carry_out(self, plan: GCPlan) -> GCResult:
         result, context = plan.result, self.context
+        self._check_up_to_date(plan)
         elsewhere = [
-            (item.source, item.child_key)
+            item
             for item in result.removal_list
             if item.source is not InstructionSource.CONVERSATION
         ]
-        try:  # what others do comes first: if it fails, nothing has happened yet
-            if self.stash:
-                kept = {id(message) for message in plan.after}
-                self.stash.put(plan.gc_id, [each for each in plan.before if id(each) not in kept])
-            if self.remove_source:
-                for source, key in elsewhere:
-                    self.remove_source(source, key)
+        dropped: list[GCRemovalItem] = []
+        freed = 0
+        try:  # what others do comes first: if it fails, the history has not changed yet
+            if self.stash and (to_keep := _to_keep(plan)):
+                self.stash.put(plan.gc_id, to_keep)
+            for item in elsewhere:
+                if self.remove_source:
+                    self.remove_source(item.source, item.child_key)
+                # The host has dropped it, whatever happens next.
+                freed += context.drop(item.source, item.child_key)
+                dropped.append(item)
         except Exception as error:
-            return replace(
-                result,
-                success=False,
-                outcome=GCOutcome.FAILED,
-                error=f"nothing was removed: {type(error).__name__}: {error}",
-                items_collected=0,
-                tokens_after=result.tokens_before,
-                removal_list=[],
-            )
+            return self._given_up(result, dropped, freed, error)
         with context.lock:
+            total = context.budget.total_tokens()
+            self._check_up_to_date(plan)
             change, touched = context.exchange(plan.before, plan.after, result.plugin_name)
-            for source, key in elsewhere:
-                if key is None:
-                    context.budget.clear_source(source)
-                else:
-                    context.budget.remove_child(source, key)
-            result = replace(result, tokens_after=context.budget.total_tokens())
-            tokens = sum(item.tokens_freed for item in result.removal_list)
+            result = replace(
+                result,
+                tokens_before=total + freed,
+                tokens_after=context.budget.total_tokens(),
+                details=dict(result.details),
+            )
+            tokens = count_tokens(change.gone, context.budget.counter)
             self.journal.add(JournalEntry(result, change, touched, tokens))
+            self.results.append(result)
         self.observers.budget_changed(context.budget)
         return result
+
+    def _check_up_to_date(self, plan: GCPlan) -> None:
+        with self.context.lock:
+            self.context.check_beginning(plan.before)
+            kept = {id(message) for message in plan.after}
+            pinned = self.context.budget.pinned_message_ids
+            for message in plan.before:
+                if message.message_id in pinned and id(message) not in kept:
+                    raise StalePlanError(
+                        f"message {message.message_id!r} was pinned since: make a new plan"
+                    )
+
+    def _given_up(
+        self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
+    ) -> GCResult:
+        """The account of a collection that somebody else could not do their part of."""
+        total = self.context.budget.total_tokens()
+        failed = replace(
+            result,
+            success=False,
+            outcome=GCOutcome.FAILED,
+            error=f"the history is unchanged: {type(error).__name__}: {error}",
+            items_collected=len(dropped),
+            tokens_before=total + freed,
+            tokens_after=total,
+            removal_list=dropped,
+            notification=None,
+        )
+        self.results.append(failed)
+        if dropped:
+            self.observers.budget_changed(self.context.budget)
+        return failed
 
     def undo(self, gc_id: str | None) -> None:
         """Take the newest collection back."""
@@ -202,3 +251,19 @@ class Runner:
             entry.result.details["undone"] = True
             self.waits_for_message = True
         self.observers.budget_changed(self.context.budget)
+
+
+def _to_keep(plan: GCPlan) -> list[Message]:
+    """What a plan removes or clears, but for what its strategy says is not worth keeping."""
+    left = {id(message) for message in plan.after}
+    worthless = {
+        message_id
+        for item in plan.result.removal_list
+        if not item.keep
+        for message_id in item.message_ids
+    }
+    return [
+        message
+        for message in plan.before
+        if id(message) not in left and message.message_id not in worthless
+    ]

@@ -109,7 +109,9 @@ class GCSession:
         if on_source_removed:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
         self._context = Context(Ledger(budget, policy_of, tool_policies))
-        self._observers = Observers(self.registry, on_instruction_budget_updated, ui_hooks)
+        self._observers = Observers(
+            self.registry, on_instruction_budget_updated, ui_hooks, self._context.lock
+        )
         self._runner = Runner(
             self._context, self._observers, Journal(journal_tokens), stash, on_source_removed
         )
@@ -136,8 +138,10 @@ class GCSession:
         """Follow a change of the model's window; collects at once if it has become too full."""
         if context_limit <= 0:
             raise GCError(f"context_limit={context_limit}: give the model's window in tokens")
-        self.budget.context_limit = context_limit
+        with self._context.lock:
+            self.budget.context_limit = context_limit
         self._runner.window_changed()
+        self._observers.budget_changed(self.budget)
         reason = self._runner.due()
         return self._runner.collect_automatically(reason) if reason else None
 
@@ -151,7 +155,8 @@ class GCSession:
                     ids = (message.message_id for message in turns[index].messages)
                     self.budget.pinned_message_ids.update(ids)
                 if index >= len(turns) - 1:  # the last turn may still go on
-                    context.pinned_turns.add(context.ledger.turns_opened + index - len(turns))
+                    earlier = max(0, context.ledger.turns_opened - len(turns))
+                    context.pinned_turns.add(earlier + index)
 
     def close(self) -> None:
         """Shut the strategy down. The history stays readable."""
@@ -246,6 +251,7 @@ class GCSession:
         if prompt is not None:
             said = prompt if isinstance(prompt, Message) else Message.from_text(Role.USER, prompt)
             self.append(said)
+            self._threshold_told = False  # even if the turn before ended in an error
 
         def new_answer() -> Answer:
             return Answer(
@@ -266,13 +272,15 @@ class GCSession:
 
     def pin(self, message_id: str) -> None:
         """Keep a message, with its call and results, until it is unpinned."""
-        if self.budget.entry_of(message_id) is None:
-            raise GCError(f"there is no message {message_id!r} to pin")
-        self.budget.pinned_message_ids.add(message_id)
+        with self._context.lock:
+            if self.budget.entry_of(message_id) is None:
+                raise GCError(f"there is no message {message_id!r} to pin")
+            self.budget.pinned_message_ids.add(message_id)
 
     def unpin(self, message_id: str) -> None:
         """Stop keeping a message."""
-        self.budget.pinned_message_ids.discard(message_id)
+        with self._context.lock:
+            self.budget.pinned_message_ids.discard(message_id)
 
     def before_send(self) -> list[Message]:
         """Collect if it is due, and give back the request to send.
@@ -288,11 +296,10 @@ class GCSession:
                 self._runner.collect_automatically(due, self._in_turn())
                 self._threshold_crossed = False
         if not self._fits():
-            if self.plugin is None:
-                raise self.floor_error(None)
-            result = self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
+            if self.plugin:
+                self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
             if not self._fits():
-                raise self.floor_error(result)
+                raise self.floor_error()
         with self._context.lock:
             self._context.counted_at_request = self.budget.counted_tokens()
             return list(self._context.history)
@@ -303,10 +310,10 @@ class GCSession:
         The budget is set right by it, and ``on_gc_threshold`` called if the threshold is crossed,
         once per turn.
         """
-        self._context.anchor(input_tokens)
+        if self._context.anchor(input_tokens):
+            self._observers.budget_changed(self.budget)
         config = self.config
-        window = config.window(self.budget.context_limit) or 1
-        percent = (input_tokens + output_tokens) / window * 100
+        percent = (input_tokens + output_tokens) / self._runner.window * 100
         line = config.target_percent if config.continuous_mode else config.threshold_percent
         crossed = percent > line if config.continuous_mode else percent >= line
         if crossed and not self._threshold_told:
@@ -408,6 +415,7 @@ class GCSession:
         """
         session = cls(provider, **options)
         load(session, saved, plugin)
+        session._runner.settle()
         return session
 
     def child(
@@ -451,10 +459,11 @@ class GCSession:
         return {"preserve_recent_turns": max(1, self.config.preserve_recent_turns)}
 
     def _fits(self) -> bool:
-        limit = self.config.request_limit(self.budget.context_limit)
-        return limit is None or self._context.upper_bound() <= limit
+        return self._context.upper_bound() <= self._runner.request_limit
 
-    def floor_error(self, result: GCResult | None) -> ContextFloorError:
+    def floor_error(self) -> ContextFloorError:
+        """The error for a request that is too long after the last collection, too."""
+        result = self._runner.results[-1] if self.plugin and self._runner.results else None
         floor = {
             source.value: entry.total_tokens()
             for source, entry in self.budget.entries.items()
@@ -463,15 +472,15 @@ class GCSession:
         if self.budget.correction:
             floor["correction"] = self.budget.correction
         parts = ", ".join(f"{source} {tokens}" for source, tokens in floor.items())
-        limit = self.config.request_limit(self.budget.context_limit)
+        most, limit = self._context.upper_bound(), self._runner.request_limit
+        what = f"the next request has up to {most} tokens and only {limit} fit"
+        if most <= limit:
+            what = f"the provider refused a request of at most {most} tokens, of {limit} that fit"
         hint = "no strategy is set: call set_gc_plugin"
         if result is not None:
             hint = result.error or "lower preserve_recent_turns, unpin something or shorten it"
         return ContextFloorError(
-            f"the next request has up to {self._context.upper_bound()} tokens and only {limit} "
-            f"fit, and nothing more can go ({parts}): {hint}",
-            floor,
-            result,
+            f"{what}, and nothing more can go ({parts}): {hint}", floor, result
         )
 
     def _mend_or_raise(self) -> None:
@@ -480,6 +489,7 @@ class GCSession:
             with self._context.lock:
                 history = list(self._context.history)
                 self._context.exchange(history, repair_history(history), "repair")
+            self._observers.budget_changed(self.budget)
             faults = self._context.find_faults()
         if faults:
             listed = "; ".join(map(str, faults[:3]))

@@ -1,7 +1,7 @@
 """A session as JSON, and back: the restored one behaves as the saved one would have."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ def dump(session: "GCSession") -> str:
             "turns": context.turns,
             "pinned_turns": sorted(context.pinned_turns),
             "anchor": [
-                context.is_anchored,
+                context.reports,
                 context.uncertain_tokens,
                 context.counted_at_request,
             ],
@@ -57,6 +57,7 @@ def dump(session: "GCSession") -> str:
             "breaker": asdict(runner.breaker),
             "plans_made": runner.plans_made,
             "waits_for_message": runner.waits_for_message,
+            "threshold": [session._threshold_told, session._threshold_crossed],
             "results": [result_to_dict(result) for result in runner.results],
             "journal": [_entry_to_dict(entry, pool) for entry in runner.journal.entries],
             "messages": pool.messages,
@@ -88,13 +89,14 @@ def load(session: "GCSession", saved: str, plugin: GCPlugin | None) -> None:
                 f"it was counted with {document['counter']!r}: give that counter, "
                 f"not {counter.name!r}"
             )
-        plugin = plugin or _strategy(document, session.registry)
+        if plugin is None:
+            plugin = _strategy(document, session.registry)
         if plugin is not None:
             session.set_gc_plugin(plugin, GCConfig(**document["config"]))
         _fill(session, document)
     except GCError as error:
         raise GCError(f"the saved session can't be restored: {error}") from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise GCError(
             "the saved session can't be restored, it is damaged or no saved session: "
             f"{type(error).__name__}: {error}"
@@ -104,18 +106,26 @@ def load(session: "GCSession", saved: str, plugin: GCPlugin | None) -> None:
 def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     context, runner = session._context, session._runner
     messages = [message_from_dict(each) for each in document["messages"]]
-    context.ledger.budget = InstructionBudget.from_snapshot(
-        document["budget"], session.budget.counter
-    )
+    budget = InstructionBudget.from_snapshot(document["budget"], session.budget.counter)
+    _whole(budget.correction), _whole(budget.context_limit)
+    # What the host can drop depends on the host as it is now.
+    budget.collectable_sources = session.budget.collectable_sources
+    context.ledger.budget = budget
     for name, value in document["ledger"].items():
-        setattr(context.ledger, name, int(value))
-    context.history = [messages[index] for index in document["history"]]
-    context.turns = document["turns"]
-    context.pinned_turns = set(document["pinned_turns"])
-    context.is_anchored, context.uncertain_tokens, context.counted_at_request = document["anchor"]
-    runner.breaker = Breaker(**document["breaker"])
-    runner.plans_made = document["plans_made"]
-    runner.waits_for_message = document["waits_for_message"]
+        setattr(context.ledger, name, _whole(value))
+    context.history = _picked(messages, document["history"])
+    found = {message.message_id for message in context.history}
+    if len(found) < len(context.history) or None in map(budget.entry_of, found):
+        raise GCError("its history and its budget do not agree")
+    context.turns = _whole(document["turns"])
+    context.pinned_turns = set(map(_whole, document["pinned_turns"]))
+    context.reports, context.uncertain_tokens = map(_whole, document["anchor"][:2])
+    counted = document["anchor"][2]
+    context.counted_at_request = None if counted is None else _whole(counted)
+    runner.breaker = _breaker(document["breaker"])
+    runner.plans_made = _whole(document["plans_made"])
+    runner.waits_for_message = _flag(document["waits_for_message"])
+    session._threshold_told, session._threshold_crossed = map(_flag, document["threshold"])
     runner.results = [result_from_dict(each) for each in document["results"]]
     by_id = {result.gc_id: result for result in runner.results}
     for each in document["journal"]:
@@ -123,6 +133,31 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     if runner.collector:
         runner.collector.disabled = document["disabled"]
         runner.settle()
+
+
+def _picked(messages: list[Message], indices: Iterable[Any]) -> list[Message]:
+    numbers = list(map(_whole, indices))
+    if any(number < 0 for number in numbers):
+        raise IndexError("a message has a negative number")
+    return [messages[number] for number in numbers]
+
+
+def _breaker(data: Mapping[str, Any]) -> Breaker:
+    breaker = Breaker(**data)
+    _whole(breaker.fruitless), _flag(breaker.blocks)
+    return breaker
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.80} is no whole number")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{value!r:.80} is neither true nor false")
+    return value
 
 
 class _Pool:
@@ -152,6 +187,9 @@ def _entry_to_dict(entry: JournalEntry, pool: _Pool) -> dict[str, Any]:
             "positions": change.positions,
             "gone": [pool.add(message) for message in change.gone],
             "come": [pool.add(message) for message in change.come],
+            "length": change.length,
+            "fingerprint": change.fingerprint,
+            "reports": change.reports,
         },
     }
 
@@ -174,9 +212,10 @@ def _entry_from_dict(
         results[data["gc_id"]],
         change
         and Change(
-            change["positions"],
-            [messages[index] for index in change["gone"]],
-            [messages[index] for index in change["come"]],
+            list(map(_whole, change["positions"])),
+            _picked(messages, change["gone"]),
+            _picked(messages, change["come"]),
+            *(_whole(change[name]) for name in ("length", "fingerprint", "reports")),
         ),
         touched,
         data["tokens"],

@@ -1,7 +1,7 @@
 """Messages that a collection writes itself: fenced, so that no content can pose as one."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from jaato_gc._errors import GCConfigError
 from jaato_gc._messages import Message, Role, SyntheticKind
@@ -33,6 +33,29 @@ def notice_message(text: str) -> Message:
         message_id=NOTICE_ID,
         synthetic=SyntheticKind.NOTICE,
     )
+
+
+def is_notice(message: Message) -> bool:
+    """Whether a message is such a one."""
+    return message.synthetic is SyntheticKind.NOTICE
+
+
+def with_notice(history: Sequence[Message], text: str) -> list[Message]:
+    """The history with a notice in it, in the place of any that it had.
+
+    It stands behind the first user message, which rarely goes, so it rarely moves. Without any, it
+    comes first itself, behind the system messages that open the history.
+    """
+    noticed = [message for message in history if not is_notice(message)]
+    position = 0
+    while position < len(noticed) and noticed[position].role is Role.SYSTEM:
+        position += 1
+    for index, message in enumerate(noticed):
+        if message.opens_turn:
+            position = index + 1
+            break
+    noticed.insert(position, notice_message(text))
+    return noticed
 
 
 def check_template(template: str, fields: Iterable[str] = NOTICE_FIELDS) -> str:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaato_gc._messages import FunctionCall, Message, Part, Role, ToolResult
-from jaato_gc._provider import Answer, Provider, ToolHandler, awaited, is_context_refusal
+from jaato_gc._provider import (
+    Answer,
+    Provider,
+    ToolHandler,
+    awaited,
+    is_context_refusal,
+    refuse_awaitable,
+)
+from jaato_gc._summarizer import HOST_LOOP
 
 if TYPE_CHECKING:
     from jaato_gc._session import GCSession
@@ -54,8 +62,7 @@ def turn(
 ) -> Turn:
     """The steps of one turn, from the first request to the final answer."""
     while True:
-        answer = yield from _exchange(session, provider, new_answer)
-        session.append(answer)
+        answer = session.append((yield from _exchange(session, provider, new_answer)))
         if not answer.function_calls or tools is None:
             yield Work(session.after_turn)
             return answer
@@ -65,6 +72,7 @@ def turn(
                 value = yield RunTool(tools, call)
             except Exception as error:  # the model gets to see it, and the call has its answer
                 value = ToolResult(call.id, call.name, f"{type(error).__name__}: {error}", True)
+            refuse_awaitable(value, "a tool")
             if not isinstance(value, ToolResult):
                 value = ToolResult(call.id, call.name, value)
             results.append(Part(function_response=value))
@@ -82,7 +90,7 @@ def _exchange(session: "GCSession", provider: Provider, new_answer: Callable[[],
         if answer.has_begun or not is_context_refusal(error):
             raise
         if not (yield Work(session.recover_from_refusal)):
-            raise session.floor_error(None) from error
+            raise session.floor_error() from error
     request = yield Work(session.before_send)
     said = yield AskModel(provider, request, new_answer())
     return said
@@ -113,6 +121,7 @@ def _do(step: Step) -> Any:
 
 async def run_async(steps: Turn) -> Message:
     """Drive a turn on an event loop; what the session itself does, it does in a worker."""
+    HOST_LOOP.set(asyncio.get_running_loop())
     try:
         step = next(steps)
         while True:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from jaato_gc._messages import Message, Role
 from jaato_gc._pairing import pair_calls
+from jaato_gc._policies import GCPolicy
 
 
 class Hold(StrEnum):
@@ -23,13 +24,15 @@ class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
     Parallel calls and their results are one group. ``is_open`` marks the last calls of a history
-    that still wait for an answer; ``hold`` is set by :func:`protect`.
+    that still wait for an answer; ``policy`` (the strongest of its messages') and ``hold`` are set
+    by :func:`protect`.
     """
 
     messages: list[Message]
     positions: list[int]
     is_call: bool = False
     is_open: bool = False
+    policy: GCPolicy = GCPolicy.PARTIAL
     hold: Hold | None = None
 
 

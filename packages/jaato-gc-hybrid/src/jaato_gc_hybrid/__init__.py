@@ -1,0 +1,17 @@
+"""Generations: ancient turns go, middle ones are summarized, recent ones stay."""
+
+from jaato_gc_hybrid._plugin import (
+    HybridGCPlugin,
+    HybridSettings,
+    create_plugin,
+    jaato_gc_register_strategies,
+)
+from jaato_gc_hybrid._version import __version__
+
+__all__ = [
+    "HybridGCPlugin",
+    "HybridSettings",
+    "__version__",
+    "create_plugin",
+    "jaato_gc_register_strategies",
+]

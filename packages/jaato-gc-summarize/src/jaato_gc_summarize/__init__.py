@@ -1,0 +1,17 @@
+"""The oldest turns become a summary, which stands where they stood."""
+
+from jaato_gc_summarize._plugin import (
+    SummarizeGCPlugin,
+    SummarizeSettings,
+    create_plugin,
+    jaato_gc_register_strategies,
+)
+from jaato_gc_summarize._version import __version__
+
+__all__ = [
+    "SummarizeGCPlugin",
+    "SummarizeSettings",
+    "__version__",
+    "create_plugin",
+    "jaato_gc_register_strategies",
+]

@@ -1,0 +1,93 @@
+"""What a collection has taken so far, and the history without it."""
+
+from collections.abc import Sequence
+
+from jaato_gc._clearing import cleared
+from jaato_gc._messages import Message
+from jaato_gc._policies import InstructionSource
+from jaato_gc._results import GCRemovalItem, RemovalAction
+from jaato_gc._tokens import TokenCounter, count_tokens, message_tokens
+
+
+class Takings:
+    """A record of removals, clearings and additions; the history itself is never changed."""
+
+    def __init__(self, history: Sequence[Message], counter: TokenCounter) -> None:
+        self._history = history
+        self._counter = counter
+        self._removed: set[str] = set()
+        self._cleared: dict[str, Message] = {}
+        self._items: dict[tuple[InstructionSource, str | None], GCRemovalItem] = {}
+        self.inserted: dict[int, Message] = {}
+        """Messages to stand before those at some positions."""
+        self.freed = 0
+        self.freed_elsewhere = 0
+        """The part of it that was not in the history."""
+        self.turns_removed = 0
+
+    @property
+    def items(self) -> list[GCRemovalItem]:
+        """The removal list: one item per key."""
+        return list(self._items.values())
+
+    def includes(self, message: Message) -> bool:
+        """Whether a message has been removed."""
+        return message.message_id in self._removed
+
+    def remove(
+        self, messages: Sequence[Message], key: str, reason: str, action: RemovalAction
+    ) -> None:
+        """Take messages away."""
+        self.turns_removed += sum(message.opens_turn for message in messages)
+        self._removed.update(message.message_id for message in messages)
+        self._book(messages, key, count_tokens(messages, self._counter), reason, action)
+
+    def clear(self, messages: Sequence[Message], key: str, reason: str) -> None:
+        """Put a shorter form in the place of messages, where there is one."""
+        for message in messages:
+            smaller = cleared(message)
+            gain = self.size(message) - message_tokens(smaller, self._counter)
+            if gain > 0:
+                self._cleared[message.message_id] = smaller
+                self._book([message], key, gain, reason, "clear")
+
+    def drop(self, source: InstructionSource, key: str | None, tokens: int, reason: str) -> None:
+        """Take something that is not in the history."""
+        self._items[source, key] = GCRemovalItem(source, key, tokens, reason)
+        self.freed += tokens
+        self.freed_elsewhere += tokens
+
+    def insert(self, message: Message, position: int) -> None:
+        """Add a message before the one at a position."""
+        self.inserted[position] = message
+        self.freed -= message_tokens(message, self._counter)
+
+    def size(self, message: Message) -> int:
+        """Tokens of a message in its present form."""
+        return message_tokens(self._cleared.get(message.message_id, message), self._counter)
+
+    def remaining(self) -> list[Message]:
+        """The history without what was taken, and with what was added."""
+        remaining: list[Message] = []
+        for position, message in enumerate(self._history):
+            if position in self.inserted:
+                remaining.append(self.inserted[position])
+            if message.message_id not in self._removed:
+                remaining.append(self._cleared.get(message.message_id, message))
+        return remaining
+
+    def _book(
+        self,
+        messages: Sequence[Message],
+        key: str,
+        freed: int,
+        reason: str,
+        action: RemovalAction,
+    ) -> None:
+        source = InstructionSource.CONVERSATION
+        item = self._items.setdefault(
+            (source, key), GCRemovalItem(source, key, reason=reason, action=action)
+        )
+        item.message_ids.extend(message.message_id for message in messages)
+        item.tokens_freed += freed
+        self.freed += freed
