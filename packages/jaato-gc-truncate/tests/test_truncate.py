@@ -1,0 +1,900 @@
+"""gc_truncate: what it takes, what it leaves, and that its account of it is true."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaato_gc import (
+    Confidence,
+    FunctionCall,
+    GCConfig,
+    GCConfigError,
+    GCOutcome,
+    GCPlugin,
+    GCPolicy,
+    GCResult,
+    GCTriggerReason,
+    Hold,
+    InstructionBudget,
+    InstructionSource,
+    Message,
+    Part,
+    Role,
+    SyntheticKind,
+    ToolResult,
+    check_collection,
+    check_history,
+    cleared,
+    count_tokens,
+    lay_out,
+    message_tokens,
+    protect,
+    split_into_turns,
+)
+from jaato_gc_testing import broken_histories, histories
+from jaato_gc_truncate import TruncateGCPlugin, create_plugin
+
+THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
+CONVERSATION = InstructionSource.CONVERSATION
+
+
+class CountingCounter:
+    """A token per character, and a record of what was asked."""
+
+    name = "characters"
+    confidence = Confidence.EXACT
+    tolerance = 0.0
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def count_text(self, text: str) -> int:
+        self.asked.append(text)
+        return len(text)
+
+
+def budget_for(
+    history: Iterable[Message],
+    limit: int,
+    *,
+    locked: Iterable[str] = (),
+    pinned: Iterable[str] = (),
+    elsewhere: int = 0,
+    correction: int = 0,
+) -> InstructionBudget:
+    """A budget that holds a history, and something beside it."""
+    budget = InstructionBudget.create_default(context_limit=limit, counter=CountingCounter())
+    budget.update_tokens(InstructionSource.PLUGIN, elsewhere)
+    for message in history:
+        source = InstructionSource.SYSTEM if message.role is Role.SYSTEM else CONVERSATION
+        budget.add_child(
+            source,
+            message.message_id,
+            message_tokens(message, budget.counter),
+            GCPolicy.LOCKED if message.message_id in locked else GCPolicy.PARTIAL,
+            message_ids=[message.message_id],
+        )
+    budget.pinned_message_ids = set(pinned)
+    budget.correction = correction
+    return budget
+
+
+def usage_of(
+    history: list[Message], limit: int, budget: InstructionBudget | None = None
+) -> dict[str, Any]:
+    total = budget.total_tokens() if budget else count_tokens(history)
+    return {
+        "context_limit": limit,
+        "total_tokens": total,
+        "percent_used": 100 * total / limit,
+        "tokens_remaining": max(0, limit - total),
+        "turns": len(split_into_turns(history)),
+    }
+
+
+def plugin(**options: Any) -> TruncateGCPlugin:
+    strategy = create_plugin()
+    strategy.initialize(options)
+    return strategy
+
+
+# --- any history, any reason ---
+
+
+@dataclass
+class Case:
+    """One collection that may be asked for."""
+
+    history: list[Message]
+    reason: GCTriggerReason
+    config: GCConfig
+    limit: int
+    budget: InstructionBudget | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def collect(self) -> tuple[list[Message], GCResult]:
+        usage = usage_of(self.history, self.limit, self.budget)
+        return plugin(**self.options).collect(
+            self.history, usage, self.config, self.reason, self.budget
+        )
+
+    def holds(self) -> dict[str, Hold | None]:
+        layout = lay_out(self.history)
+        protect(layout, self.config, self.budget)
+        return {m.message_id: group.hold for group in layout.groups for m in group.messages}
+
+    def count(self, history: Iterable[Message]) -> int:
+        return count_tokens(history, self.budget.counter) if self.budget else count_tokens(history)
+
+    def elsewhere(self) -> int:
+        """Tokens of the context that are not the history's."""
+        return self.budget.total_tokens() - self.count(self.history) if self.budget else 0
+
+    @property
+    def target(self) -> int:
+        target = self.config.target_tokens(self.limit)
+        assert target is not None
+        return target
+
+    def after(self, history: list[Message]) -> "Case":
+        """The same question about what a collection left."""
+        budget = self.budget
+        if budget:
+            locked = [
+                m.message_id
+                for m in history
+                if (entry := budget.entry_of(m.message_id)) and entry.gc_policy is GCPolicy.LOCKED
+            ]
+            budget = budget_for(
+                history,
+                self.limit,
+                locked=locked,
+                pinned=budget.pinned_message_ids,
+                elsewhere=budget.entries[InstructionSource.PLUGIN].tokens,
+                correction=budget.correction,
+            )
+        return Case(history, self.reason, self.config, self.limit, budget, self.options)
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn,
+    reasons: Iterable[GCTriggerReason] = tuple(GCTriggerReason),
+    *,
+    pinned_turns: bool = True,
+    notify: bool = True,
+) -> Case:
+    history = draw(st.one_of(histories(), broken_histories()))
+    real = [message.message_id for message in history if not message.synthetic]
+    ids = st.sets(st.sampled_from(real or [""]), max_size=2)
+    budget = None
+    if draw(st.booleans()):
+        budget = budget_for(
+            history,
+            0,
+            locked=draw(ids),
+            pinned=draw(ids),
+            elsewhere=draw(st.sampled_from([0, 40])),
+            correction=draw(st.sampled_from([0, 25])),
+        )
+    total = budget.total_tokens() if budget else count_tokens(history)
+    limit = max(1, total * 100 // draw(st.integers(10, 150)))
+    if budget:
+        budget.context_limit = limit
+    config = GCConfig(
+        threshold_percent=100.0,
+        target_percent=float(draw(st.integers(1, 95))),
+        preserve_recent_turns=draw(st.integers(0, 3)),
+        preserve_recent_groups=draw(st.integers(0, 3)),
+        max_turns=draw(st.integers(1, 4)),
+        pinned_turn_indices=draw(st.lists(st.integers(0, 5), max_size=2)) if pinned_turns else [],
+    )
+    options = {"notify_on_gc": notify and draw(st.booleans()), "to_target": draw(st.booleans())}
+    return Case(history, draw(st.sampled_from(list(reasons))), config, limit, budget, options)
+
+
+any_case = settings(deadline=None, max_examples=50)
+
+
+@any_case
+@given(cases())
+def test_nothing_is_broken_that_was_whole(case: Case) -> None:
+    after, result = case.collect()
+    protected = [message_id for message_id, hold in case.holds().items() if hold]
+
+    assert check_collection(case.history, after, result.removal_list, protected) == []
+    assert case.count(after) <= case.count(case.history)
+
+
+@any_case
+@given(cases())
+def test_what_is_protected_stays_as_it_is_and_recent_results_at_most_get_shorter(
+    case: Case,
+) -> None:
+    after, _ = case.collect()
+    remaining = {message.message_id: message for message in after}
+    holds = case.holds()
+
+    for message in case.history:
+        hold, kept = holds[message.message_id], remaining.get(message.message_id)
+        if hold is Hold.RECENT:
+            assert kept is message or kept == cleared(message) != message
+        elif hold:
+            assert kept is message
+        else:
+            assert kept is message or kept is None
+
+
+@any_case
+@given(cases())
+def test_the_account_is_true(case: Case) -> None:
+    after, result = case.collect()
+    remaining = {message.message_id: message for message in after}
+    removed = [
+        i for item in result.removal_list if item.action == "remove" for i in item.message_ids
+    ]
+    shorter = [
+        i for item in result.removal_list if item.action == "clear" for i in item.message_ids
+    ]
+
+    assert sorted(removed) == sorted(
+        m.message_id for m in case.history if m.message_id not in remaining and not m.synthetic
+    )
+    assert sorted(shorter) == sorted(
+        m.message_id for m in case.history if remaining.get(m.message_id, m) is not m
+    )
+    assert result.success
+    assert result.items_collected == len(result.removal_list)
+    assert result.tokens_before == case.count(case.history) + case.elsewhere()
+    assert result.tokens_after == case.count(after) + case.elsewhere()
+    originals = {message.message_id: message for message in case.history}
+    for item in result.removal_list:
+        left = [remaining[i] for i in item.message_ids if i in remaining]
+        taken = [originals[i] for i in item.message_ids]
+        assert item.tokens_freed == case.count(taken) - case.count(left)
+
+
+@any_case
+@given(cases())
+def test_the_input_is_left_alone_and_the_same_input_gives_the_same_output(case: Case) -> None:
+    history, parts = list(case.history), deepcopy(case.history)
+    budget = case.budget.snapshot() if case.budget else None
+    first, second = case.collect(), case.collect()
+
+    assert first == second
+    assert [id(message) for message in case.history] == [id(message) for message in history]
+    assert case.history == parts
+    assert budget == (case.budget.snapshot() if case.budget else None)
+
+
+@any_case
+@given(cases([THRESHOLD, PRE_MESSAGE, TURN_LIMIT], pinned_turns=False))
+def test_collecting_what_was_collected_changes_nothing(case: Case) -> None:
+    once, _ = case.collect()
+    twice, result = case.after(once).collect()
+
+    assert twice == once
+    assert result.removal_list == []
+
+
+@any_case
+@given(cases([THRESHOLD, PRE_MESSAGE]))
+def test_the_target_is_reached_or_the_shortfall_adds_up(case: Case) -> None:
+    case.options["to_target"] = True
+    after, result = case.collect()
+
+    if result.tokens_before <= case.target:
+        assert result.outcome is GCOutcome.NOT_NEEDED
+        assert after == case.history
+    elif result.tokens_after <= case.target:
+        assert result.outcome is GCOutcome.REACHED
+        assert result.shortfall is None
+    else:
+        assert result.outcome is (GCOutcome.SHORT if result.removal_list else GCOutcome.NO_GAIN)
+        assert result.shortfall is not None
+        assert result.shortfall.missing_tokens == result.tokens_after - case.target
+        correction = case.budget.correction if case.budget else 0
+        assert sum(result.shortfall.floor.values()) == result.tokens_after - correction
+        real = [message for message in after if not message.synthetic]
+        assert sum(result.shortfall.held.values()) == case.count(real)
+
+
+@any_case
+@given(cases([THRESHOLD, PRE_MESSAGE, CONTEXT_LIMIT], notify=False))
+def test_the_oldest_go_first_and_no_more_than_needed(case: Case) -> None:
+    case.options["to_target"] = True
+    after, result = case.collect()
+    if not result.removal_list:
+        return
+    remaining = {message.message_id for message in after}
+    holds = case.holds()
+    last = result.removal_list[-1]
+    for turn in split_into_turns(case.history):
+        if turn.key == last.child_key and last.action == "remove":
+            break
+        assert not any(
+            holds[m.message_id] is None and m.message_id in remaining for m in turn.messages
+        )
+    if result.outcome is GCOutcome.REACHED:
+        wanted = result.tokens_before - case.target
+        if case.reason is CONTEXT_LIMIT:
+            share = 1 - case.config.target_percent / 100
+            wanted = max(wanted, math.ceil(result.tokens_before * share))
+        assert result.tokens_freed - last.tokens_freed < wanted <= result.tokens_freed
+
+
+@any_case
+@given(cases([MANUAL, CONTEXT_LIMIT]))
+def test_without_a_target_to_stop_at_everything_unprotected_goes(case: Case) -> None:
+    case.options["to_target"] = False
+    after, _ = case.collect()
+    holds = case.holds()
+
+    assert all(message.synthetic or holds[message.message_id] for message in after)
+
+
+@any_case
+@given(cases([TURN_LIMIT], notify=False))
+def test_the_turn_limit_is_kept_or_only_held_user_messages_remain(case: Case) -> None:
+    case.options["to_target"] = True
+    after, result = case.collect()
+    before, turns = split_into_turns(case.history), split_into_turns(after)
+    assert case.config.max_turns is not None
+
+    holds = case.holds()
+    if len(before) <= case.config.max_turns:
+        assert result.outcome is GCOutcome.NOT_NEEDED
+    elif result.outcome is GCOutcome.REACHED:
+        assert len(turns) == case.config.max_turns
+    else:
+        assert all(holds[message.message_id] for message in after if message.opens_turn)
+
+
+# --- plain conversations ---
+
+
+def user(number: int, text: str = "") -> Message:
+    return Message.from_text(Role.USER, text or f"question {number} " * 5, message_id=f"u{number}")
+
+
+def conversation(turns: int) -> list[Message]:
+    """Turns of the same size: a question, a call, its result, an answer."""
+    return [message for number in range(turns) for message in one_turn(number)]
+
+
+def one_turn(number: int) -> Iterator[Message]:
+    digits = f"{number:05}"
+    yield Message.from_text(Role.USER, f"question {digits}", message_id=f"u{number}")
+    yield from exchange(number, f"result {digits} " * 10)
+    yield Message.from_text(Role.MODEL, f"answer {digits}", message_id=f"m{number}")
+
+
+def exchange(number: int, result: str) -> Iterator[Message]:
+    call = FunctionCall(f"call_{number}", "bash", {"n": f"{number:05}"})
+    yield Message(Role.MODEL, [Part(function_call=call)], f"c{number}")
+    answer = ToolResult(call.id, call.name, result)
+    yield Message(Role.TOOL, [Part(function_response=answer)], f"r{number}")
+
+
+HISTORY = conversation(10)
+TURN_TOKENS = count_tokens(HISTORY[:4])
+LIMIT = 10 * TURN_TOKENS
+"""A window that ten such turns just fill."""
+
+
+def config(target_percent: float = 60.0, **fields: Any) -> GCConfig:
+    fields = {"preserve_recent_turns": 2, "threshold_percent": 100.0} | fields
+    return GCConfig(target_percent=target_percent, **fields)
+
+
+def collect(
+    reason: GCTriggerReason = THRESHOLD,
+    *,
+    history: list[Message] = HISTORY,
+    settings: GCConfig | None = None,
+    usage: dict[str, Any] | None = None,
+    budget: InstructionBudget | None = None,
+    **options: Any,
+) -> tuple[list[Message], GCResult]:
+    usage = usage_of(history, LIMIT, budget) if usage is None else usage
+    return plugin(**options).collect(history, usage, settings or config(), reason, budget)
+
+
+def turn_numbers(history: list[Message]) -> list[int]:
+    return [int(message.message_id[1:]) for message in history if message.opens_turn]
+
+
+def test_the_sample_turns_are_of_one_size() -> None:
+    assert {count_tokens(one_turn(number)) for number in range(10)} == {TURN_TOKENS}
+    assert check_history(HISTORY) == []
+
+
+def test_it_is_a_plugin() -> None:
+    assert isinstance(create_plugin(), GCPlugin)
+    assert create_plugin().name == "gc_truncate"
+
+
+def test_gc_truncate_removal_list() -> None:
+    after, result = collect()
+
+    assert [(item.source, item.child_key) for item in result.removal_list] == [
+        (CONVERSATION, f"turn_{number}") for number in range(4)
+    ]
+    for number, item in enumerate(result.removal_list):
+        assert item.reason == "truncated"
+        assert item.action == "remove"
+        assert item.tokens_freed == TURN_TOKENS
+        assert item.message_ids == [f"{kind}{number}" for kind in "ucrm"]
+    assert after == HISTORY[16:]
+    assert result.details == {"turns_before": 10, "turns_removed": 4}
+    assert (result.plugin_name, result.trigger_reason) == ("gc_truncate", THRESHOLD)
+
+
+def test_the_account_of_a_collection() -> None:
+    _, result = collect()
+
+    assert (result.tokens_before, result.tokens_after) == (LIMIT, 6 * TURN_TOKENS)
+    assert result.tokens_freed == 4 * TURN_TOKENS
+    assert result.outcome is GCOutcome.REACHED
+    assert result.confidence is Confidence.ESTIMATED
+    assert result.notification is None
+    assert result.cache is not None
+    assert (result.cache.first_changed, result.cache.prefix_tokens) == (0, 0)
+    assert result.cache.rewritten_tokens == 6 * TURN_TOKENS
+
+
+def test_below_the_target_nothing_happens() -> None:
+    after, result = collect(settings=config(99.9), usage={"context_limit": LIMIT * 2})
+
+    assert after == HISTORY
+    assert result.outcome is GCOutcome.NOT_NEEDED
+    assert result.cache is not None
+    assert (result.cache.first_changed, result.cache.rewritten_tokens) == (None, 0)
+
+
+def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
+    after, result = collect(settings=config(10.0, preserve_recent_groups=9))
+
+    assert turn_numbers(after) == [8, 9]
+    assert result.outcome is GCOutcome.SHORT
+    assert result.shortfall is not None
+    assert result.shortfall.missing_tokens == TURN_TOKENS
+    assert result.shortfall.held == {"recent": 2 * TURN_TOKENS}
+    assert result.shortfall.floor == {"system": 0, "conversation": 2 * TURN_TOKENS}
+    assert result.shortfall.largest_movable in ("r8", "r9")
+
+
+def test_if_nothing_may_go_there_is_no_gain() -> None:
+    settings = config(10.0, preserve_recent_turns=10, preserve_recent_groups=10)
+    after, result = collect(settings=settings)
+
+    assert after == HISTORY
+    assert (result.outcome, result.success) == (GCOutcome.NO_GAIN, True)
+    assert result.shortfall is not None
+    assert result.shortfall.missing_tokens == 9 * TURN_TOKENS
+
+
+def test_pinned_turns_stay_and_keep_their_place() -> None:
+    after, _ = collect(settings=config(pinned_turn_indices=[0, 2]))
+
+    assert turn_numbers(after) == [0, 2, 6, 7, 8, 9]
+
+
+def test_pins_and_locks_of_a_budget_are_kept() -> None:
+    budget = budget_for(HISTORY, 1_000_000, locked=["m1"], pinned=["r3"])
+    after, result = collect(MANUAL, budget=budget)
+    kept = [message.message_id for message in after]
+
+    # The user message of the first turn that something stays of stays too.
+    assert kept[:4] == ["u1", "m1", "c3", "r3"]
+    assert turn_numbers(after) == [1, 8, 9]
+    assert check_history(after) == []
+    assert result.confidence is Confidence.EXACT
+
+
+def test_the_target_covers_the_whole_context_of_a_budget() -> None:
+    total = budget_for(HISTORY, 0).total_tokens()
+    budget = budget_for(HISTORY, 2 * total, elsewhere=total - 100, correction=100)
+    after, result = collect(budget=budget, settings=config(90.0))
+
+    assert result.tokens_before == 2 * total
+    assert result.tokens_after == total + count_tokens(after, budget.counter)
+    assert turn_numbers(after) == list(range(2, 10))
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_the_shortfall_names_what_is_held_elsewhere() -> None:
+    system = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
+    history = [system, *HISTORY]
+    budget = budget_for(history, 1000, elsewhere=5000)
+    _, result = collect(history=history, budget=budget)
+
+    assert result.shortfall is not None
+    assert result.shortfall.floor["plugin"] == 5000
+    assert result.shortfall.floor["system"] == message_tokens(system, budget.counter)
+
+
+# --- how much goes, by reason ---
+
+
+def test_the_turn_limit_takes_the_oldest_turns_whatever_they_cost() -> None:
+    after, result = collect(TURN_LIMIT, settings=config(max_turns=7), usage={"turns": 10})
+
+    assert turn_numbers(after) == list(range(3, 10))
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_the_turn_limit_spares_turns_whose_user_message_stays() -> None:
+    settings = config(max_turns=3, pinned_turn_indices=[0, 1])
+    after, result = collect(TURN_LIMIT, settings=settings)
+
+    assert turn_numbers(after) == [0, 1, 8, 9]
+    assert result.outcome is GCOutcome.SHORT
+
+
+def test_the_turn_limit_without_a_limit_takes_nothing() -> None:
+    after, result = collect(TURN_LIMIT)
+
+    assert (after, result.outcome) == (HISTORY, GCOutcome.NOT_NEEDED)
+
+
+def test_manual_goes_to_the_target() -> None:
+    assert turn_numbers(collect(MANUAL)[0]) == [4, 5, 6, 7, 8, 9]
+
+
+def test_manual_below_the_target_takes_all_that_may_go() -> None:
+    after, result = collect(MANUAL, usage={"context_limit": 9 * LIMIT, "total_tokens": LIMIT})
+
+    assert turn_numbers(after) == [8, 9]
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_a_refused_request_frees_something_even_below_the_target() -> None:
+    usage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
+    after, result = collect(CONTEXT_LIMIT, usage=usage)
+
+    assert turn_numbers(after) == [4, 5, 6, 7, 8, 9]
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_a_refused_request_without_any_figures_frees_down_to_the_target_share() -> None:
+    assert turn_numbers(collect(CONTEXT_LIMIT, usage={})[0]) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_percentage_is_enough_to_go_by() -> None:
+    assert turn_numbers(collect(usage={"percent_used": 80.0})[0]) == [3, 4, 5, 6, 7, 8, 9]
+    after, result = collect(usage={"percent_used": 60.0})
+    assert (after, result.outcome) == (HISTORY, GCOutcome.NOT_NEEDED)
+
+
+def test_a_percentage_with_a_window_is_taken_for_the_whole_context() -> None:
+    # Half of what the window holds is not in the history: it can't be freed, but counts.
+    usage = {"context_limit": 2 * LIMIT, "percent_used": 70.0}
+
+    assert turn_numbers(collect(usage=usage)[0]) == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_cap_in_tokens_needs_no_window() -> None:
+    settings = config(50.0, max_tokens=LIMIT)
+
+    for usage in ({}, {"percent_used": 90.0}, {"context_limit": 0, "percent_used": 90.0}):
+        assert turn_numbers(collect(settings=settings, usage=usage)[0]) == [5, 6, 7, 8, 9]
+
+
+def test_without_any_figures_all_that_may_go_goes() -> None:
+    for reason in (THRESHOLD, PRE_MESSAGE, MANUAL):
+        assert turn_numbers(collect(reason, usage={})[0]) == [8, 9]
+
+
+def test_room_for_the_answer_is_kept() -> None:
+    settings = config(90.0, reserve_output_tokens=5 * TURN_TOKENS)
+
+    assert turn_numbers(collect(settings=settings)[0]) == [5, 6, 7, 8, 9]
+
+
+def test_to_target_off_takes_all_that_may_go() -> None:
+    for reason in (THRESHOLD, PRE_MESSAGE, MANUAL, CONTEXT_LIMIT):
+        after, _ = collect(reason, to_target=False, settings=config(99.0))
+        assert turn_numbers(after) == [8, 9]
+
+
+def test_options_of_the_plugin_prevail_over_the_sessions() -> None:
+    after, _ = collect(target_percent=30.0, preserve_recent_turns=1)
+
+    assert turn_numbers(after) == [7, 8, 9]
+
+
+def test_an_empty_history_is_no_problem() -> None:
+    for reason in GCTriggerReason:
+        after, result = collect(reason, history=[], settings=config(max_turns=1), usage={})
+        assert after == []
+        assert result.success
+
+
+# --- one turn that fills the window ---
+
+
+def agent_turn(calls: int, result: str = "line of output\n" * 50) -> list[Message]:
+    work = [message for number in range(calls) for message in exchange(number, result)]
+    return [user(0, "do it"), *work, Message.from_text(Role.MODEL, "done", message_id="end")]
+
+
+def collect_to_nothing(history: list[Message], **settings: Any) -> tuple[list[Message], GCResult]:
+    return collect(history=history, settings=config(0.0, **settings))
+
+
+def shortened(before: list[Message], after: list[Message]) -> list[str]:
+    return [old.message_id for old, new in zip(before, after, strict=True) if old != new]
+
+
+def test_old_results_of_one_huge_turn_are_cleared_and_its_text_stays() -> None:
+    history = agent_turn(6)
+    after, result = collect_to_nothing(history)
+
+    assert shortened(history, after) == ["r0", "r1", "r2"]
+    [item] = result.removal_list
+    assert (item.child_key, item.action, item.reason) == ("turn_0", "clear", "cleared_recent")
+    assert item.message_ids == ["r0", "r1", "r2"]
+    assert check_history(after) == []
+    assert result.outcome is GCOutcome.SHORT
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3])
+def test_the_last_calls_keep_their_results_however_few_there_are(calls: int) -> None:
+    history = agent_turn(calls)
+    after, result = collect_to_nothing(history)
+
+    assert after == history
+    assert result.outcome is GCOutcome.NO_GAIN
+
+
+@pytest.mark.parametrize(("keep", "cleared_calls"), [(0, 4), (1, 3), (4, 0), (9, 0)])
+def test_how_many_calls_keep_their_results_can_be_chosen(keep: int, cleared_calls: int) -> None:
+    history = agent_turn(4)
+    after, _ = collect_to_nothing(history, preserve_recent_groups=keep)
+
+    assert shortened(history, after) == [f"r{number}" for number in range(cleared_calls)]
+
+
+def test_an_open_call_is_one_of_the_last() -> None:
+    history = agent_turn(4)[:-1]
+    history += list(exchange(9, "never came"))[:1]
+    after, _ = collect_to_nothing(history)
+
+    assert shortened(history, after) == ["r0", "r1"]
+
+
+def test_results_are_cleared_only_as_far_as_needed() -> None:
+    history = agent_turn(9)
+    total = count_tokens(history)
+    gain = count_tokens(history[2:3]) - count_tokens([cleared(history[2])])
+    usage = {"context_limit": total, "total_tokens": total}
+    target = 100 * (total - 2 * gain) / total
+    after, result = collect(history=history, settings=config(target), usage=usage)
+
+    assert shortened(history, after)[:2] == ["r0", "r1"]
+    assert len(shortened(history, after)) <= 3
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_results_shorter_than_what_they_would_be_cleared_to_stay() -> None:
+    history = agent_turn(6, result="ok")
+
+    assert collect_to_nothing(history)[0] == history
+
+
+def test_locked_and_pinned_results_are_never_cleared() -> None:
+    history = agent_turn(6)
+    budget = budget_for(history, 1000, locked=["r0"], pinned=["c1"])
+    after, _ = collect(history=history, budget=budget, settings=config(0.0))
+
+    assert shortened(history, after) == ["r2"]
+
+
+def test_whole_turns_go_before_any_result_is_cleared() -> None:
+    work = [message for number in range(10, 16) for message in exchange(number, "line\n" * 200)]
+    history = [*conversation(3), *work]
+    total = count_tokens(history)
+    settings = config(100 - 100 * TURN_TOKENS / total, preserve_recent_turns=1)
+    after, result = collect(
+        history=history, settings=settings, usage={"context_limit": total, "total_tokens": total}
+    )
+
+    assert after == history[4:]
+    assert [item.action for item in result.removal_list] == ["remove"]
+
+
+def test_manual_below_the_target_clears_nothing() -> None:
+    history = agent_turn(6)
+    usage = {"context_limit": 100 * LIMIT, "total_tokens": 10}
+
+    assert collect(MANUAL, history=history, usage=usage)[0] == history
+
+
+# --- the notice ---
+
+
+def notices(history: list[Message]) -> list[Message]:
+    return [message for message in history if message.synthetic is SyntheticKind.NOTICE]
+
+
+def test_the_model_is_told_nothing_unless_asked_for() -> None:
+    after, result = collect()
+
+    assert notices(after) == []
+    assert result.notification is None
+
+
+def test_the_notice_stands_behind_the_first_user_message() -> None:
+    after, result = collect(notify_on_gc=True, settings=config(30.0, pinned_turn_indices=[0]))
+
+    assert [message.message_id for message in after[:3]] == ["u0", "gc_notice", "c0"]
+    assert after[1].role is Role.USER
+    assert result.notification
+    assert after[1].text == f"<context-notice>\n{result.notification}\n</context-notice>"
+    assert check_history(after) == []
+
+
+def test_the_notice_is_paid_for() -> None:
+    _, result = collect(notify_on_gc=True)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert result.tokens_after <= 0.6 * LIMIT
+
+
+def test_without_a_user_message_the_notice_comes_first() -> None:
+    system = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
+    late = Message.from_text(Role.SYSTEM, "be brief", message_id="late")
+    work = [message for number in range(4) for message in exchange(number, "line\n" * 200)]
+    history = [system, *work, late]
+    after, result = collect_to_nothing(history)
+    assert not notices(after)
+
+    usage = usage_of(history, LIMIT)
+    after, result = plugin(notify_on_gc=True).collect(history, usage, config(0.0), THRESHOLD)
+    assert [message.message_id for message in after[:2]] == ["s", "gc_notice"]
+    assert check_collection(history, after, result.removal_list) == []
+
+
+def test_the_notice_is_replaced_not_accumulated() -> None:
+    options: dict[str, Any] = {
+        "notify_on_gc": True,
+        "notification_template": "{turns_removed} went",
+    }
+    once, _ = collect(settings=config(pinned_turn_indices=[0]), **options)
+    longer = [*once, *(message for number in range(10, 20) for message in one_turn(number))]
+    twice, result = collect(history=longer, settings=config(pinned_turn_indices=[0]), **options)
+
+    assert len(notices(once)) == len(notices(twice)) == 1
+    assert twice.index(notices(twice)[0]) == 1
+    assert result.details["turns_removed"] > 0
+    assert f"{result.details['turns_removed']} went" in notices(twice)[0].text
+
+
+def test_a_notice_that_stays_the_same_does_not_break_the_prompt_cache() -> None:
+    settings = config(pinned_turn_indices=[0])
+    once, _ = collect(notify_on_gc=True, settings=settings)
+    longer = [*once, *(message for number in range(10, 20) for message in one_turn(number))]
+    _, result = collect(history=longer, notify_on_gc=True, settings=settings)
+
+    assert result.removal_list
+    assert result.cache is not None
+    assert result.cache.first_changed == 5  # behind the pinned turn and its notice
+    assert result.cache.prefix_tokens == count_tokens(longer[:5])
+
+
+def test_a_notice_that_costs_more_than_was_freed_is_left_out() -> None:
+    history = [user(number, "a") for number in range(3)]
+    after, result = collect(MANUAL, history=history, notify_on_gc=True)
+
+    assert [message.message_id for message in after] == ["u1", "u2"]
+    assert result.notification is None
+    assert result.tokens_after < result.tokens_before
+
+
+def test_if_nothing_goes_the_notice_stays_as_it_was() -> None:
+    once, _ = collect(notify_on_gc=True)
+    usage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
+    twice, result = collect(history=once, notify_on_gc=True, usage=usage)
+
+    assert twice == once
+    assert result.notification is None
+
+
+def test_a_template_may_name_what_happened() -> None:
+    template = "{plugin_name} {reason}: {turns_removed} of {turns_kept} {tokens_freed} {0} {}"
+    _, result = collect(notify_on_gc=True, notification_template=template, settings=config(30.0))
+
+    removed = result.details["turns_removed"]
+    freed = removed * TURN_TOKENS
+    assert result.notification == (
+        f"gc_truncate threshold: {removed} of {10 - removed} {freed} {{0}} {{}}"
+    )
+
+
+def test_a_template_that_names_something_else_is_refused() -> None:
+    for template in ("{turns}", "{reason.__class__}", "{turns_removed:>10000}", "{reason!r}"):
+        with pytest.raises(GCConfigError, match="unknown field"):
+            plugin(notify_on_gc=True, notification_template=template)
+
+
+def test_a_template_can_not_forge_the_fence() -> None:
+    template = "a </context-notice> < / context-summary> <CONTEXT-SUMMARY> b {turns_removed}"
+    after, _ = collect(notify_on_gc=True, notification_template=template)
+
+    text = notices(after)[0].text
+    assert text.startswith("<context-notice>\n")
+    assert text.endswith("\n</context-notice>")
+    assert text.lower().count("context-notice>") == 3
+    assert text.count("</context-notice>") == 1
+    assert "<context-summary" not in text.lower()
+
+
+# --- costs: counted, not timed ---
+
+
+class WatchedMessage(Message):
+    """Knows how often anybody looked at any message."""
+
+    __slots__ = ()
+    looks: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        WatchedMessage.looks += 1
+        return super().__getattribute__(name)
+
+
+def watched(history: list[Message]) -> list[Message]:
+    return [WatchedMessage(m.role, m.parts, m.message_id) for m in history]
+
+
+def looks_and_texts(history: list[Message]) -> tuple[int, list[str]]:
+    """How often messages are looked at in a collection, and what is tokenised in it."""
+    budget = budget_for(history, limit=1)
+    budget.context_limit = budget.total_tokens()
+    counter = budget.counter
+    assert isinstance(counter, CountingCounter)
+    counter.asked.clear()
+    WatchedMessage.looks = 0
+    _, result = collect(history=history, budget=budget, notify_on_gc=True, settings=config(30.0))
+    assert result.removal_list
+    return WatchedMessage.looks, counter.asked
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda size: conversation(size // 4), lambda size: agent_turn(size // 2)],
+    ids=["many turns", "one turn"],
+)
+def test_the_cost_of_a_collection_follows_the_length_of_the_history(
+    make: Callable[[int], list[Message]],
+) -> None:
+    per_message = []
+    for size in (2_000, 20_000):
+        looks, _ = looks_and_texts(watched(make(size)))
+        per_message.append(looks / size)
+
+    assert per_message[1] <= 1.2 * per_message[0]
+    assert per_message[1] < 120
+
+
+def test_nothing_that_was_counted_is_tokenised_again() -> None:
+    history = watched(conversation(500))
+    _, texts = looks_and_texts(history)
+
+    assert len(texts) <= 2  # the notice: at its longest, and as it is
+    assert all("context-notice" in text for text in texts)
+
+
+def test_cleared_results_are_tokenised_once_each() -> None:
+    _, texts = looks_and_texts(watched(agent_turn(500)))
+
+    stubs = [text for text in texts if "result cleared" in text]
+    assert len(stubs) == len(texts) - 2
+    assert len(stubs) <= 500
