@@ -1,0 +1,318 @@
+"""Long runs: no overflow, no invalid request, and no turn that costs more than the one before.
+
+`DummyModel` refuses whatever a provider would refuse, so a run that ends is a run without fault.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from jaato_gc import (
+    Collection,
+    ContextFloorError,
+    ContextUsage,
+    EstimateCounter,
+    GCConfig,
+    GCOutcome,
+    GCResult,
+    GCSession,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    Message,
+    PluginRegistry,
+    Provider,
+    Role,
+    StrategySettings,
+    count_tokens,
+)
+from jaato_gc_testing import DummyModel, count_operations, long_history
+
+WINDOW = 8_000
+# A few long results fill the window as well as many short ones, and the model, which looks through
+# every request whole, has less to look at.
+RESULT_WORDS = 400
+
+
+class OldestFirst(GCStrategy[StrategySettings]):
+    """What gc_truncate does."""
+
+    name = "gc_oldest"
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        collection = Collection(
+            self.name, history, context_usage, self.effective(config), reason, budget
+        )
+        collection.remove_oldest(collection.turns, "truncated")
+        collection.clear_recent_results()
+        return collection.finish()
+
+
+def new_session(
+    provider: Provider | None,
+    config: GCConfig | None = None,
+    *,
+    context_limit: int = WINDOW,
+) -> GCSession:
+    session = GCSession(
+        provider,
+        tools=provider.run_tool if isinstance(provider, DummyModel) else None,
+        context_limit=context_limit,
+        counter=EstimateCounter(),
+        registry=PluginRegistry(load_installed=False),
+    )
+    session.set_gc_plugin(OldestFirst(), config)
+    return session
+
+
+def assert_budget_is_a_recount(session: GCSession) -> None:
+    """Cheap: every message remembers its tokens."""
+    assert session.budget.counted_tokens() == count_tokens(session.history, session.budget.counter)
+
+
+def assert_every_message_is_booked_once(session: GCSession) -> None:
+    """The same, entry by entry."""
+    budget = session.budget
+    booked: dict[str, int] = {}
+    for source in budget.entries.values():
+        for entry in source.walk():
+            assert entry.key is None or budget.get_child(entry.source, entry.key) is entry
+            for message_id in entry.message_ids:
+                assert budget.entry_of(message_id) is entry
+                booked[message_id] = booked.get(message_id, 0) + 1
+            if entry.message_ids:
+                own = [each for each in session.history if each.message_id in entry.message_ids]
+                assert entry.tokens == count_tokens(own, budget.counter), entry
+    assert booked == {message.message_id: 1 for message in session.history}
+
+
+def run(
+    session: GCSession,
+    turns: int,
+    text: str = "what does the file hold?",
+    after_each: Callable[[int], None] | None = None,
+) -> None:
+    for number in range(turns):
+        answer = session.send_message(f"Question {number}: {text}")
+        assert answer.text
+        assert_budget_is_a_recount(session)
+        if number % 500 == 0:
+            assert_every_message_is_booked_once(session)
+        if after_each:
+            after_each(number)
+
+
+def reasons(session: GCSession) -> set[GCTriggerReason]:
+    return {result.trigger_reason for result in session.get_gc_history()}
+
+
+def assert_all_applied(session: GCSession) -> None:
+    """No collection was refused, and none failed."""
+    assert all(result.success for result in session.get_gc_history())
+
+
+# --- ten thousand turns ---
+
+
+def test_ten_thousand_turns_in_threshold_mode() -> None:
+    model = DummyModel(WINDOW, result_words=RESULT_WORDS)
+    session = new_session(model)
+    run(session, 10_000)
+    assert_every_message_is_booked_once(session)
+    assert_all_applied(session)
+    assert model.requests > 15_000  # tool calls in between
+    assert model.refusals == 0
+    assert model.largest_request <= WINDOW
+    assert reasons(session) == {GCTriggerReason.THRESHOLD}
+    # Not one per turn: a collection makes room for several.
+    assert 100 < len(session.get_gc_history()) < 5_000
+    assert session.history[0].text.startswith("Question 0:")  # the original request is locked
+
+
+def test_ten_thousand_turns_in_continuous_mode() -> None:
+    model = DummyModel(WINDOW, result_words=RESULT_WORDS)
+    session = new_session(model, GCConfig(pressure_percent=0, target_percent=60.0))
+    trimmed_to = 0.62 * WINDOW  # the target, and what is not worth a collection
+
+    def assert_trimmed(_number: int) -> None:
+        if session.budget.total_tokens() > trimmed_to:
+            last = session.get_gc_history()[-1]
+            assert last.outcome in (GCOutcome.SHORT, GCOutcome.NO_GAIN)
+
+    run(session, 10_000, after_each=assert_trimmed)
+    assert_every_message_is_booked_once(session)
+    assert_all_applied(session)
+    assert model.refusals == 0
+    assert model.largest_request <= WINDOW
+
+
+def test_two_thousand_turns_with_a_limit_of_turns() -> None:
+    model = DummyModel(WINDOW, tool_rounds=1, result_words=50)
+    session = new_session(model, GCConfig(max_turns=12, preserve_recent_turns=3))
+
+    def assert_few(_number: int) -> None:
+        assert session.get_context_usage()["turns"] <= 12
+
+    run(session, 2_000, after_each=assert_few)
+    assert_all_applied(session)
+    assert model.refusals == 0
+    assert reasons(session) == {GCTriggerReason.TURN_LIMIT}
+
+
+def test_two_thousand_turns_with_collections_by_hand_and_some_taken_back() -> None:
+    model = DummyModel(WINDOW, result_words=RESULT_WORDS)
+    session = new_session(model)
+
+    def interfere(number: int) -> None:
+        if number % 40 == 17:
+            session.manual_gc()
+        elif number % 40 == 29:
+            session.manual_gc(target_percent=20.0, preserve_recent_turns=1)
+        elif number % 40 == 37 and session.manual_gc().items_collected:
+            session.undo()
+        else:
+            return
+        assert_budget_is_a_recount(session)
+        assert_every_message_is_booked_once(session)
+
+    run(session, 2_000, after_each=interfere)
+    assert_all_applied(session)
+    assert model.refusals == 0
+    assert reasons(session) == {GCTriggerReason.THRESHOLD, GCTriggerReason.MANUAL}
+
+
+@dataclass
+class SilentAtFirst:
+    """A model that adds a long prompt of its own, and for a while does not say so."""
+
+    model: DummyModel
+    reports: bool = False
+
+    def __call__(self, request: list[Message]) -> object:
+        answer, report = self.model(request)
+        return (answer, report) if self.reports else answer
+
+
+def test_two_thousand_turns_with_tokens_that_the_host_can_not_see() -> None:
+    model = DummyModel(WINDOW, result_words=RESULT_WORDS, hidden_tokens=2_500)
+    provider = SilentAtFirst(model)
+    session = new_session(provider)
+    session.tools = model.run_tool
+    refused: list[int] = []
+
+    def begin_to_report(number: int) -> None:
+        if number == 1_000:
+            provider.reports = True
+            refused.append(model.refusals)
+
+    run(session, 2_000, after_each=begin_to_report)
+    assert_all_applied(session)
+    assert refused[0] > 10  # each was answered by a collection and one more try
+    # The turn after the switch may be refused once more, before the first report is in.
+    assert model.refusals <= refused[0] + 1
+    assert reasons(session) == {GCTriggerReason.THRESHOLD, GCTriggerReason.CONTEXT_LIMIT}
+    assert session.budget.correction == 2_500
+    assert model.largest_request <= WINDOW
+
+
+# --- runs that can't fit ---
+
+
+def test_a_system_prompt_that_fills_the_window_ends_in_the_floor() -> None:
+    model = DummyModel(WINDOW, tool_rounds=0)
+    session = new_session(model, GCConfig(preserve_recent_turns=2))
+    prompt = session.append(Message.from_text(Role.SYSTEM, "Mind the rules. " * 2_300))
+    system = count_tokens([prompt], session.budget.counter)
+    assert 0.8 * WINDOW < system < 0.95 * WINDOW
+    with pytest.raises(ContextFloorError) as caught:
+        run(session, 10, "how so? " * 200)
+    assert caught.value.floor["system"] == system
+    assert f"system {system}" in str(caught.value)
+    assert caught.value.result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    assert model.refusals == 0  # it was never sent
+    assert_budget_is_a_recount(session)
+
+
+def test_one_huge_turn_ends_in_the_floor_and_goes_on_in_a_larger_window() -> None:
+    model = DummyModel(WINDOW, tool_rounds=0)
+    session = new_session(model)
+    with pytest.raises(ContextFloorError, match="conversation") as caught:
+        run(session, 10, "here is the file. " * 800)
+    conversation = caught.value.floor["conversation"]
+    assert conversation > WINDOW
+    assert conversation == session.budget.counted_tokens()
+    assert model.refusals == 0
+    said = len(session.history)
+
+    model.context_limit = 8 * WINDOW
+    assert session.set_context_limit(8 * WINDOW) is None
+    assert session.send_message(None).text
+    assert len(session.history) == said + 1
+
+
+# --- growth ---
+
+
+def session_of(messages: int) -> GCSession:
+    """A session with so many messages, far from every trigger."""
+    session = new_session(None, GCConfig(max_turns=10**6), context_limit=10**12)
+    history = long_history(messages // 4 + 2)
+    for message in history[:messages]:
+        session.append(message)
+    session.before_send()
+    return session
+
+
+def one_turn(session: GCSession) -> None:
+    """What a host with its own loop does, tool call included."""
+    opening = session.budget.counted_tokens()
+    # Built here, so that ids are minted alike.
+    user, call, result, answer = long_history(1)
+    for message in (user, call, result, answer):
+        message.message_id = ""
+        message.__post_init__()
+    session.append(user)
+    session.before_send()
+    session.report_usage(opening + 100, 10)
+    session.append(call)
+    session.append(result)
+    session.before_send()
+    session.report_usage(opening + 200, 10)
+    session.append(answer)
+    assert session.after_turn() is None
+
+
+def test_what_a_turn_costs_does_not_depend_on_the_history() -> None:
+    few, many = session_of(1_000), session_of(30_000)
+    for session in (few, many):
+        one_turn(session)  # whatever is done once
+    parts_of_a_turn: tuple[Callable[[GCSession], object], ...] = (
+        one_turn,
+        GCSession.before_send,
+        GCSession.after_turn,
+        GCSession.get_context_usage,
+    )
+    for work in parts_of_a_turn:
+        at_start = count_operations(lambda: work(few))  # noqa: B023  called at once
+        at_end = count_operations(lambda: work(many))  # noqa: B023
+        assert at_end == pytest.approx(at_start, rel=0.05), work
+        assert at_end < 1_000, work
+
+
+def test_the_pre_send_check_looks_at_new_messages_only() -> None:
+    session = session_of(10_000)
+    checked_again = count_operations(session.before_send)
+    for message in long_history(250):
+        message.message_id = f"new-{message.message_id}"
+        session.append(message)
+    check_of_many = count_operations(session.before_send)
+    assert check_of_many > 10 * checked_again
+    assert count_operations(session.before_send) == pytest.approx(checked_again, rel=0.05)

@@ -1,0 +1,1312 @@
+"""A turn with a provider: whole or streamed, sync or async, with tools, refusals and errors."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    Collection,
+    Confidence,
+    ContextFloorError,
+    ContextLimitError,
+    ContextUsage,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCConfigError,
+    GCError,
+    GCOutcome,
+    GCPlugin,
+    GCPolicy,
+    GCResult,
+    GCSession,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    InvalidHistoryError,
+    Message,
+    Part,
+    PluginRegistry,
+    Provider,
+    Role,
+    StrategyInfo,
+    StrategySettings,
+    ToolResult,
+    UsageReport,
+    check_history,
+    count_tokens,
+    hookimpl,
+    is_context_refusal,
+)
+from jaato_gc_testing import DummyModel, NoGCPlugin
+
+
+class OldestFirst(GCStrategy[StrategySettings]):
+    """What gc_truncate does."""
+
+    name = "gc_oldest"
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        collection = Collection(
+            self.name, history, context_usage, self.effective(config), reason, budget
+        )
+        collection.remove_oldest(collection.turns, "truncated")
+        collection.clear_recent_results()
+        return collection.finish()
+
+
+class WordCounter:
+    """A token is a word: figures that a reader can follow."""
+
+    name = "words"
+    confidence = Confidence.EXACT
+
+    def __init__(self, tolerance: float = 0.0) -> None:
+        self.tolerance = tolerance
+
+    def count_text(self, text: str) -> int:
+        return len(text.split())
+
+
+class Script:
+    """A provider that answers by the book, and keeps what it was sent."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.replies = list(replies)
+        self.requests: list[list[Message]] = []
+
+    def __call__(self, request: list[Message]) -> Any:
+        self.requests.append(request)
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def new_session(
+    provider: Provider | None = None,
+    config: GCConfig | None = None,
+    *,
+    plugin: GCPlugin | None = None,
+    **options: Any,
+) -> GCSession:
+    given = {
+        "counter": EstimateCounter(),
+        "registry": PluginRegistry(load_installed=False),
+        **options,
+    }
+    session = GCSession(provider, **given)
+    session.set_gc_plugin(plugin or OldestFirst(), config)
+    return session
+
+
+def user(text: str) -> Message:
+    return Message.from_text(Role.USER, text)
+
+
+def model(text: str) -> Message:
+    return Message.from_text(Role.MODEL, text)
+
+
+def calls(*calls: FunctionCall) -> Message:
+    return Message(Role.MODEL, [Part(function_call=call) for call in calls])
+
+
+def results(*results: ToolResult) -> Message:
+    return Message(Role.TOOL, [Part(function_response=result) for result in results])
+
+
+LOOK = FunctionCall("c1", "look", {"at": "a"})
+LISTEN = FunctionCall("c2", "listen", {"to": "b"})
+
+
+def fill(session: GCSession, turns: int, words: int = 90) -> None:
+    """Append turns of about a hundred tokens each, as counted in words."""
+    for _ in range(turns):
+        session.append(user("word " * 2))
+        session.append(model("word " * words))
+
+
+def roles(messages: list[Message]) -> list[str]:
+    return [message.role.value for message in messages]
+
+
+def assert_in_step(session: GCSession) -> None:
+    assert session.budget.counted_tokens() == count_tokens(session.history, session.budget.counter)
+    assert session.get_context_usage()["total_tokens"] == session.budget.total_tokens()
+
+
+# --- what a provider may return ---
+
+
+def stream(*chunks: Any) -> Iterator[Any]:
+    yield from chunks
+
+
+WHOLE = [
+    pytest.param("Hello you", id="str"),
+    pytest.param(model("Hello you"), id="message"),
+    pytest.param(("Hello you", UsageReport(20, 3)), id="str and report"),
+    pytest.param((model("Hello you"), UsageReport(20, 3)), id="message and report"),
+]
+
+
+@pytest.mark.parametrize("reply", WHOLE)
+def test_a_provider_may_return_the_whole_answer(reply: Any) -> None:
+    provider, shown = Script(reply), list[str]()
+    session = new_session(provider)
+    answer = session.send_message("Hi", shown.append)
+    assert answer.role is Role.MODEL
+    assert answer.text == "Hello you"
+    assert shown == ["Hello you"]
+    assert [message.text for message in session.history] == ["Hi", "Hello you"]
+    assert session.history[-1] is answer
+    assert_in_step(session)
+
+
+def test_a_provider_may_stream() -> None:
+    thought = Part(thought="hm", extra={"signature": "s"})
+    shown: list[str] = []
+    session = new_session(
+        lambda _: stream(
+            thought, "Hel", "lo", UsageReport(10), Part(text=" there"), " you", UsageReport(10, 4)
+        )
+    )
+    answer = session.send_message("Hi", shown.append)
+    assert shown == ["Hel", "lo", " there", " you"]
+    assert [part.text for part in answer.parts] == [None, "Hello", " there", " you"]
+    assert answer.parts[0] is thought
+    assert_in_step(session)
+
+
+def test_a_stream_may_end_with_the_finished_message() -> None:
+    finished, shown = model("Hello"), list[str]()
+    session = new_session(lambda _: stream("Hel", "lo", finished, UsageReport(10, 2)))
+    assert session.send_message("Hi", shown.append) is finished
+    assert shown == ["Hel", "lo"]
+
+
+def test_parts_of_a_stream_are_not_changed() -> None:
+    part = Part(text="Hello")
+    session = new_session(lambda _: stream(part, " you"))
+    assert session.send_message("Hi").text == "Hello you"
+    assert part.text == "Hello"
+
+
+def test_any_message_can_be_sent() -> None:
+    provider = Script("ok")
+    session = new_session(provider)
+    said = Message(Role.USER, [Part(text="Hi")], policy=GCPolicy.LOCKED)
+    session.send_message(said)
+    assert provider.requests[0] == [said]
+
+
+def test_the_request_is_the_providers_own_list() -> None:
+    def provider(request: list[Message]) -> str:
+        request.clear()
+        return "ok"
+
+    session = new_session(provider)
+    session.send_message("Hi")
+    assert len(session.history) == 2
+
+
+def test_an_answer_under_a_taken_id_is_the_one_that_was_booked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    session = new_session(lambda _: Message.from_text(Role.MODEL, "ok", message_id="same"))
+    first = session.send_message("Hi")
+    second = session.send_message("Hi again")
+    assert first.message_id == "same"
+    assert second.message_id != "same"
+    assert session.history[-1] is second
+    assert "'same' is taken" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        pytest.param("", "empty answer", id="empty text"),
+        pytest.param(" \n", "empty answer", id="blank text"),
+        pytest.param(model(""), "empty answer", id="empty message"),
+        pytest.param(Message(Role.MODEL, []), "empty answer", id="no parts"),
+        pytest.param((), "empty answer", id="empty stream"),
+        pytest.param((UsageReport(5, 0),), "empty answer", id="report alone"),
+        pytest.param(None, "returned None", id="None"),
+        pytest.param(17, "returned 17", id="number"),
+        pytest.param([{"text": "x"}], "gave {'text'", id="foreign chunks"),
+        pytest.param(user("Hi"), "role user", id="wrong role"),
+    ],
+)
+def test_nonsense_is_an_error_and_the_turn_can_be_resumed(reply: Any, words: str) -> None:
+    provider = Script(reply, "better")
+    session = new_session(provider)
+    with pytest.raises(GCError, match=words):
+        session.send_message("Hi")
+    assert [message.text for message in session.history] == ["Hi"]
+    assert session.send_message(None).text == "better"
+    assert provider.requests[0] == provider.requests[1]
+    assert_in_step(session)
+
+
+def test_without_a_provider_nothing_is_said() -> None:
+    session = new_session()
+    with pytest.raises(GCError, match="no provider"):
+        session.send_message("Hi")
+    assert session.history == []
+
+
+# --- tools ---
+
+
+def test_tool_calls_are_run_until_there_are_none() -> None:
+    provider = Script(
+        Message(Role.MODEL, [Part(text="Let me see."), *calls(LOOK, LISTEN).parts]),
+        stream(Part(function_call=FunctionCall("c1", "look", {"at": "z"}))),
+        "Done.",
+    )
+    ran: list[FunctionCall] = []
+
+    def tools(call: FunctionCall) -> Any:
+        ran.append(call)
+        return {"seen": call.args}
+
+    session = new_session(provider, tools=tools)
+    assert session.send_message("Look around").text == "Done."
+    assert [call.name for call in ran] == ["look", "listen", "look"]
+    assert roles(session.history) == ["user", "model", "tool", "model", "tool", "model"]
+    # Parallel calls are answered in one message, in their order.
+    parallel = session.history[2].function_responses
+    assert parallel == [
+        ToolResult("c1", "look", {"seen": {"at": "a"}}),
+        ToolResult("c2", "listen", {"seen": {"to": "b"}}),
+    ]
+    assert [len(request) for request in provider.requests] == [1, 3, 5]
+    assert check_history(session.history) == []
+    assert session.get_context_usage()["turns"] == 1
+    assert_in_step(session)
+
+
+def test_a_tool_may_return_a_result_of_its_own() -> None:
+    own = ToolResult("c1", "look", "nothing there", is_error=True)
+    session = new_session(Script(calls(LOOK), "ok"), tools=lambda _: own)
+    session.send_message("Look")
+    assert session.history[2].function_responses == [own]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such file"), StopIteration("no such file")])
+def test_a_tool_that_raises_gives_an_error_result(error: Exception) -> None:
+    def tools(call: FunctionCall) -> str:
+        if call is LOOK:
+            raise error
+        return "heard"
+
+    session = new_session(Script(calls(LOOK, LISTEN), "ok"), tools=tools)
+    assert session.send_message("Look").text == "ok"
+    failed, heard = session.history[2].function_responses
+    assert failed.is_error
+    assert failed.result == f"{type(error).__name__}: no such file"
+    assert heard == ToolResult("c2", "listen", "heard")
+
+
+def test_without_tools_calls_are_left_to_the_host() -> None:
+    provider = Script(calls(LOOK), "Done.")
+    session = new_session(provider)
+    answer = session.send_message("Look")
+    assert answer.function_calls == [LOOK]
+    with pytest.raises(InvalidHistoryError, match=r"append the results of its open calls.*look"):
+        session.send_message(None)
+    assert len(provider.requests) == 1
+    session.append(results(ToolResult("c1", "look", "nothing")))
+    assert session.send_message(None).text == "Done."
+    assert roles(provider.requests[1]) == ["user", "model", "tool"]
+    assert_in_step(session)
+
+
+def test_an_interrupted_tool_leaves_its_calls_to_the_host() -> None:
+    def tools(_call: FunctionCall) -> str:
+        raise KeyboardInterrupt
+
+    session = new_session(Script(calls(LOOK), "Done."), tools=tools)
+    with pytest.raises(KeyboardInterrupt):
+        session.send_message("Look")
+    assert roles(session.history) == ["user", "model"]
+    session.append(results(ToolResult("c1", "look", "interrupted")))
+    assert session.send_message(None).text == "Done."
+
+
+# --- errors of a provider ---
+
+
+def test_errors_of_a_provider_reach_the_host_and_nothing_said_is_lost() -> None:
+    class SDKError(Exception):
+        pass
+
+    provider = Script(calls(LOOK), SDKError("overloaded"), "Done.")
+    session = new_session(provider, tools=lambda _: "nothing")
+    with pytest.raises(SDKError, match="overloaded"):
+        session.send_message("Look")
+    assert roles(session.history) == ["user", "model", "tool"]
+    assert session.send_message(None).text == "Done."
+    assert provider.requests[1] == provider.requests[2]
+    assert session.get_gc_history() == []
+
+
+def test_a_stream_that_breaks_is_not_half_an_answer() -> None:
+    def provider(_request: list[Message]) -> Iterator[str]:
+        yield "Well, "
+        raise ConnectionResetError("gone")
+
+    shown: list[str] = []
+    session = new_session(provider)
+    with pytest.raises(ConnectionResetError):
+        session.send_message("Hi", shown.append)
+    assert shown == ["Well, "]
+    assert roles(session.history) == ["user"]
+
+
+async def late(_request: list[Message]) -> str:
+    return "too late"
+
+
+async def late_stream(_request: list[Message]) -> AsyncIterator[str]:
+    yield "too late"
+
+
+@pytest.mark.parametrize("provider", [late, late_stream])
+def test_an_async_provider_needs_send_message_async(provider: Provider) -> None:
+    session = new_session(provider)
+    with pytest.raises(GCError, match="send_message_async"):
+        session.send_message("Hi")  # pytest turns "never awaited" into an error
+    assert asyncio.run(session.send_message_async(None)).text == "too late"
+
+
+def test_an_async_tool_needs_send_message_async() -> None:
+    async def tools(_call: FunctionCall) -> str:
+        return "late"
+
+    session = new_session(Script(calls(LOOK), "Done."), tools=tools)
+    with pytest.raises(GCError, match=r"a tool is asynchronous: .*send_message_async"):
+        session.send_message("Hi")
+    session.append(results(ToolResult("c1", "look", "late")))
+    assert session.send_message(None).text == "Done."
+
+
+# --- on an event loop ---
+
+
+async def _whole(_request: list[Message]) -> Any:
+    await asyncio.sleep(0)
+    return "Hello you", UsageReport(20, 3)
+
+
+async def _streamed(_request: list[Message]) -> AsyncIterator[Any]:
+    for chunk in ("Hello", UsageReport(20), " you"):
+        await asyncio.sleep(0)
+        yield chunk
+
+
+async def _awaited_stream(_request: list[Message]) -> AsyncIterator[Any]:
+    return _streamed(_request)
+
+
+class _Iterable:
+    """As some SDKs' streams: made to be iterated over, no iterator itself."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return _streamed([])
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(_whole, id="coroutine"),
+        pytest.param(_streamed, id="async generator"),
+        pytest.param(_awaited_stream, id="coroutine of async generator"),
+        pytest.param(lambda _: _Iterable(), id="async iterable"),
+        pytest.param(lambda _: ("Hello you", UsageReport(20, 3)), id="plain"),
+        pytest.param(lambda _: stream("Hello", " you", UsageReport(20)), id="generator"),
+    ],
+)
+def test_an_event_loop_takes_any_provider(provider: Provider) -> None:
+    shown: list[str] = []
+    session = new_session(provider)
+    answer = asyncio.run(session.send_message_async("Hi", shown.append))
+    assert answer.text == "".join(shown) == "Hello you"
+    assert roles(session.history) == ["user", "model"]
+    assert session.budget.correction != 0
+    assert_in_step(session)
+
+
+def test_async_tools_are_awaited() -> None:
+    async def tools(call: FunctionCall) -> str:
+        await asyncio.sleep(0)
+        if call is LISTEN:
+            raise ValueError("deaf")
+        return "seen"
+
+    async def answer(_request: list[Message]) -> Any:
+        return provider(_request)
+
+    provider = Script(calls(LOOK, LISTEN), "Done.")
+    session = new_session(answer, tools=tools)
+    assert asyncio.run(session.send_message_async("Look")).text == "Done."
+    assert session.history[2].function_responses == [
+        ToolResult("c1", "look", "seen"),
+        ToolResult("c2", "listen", "ValueError: deaf", is_error=True),
+    ]
+
+
+def test_plain_tools_work_on_an_event_loop() -> None:
+    session = new_session(Script(calls(LOOK), "Done."), tools=lambda call: call.name)
+    assert asyncio.run(session.send_message_async("Look")).text == "Done."
+
+
+def test_an_async_refusal_is_recovered_from() -> None:
+    provider = Script(ContextLimitError("no"), "ok")
+
+    async def answer(request: list[Message]) -> Any:
+        return provider(request)
+
+    session = new_session(answer, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    fill(session, 5)
+    assert asyncio.run(session.send_message_async("Hi")).text == "ok"
+    assert len(provider.requests[1]) < len(provider.requests[0])
+
+
+def test_a_cancelled_turn_can_be_resumed() -> None:
+    asked = 0
+
+    async def provider(_request: list[Message]) -> str:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await asyncio.Event().wait()
+        return "at last"
+
+    async def run() -> None:
+        session = new_session(provider)
+        turn = asyncio.create_task(session.send_message_async("Hi"))
+        while not asked:
+            await asyncio.sleep(0.001)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert roles(session.history) == ["user"]
+        assert (await session.send_message_async(None)).text == "at last"
+
+    asyncio.run(run())
+
+
+class NeedsTheLoop(OldestFirst):
+    """A strategy that waits for a coroutine on the host's loop, as a summarizer does."""
+
+    name = "gc_needs_the_loop"
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.loop = loop
+        self.threads: list[int] = []
+        self.heard: list[str] = []
+
+    def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
+        self.threads.append(threading.get_ident())
+        summary = asyncio.run_coroutine_threadsafe(self.summarize(), self.loop)
+        self.heard.append(summary.result(timeout=20))
+        return super().collect(*arguments)
+
+    async def summarize(self) -> str:
+        self.threads.append(threading.get_ident())
+        await asyncio.sleep(0.02)
+        return "summary"
+
+
+@pytest.mark.parametrize("deadline", [None, 20.0])
+def test_an_async_hosts_collection_runs_in_a_worker(deadline: float | None) -> None:
+    async def run() -> None:
+        plugin = NeedsTheLoop(asyncio.get_running_loop())
+        session = new_session(
+            lambda _: "ok",
+            GCConfig(preserve_recent_turns=1),
+            plugin=plugin,
+            counter=WordCounter(),
+            context_limit=1_000,
+            deadline_seconds=deadline,
+        )
+        fill(session, 9)
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        await session.send_message_async("Hi")
+        ticking.cancel()
+        collecting, on_loop = plugin.threads
+        assert on_loop == threading.get_ident()
+        assert collecting != on_loop
+        assert plugin.heard == ["summary"]
+        assert ticks > 1  # the loop went on meanwhile
+        assert session.get_gc_history()[0].success
+
+    asyncio.run(run())
+
+
+# --- who listens ---
+
+
+def test_what_on_output_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(text: str) -> None:
+        raise RuntimeError(f"can't show {text}")
+
+    session = new_session(lambda _: stream("a", "b"))
+    with caplog.at_level(logging.ERROR, "jaato_gc"):
+        assert session.send_message("Hi", broken).text == "ab"
+    assert len(caplog.records) == 2
+    assert "can't show b" in caplog.text
+
+
+def test_on_gc_threshold_is_told_once_per_turn() -> None:
+    reports = (UsageReport(799), UsageReport(800), UsageReport(850, 20))
+    provider = Script(stream(*reports, "a"), stream("b"), stream(UsageReport(700, 150), "c"))
+    told: list[tuple[float, float]] = []
+    session = new_session(provider, context_limit=1_000, counter=WordCounter())
+
+    def note(percent: float, threshold: float) -> None:
+        told.append((percent, threshold))
+
+    session.send_message("Hi", on_gc_threshold=note)
+    assert told == [(80.0, 80.0)]
+    session.budget.correction = 0
+    session.send_message("Hi", on_gc_threshold=note)
+    assert len(told) == 1
+    session.send_message("Hi", on_gc_threshold=note)
+    assert told[1:] == [(85.0, 80.0)]  # with what the answer has so far
+
+
+def test_on_gc_threshold_is_for_one_turn_and_the_sessions_own_for_the_others() -> None:
+    told: list[str] = []
+    session = new_session(
+        lambda _: ("ok", UsageReport(900)),
+        GCConfig(auto_trigger=False),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    session.send_message("Hi", on_gc_threshold=lambda *_: told.append("given"))
+    session.send_message("Hi")
+    session.on_gc_threshold = lambda *_: told.append("own")
+    session.send_message("Hi")
+    session.send_message("Hi", on_gc_threshold=lambda *_: told.append("given"))
+    assert told == ["given", "own", "given"]
+
+
+def test_on_gc_threshold_is_told_once_in_a_turn_with_tools() -> None:
+    told: list[float] = []
+    provider = Script((calls(LOOK), UsageReport(810)), ("ok", UsageReport(820)))
+    session = new_session(
+        provider,
+        GCConfig(auto_trigger=False),
+        tools=lambda _: "seen",
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    session.send_message("Hi", on_gc_threshold=lambda percent, _: told.append(percent))
+    assert told == [81.0]
+
+
+def test_on_gc_threshold_is_told_in_the_turn_after_one_that_failed() -> None:
+    def provider(_request: list[Message]) -> Iterator[Any]:
+        yield UsageReport(900)
+        raise ConnectionError
+
+    told: list[float] = []
+    session = new_session(
+        provider, GCConfig(auto_trigger=False), context_limit=1_000, counter=WordCounter()
+    )
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            session.send_message("Hi", on_gc_threshold=lambda percent, _: told.append(percent))
+    assert told == [90.0, 90.0]
+
+
+def test_in_continuous_mode_the_target_is_the_threshold() -> None:
+    told: list[tuple[float, float]] = []
+    provider = Script(("a", UsageReport(600)), ("b", UsageReport(601)))
+    session = new_session(
+        provider,
+        GCConfig(pressure_percent=0, target_percent=60.0),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    for _ in range(2):
+        session.send_message("Hi", on_gc_threshold=lambda *figures: told.append(figures))
+    [(percent, line)] = told
+    assert percent == pytest.approx(60.1)
+    assert line == 60.0
+
+
+def test_what_on_gc_threshold_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_percent: float, _threshold: float) -> None:
+        raise RuntimeError("no display")
+
+    session = new_session(lambda _: ("ok", UsageReport(900)), context_limit=1_000)
+    assert session.send_message("Hi", on_gc_threshold=broken).text == "ok"
+    assert "no display" in caplog.text
+
+
+def test_budget_updates_follow_every_change() -> None:
+    totals: list[int] = []
+    session = new_session(
+        lambda _: ("ok", UsageReport(107, 1)),
+        counter=WordCounter(),
+        context_limit=1_000,
+        on_instruction_budget_updated=lambda snapshot: totals.append(snapshot["total_tokens"]),
+    )
+    session.send_message("one two three")
+    assert totals == [7, 107, 112]  # said, reported, answered
+    session.set_context_limit(2_000)
+    assert totals == [7, 107, 112, 112]
+
+
+# --- collecting around a turn ---
+
+
+def test_a_turn_that_crosses_the_threshold_is_collected_after() -> None:
+    provider = Script(("ok", UsageReport(900, 2)))
+    session = new_session(
+        provider, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
+    )
+    fill(session, 7)
+    session.send_message("Hi")
+    assert len(provider.requests[0]) == 15  # nothing was due before
+    [result] = session.get_gc_history()
+    assert result.trigger_reason is GCTriggerReason.THRESHOLD
+    assert result.outcome is GCOutcome.REACHED
+    assert session.budget.total_tokens() <= 600
+    assert session.history[-1].text == "ok"
+
+
+def test_what_the_answer_adds_counts_as_soon_as_it_is_reported() -> None:
+    # Half of the answer was thinking, which the provider bills and does not give back.
+    provider = Script(("ok", UsageReport(700, 150)))
+    session = new_session(
+        provider, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
+    )
+    fill(session, 6)
+    session.send_message("Hi")
+    assert [each.trigger_reason for each in session.get_gc_history()] == [GCTriggerReason.THRESHOLD]
+
+
+class Unnamed(OldestFirst):
+    """Says that a collection is due, and not why."""
+
+    name = "gc_unnamed"
+
+    def should_collect(
+        self, context_usage: ContextUsage, config: GCConfig
+    ) -> tuple[bool, GCTriggerReason | None]:
+        return super().should_collect(context_usage, config)[0], None
+
+
+def test_before_a_request_an_unnamed_reason_is_pre_message() -> None:
+    session = new_session(
+        lambda _: "ok",
+        GCConfig(preserve_recent_turns=1),
+        plugin=Unnamed(),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    fill(session, 8)
+    session.send_message("Hi")
+    assert [each.trigger_reason for each in session.get_gc_history()] == [
+        GCTriggerReason.PRE_MESSAGE
+    ]
+
+
+def test_the_check_before_a_request_can_be_left_out_but_not_the_windows() -> None:
+    provider = Script("one", "two")
+    session = new_session(
+        provider,
+        GCConfig(check_before_send=False, preserve_recent_turns=1, threshold_percent=80.0),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    fill(session, 8)
+    session.send_message("Hi")
+    assert len(provider.requests[0]) == 17  # above the threshold, and it fits
+    fill(session, 8)
+    session.send_message("Hi")
+    assert count_tokens(provider.requests[1], WordCounter()) <= 600
+    assert session.get_gc_history()[-1].trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+
+
+def test_without_auto_trigger_only_the_window_collects() -> None:
+    provider = Script("one", "two")
+    session = new_session(
+        provider,
+        GCConfig(auto_trigger=False, preserve_recent_turns=1),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    fill(session, 9)
+    session.send_message("Hi")
+    assert session.get_gc_history() == []
+    fill(session, 1)
+    session.send_message("Hi")
+    assert [each.trigger_reason for each in session.get_gc_history()] == [
+        GCTriggerReason.CONTEXT_LIMIT
+    ]
+
+
+def test_room_for_the_answer_is_kept() -> None:
+    provider = Script("one")
+    session = new_session(
+        provider,
+        GCConfig(auto_trigger=False, preserve_recent_turns=1, reserve_output_tokens=500),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    fill(session, 6)
+    session.send_message("Hi")
+    assert count_tokens(provider.requests[0], WordCounter()) <= 500
+
+
+# --- refusals ---
+
+
+def test_a_refused_request_is_made_smaller_and_sent_once_more() -> None:
+    provider = Script(ContextLimitError("too long"), "ok")
+    session = new_session(
+        provider, GCConfig(preserve_recent_turns=2), context_limit=1_000, counter=WordCounter()
+    )
+    fill(session, 6)
+    assert session.send_message("Hi").text == "ok"
+    first, second = provider.requests
+    assert count_tokens(second, WordCounter()) < count_tokens(first, WordCounter())
+    assert first[-1] is second[-1]
+    assert second[-1].text == "Hi"
+    [result] = session.get_gc_history()
+    assert result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    # The provider's word counts for more than our figures, which are below the target already.
+    assert result.tokens_after <= 0.6 * result.tokens_before
+    assert_in_step(session)
+
+
+def test_a_stream_may_refuse_before_it_begins() -> None:
+    asked = 0
+
+    def provider(_request: list[Message]) -> Iterator[str]:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ContextLimitError("too long")
+        yield "ok"
+
+    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    fill(session, 5)
+    assert session.send_message("Hi").text == "ok"
+    assert asked == 2
+
+
+def test_a_refusal_after_text_was_shown_is_not_tried_again() -> None:
+    asked = 0
+
+    def provider(_request: list[Message]) -> Iterator[str]:
+        nonlocal asked
+        asked += 1
+        yield "Well, "
+        raise ContextLimitError("too long after all")
+
+    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    fill(session, 5)
+    with pytest.raises(ContextLimitError):
+        session.send_message("Hi")
+    assert asked == 1
+    assert session.get_gc_history() == []
+
+
+def test_a_second_refusal_reaches_the_host() -> None:
+    provider = Script(ContextLimitError("first"), ContextLimitError("second"), "ok")
+    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    fill(session, 6)
+    with pytest.raises(ContextLimitError, match="second"):
+        session.send_message("Hi")
+    assert len(provider.requests) == 2
+    assert session.history[-1].text == "Hi"
+    assert session.send_message(None).text == "ok"
+
+
+@pytest.mark.parametrize("plugin", [OldestFirst(), NoGCPlugin()], ids=lambda plugin: plugin.name)
+def test_a_refused_request_is_never_sent_unchanged(plugin: GCPlugin) -> None:
+    refusal = ContextLimitError("too long")
+    provider = Script(refusal)
+    session = new_session(provider, plugin=plugin, context_limit=1_000, counter=WordCounter())
+    fill(session, 3)
+    before = session.history
+    with pytest.raises(ContextFloorError, match="the provider refused") as caught:
+        session.send_message("Hi")
+    assert len(provider.requests) == 1
+    assert caught.value.__cause__ is refusal
+    assert caught.value.floor == {"conversation": session.budget.counted_tokens()}
+    assert caught.value.result.outcome is GCOutcome.NO_GAIN
+    assert "lower preserve_recent_turns" in str(caught.value)
+    assert session.history[:-1] == before
+
+
+def test_without_a_strategy_a_refusal_says_so() -> None:
+    session = GCSession(
+        Script(ContextLimitError("too long")),
+        counter=WordCounter(),
+        registry=PluginRegistry(load_installed=False),
+    )
+    with pytest.raises(ContextFloorError, match="no strategy is set: call set_gc_plugin"):
+        session.send_message("Hi")
+
+
+def test_a_request_that_can_not_fit_is_not_sent() -> None:
+    provider = Script()
+    session = new_session(provider, context_limit=100, counter=WordCounter())
+    with pytest.raises(ContextFloorError, match="up to 154 tokens and only 100 fit") as caught:
+        session.send_message("word " * 150)
+    assert provider.requests == []
+    assert caught.value.floor == {"conversation": 154}
+    assert caught.value.result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+
+
+def test_a_strategy_that_fails_is_named_when_the_request_does_not_fit() -> None:
+    class Broken(OldestFirst):
+        name = "gc_broken"
+
+        def collect(self, *_arguments: Any) -> tuple[list[Message], GCResult]:
+            raise RuntimeError("out of order")
+
+    session = new_session(Script(), plugin=Broken(), context_limit=100, counter=WordCounter())
+    with pytest.raises(ContextFloorError, match=r"gc_broken.*RuntimeError: out of order"):
+        session.send_message("word " * 150)
+
+
+REFUSALS = [
+    "Error code: 400 - {'error': {'message': \"This model's maximum context length is 128000 "
+    "tokens. However, your messages resulted in 130012 tokens.\", 'code': "
+    "'context_length_exceeded'}}",
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "prompt is too long: 208310 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input "
+    "length or `max_tokens` and try again",
+    "400 INVALID_ARGUMENT. The input token count (1048577) exceeds the maximum number of tokens "
+    "allowed (1048576).",
+    "ValidationException: Input is too long for requested model.",
+    "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+    "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+    "the request exceeds the available context size, try increasing it",
+]
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_the_refusals_of_large_providers_are_recognised(text: str) -> None:
+    class BadRequestError(Exception):
+        pass
+
+    assert is_context_refusal(BadRequestError(text))
+    provider = Script(BadRequestError(text), "ok")
+    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    fill(session, 5)
+    assert session.send_message("Hi").text == "ok"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000.",
+        "This request would exceed your organization's rate limit of 40,000 input tokens per "
+        "minute",
+        "ThrottlingException: Too many tokens, please wait before trying again.",
+        "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+        "Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000",
+        "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after",
+        "Incorrect API key provided",
+        "overloaded_error",
+    ],
+)
+def test_other_errors_are_no_refusals(text: str) -> None:
+    assert not is_context_refusal(RuntimeError(text))
+
+
+def test_the_error_for_providers_is_a_refusal_whatever_it_says() -> None:
+    assert is_context_refusal(ContextLimitError(""))
+
+
+# --- what the provider reports ---
+
+
+def test_reported_usage_corrects_the_budget() -> None:
+    session = new_session(
+        lambda _: ("one two", UsageReport(107, 2)), counter=WordCounter(), context_limit=1_000
+    )
+    session.send_message("one two three")
+    assert session.budget.correction == 100  # 7 were counted
+    assert session.budget.counted_tokens() == 13
+    usage = session.get_context_usage()
+    assert usage == {
+        "context_limit": 1_000,
+        "total_tokens": 113,
+        "percent_used": pytest.approx(11.3),
+        "tokens_remaining": 887,
+        "turns": 1,
+        "confidence": Confidence.CALIBRATED,
+    }
+
+
+def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
+    provider = Script(
+        ("one", UsageReport(500)), ("two", UsageReport(20)), ("three", UsageReport(5))
+    )
+    session = new_session(provider, counter=WordCounter())
+    corrections = []
+    for _ in range(3):
+        session.send_message("Hi")
+        corrections.append(session.budget.correction)
+    assert corrections == [495, 5, -20]
+
+
+def test_works_without_any_report() -> None:
+    session = new_session(lambda _: "ok", counter=WordCounter())
+    session.send_message("Hi")
+    assert session.budget.correction == 0
+    assert session.get_context_usage()["confidence"] is Confidence.EXACT
+
+
+@pytest.mark.parametrize("reported", [0, -1])
+def test_a_report_of_nothing_is_no_report(reported: int) -> None:
+    session = new_session(lambda _: ("ok", UsageReport(reported)), counter=WordCounter())
+    session.send_message("Hi")
+    assert session.budget.correction == 0
+
+
+def test_a_report_before_any_request_means_nothing() -> None:
+    session = new_session(counter=WordCounter())
+    session.append(user("Hi"))
+    session.report_usage(500)
+    assert session.budget.correction == 0
+
+
+def test_hidden_tokens_are_seen_once_reported() -> None:
+    host = DummyModel(2_000, tool_rounds=0, hidden_tokens=1_000)
+    session = new_session(host, GCConfig(preserve_recent_turns=1), context_limit=2_000)
+    for number in range(100):
+        session.send_message(f"Question {number}")
+    assert session.budget.correction == 1_000
+    assert host.refusals == 0
+    assert host.largest_request <= 2_000
+    assert {each.trigger_reason for each in session.get_gc_history()} == {GCTriggerReason.THRESHOLD}
+
+
+def test_the_upper_bound_decides_at_the_window() -> None:
+    provider = Script("ok")
+    session = new_session(
+        provider,
+        GCConfig(auto_trigger=False, preserve_recent_turns=1),
+        context_limit=1_000,
+        counter=WordCounter(tolerance=0.2),
+    )
+    fill(session, 9)  # 900 counted, which may be 1,080
+    session.send_message("Hi")
+    assert [each.trigger_reason for each in session.get_gc_history()] == [
+        GCTriggerReason.CONTEXT_LIMIT
+    ]
+    assert count_tokens(provider.requests[0], WordCounter()) < 900
+
+
+def test_what_was_reported_is_certain() -> None:
+    provider = Script(("ok", UsageReport(805)), "ok")
+    session = new_session(
+        provider,
+        GCConfig(auto_trigger=False, preserve_recent_turns=1),
+        context_limit=1_000,
+        counter=WordCounter(tolerance=0.2),
+    )
+    fill(session, 8)
+    session.send_message("Hi")
+    # 805 for sure, and 10 % of the window that may be 12 %.
+    session.send_message("word " * 90)
+    assert session.get_gc_history() == []
+    assert len(provider.requests[1]) == 19
+
+
+# --- a host with its own loop ---
+
+
+def test_the_points_of_a_turn_one_by_one() -> None:
+    told: list[tuple[float, float]] = []
+    session = new_session(
+        None, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
+    )
+    session.on_gc_threshold = lambda *figures: told.append(figures)
+    fill(session, 7)
+    session.append(user("Hi"))
+    request = session.before_send()
+    assert request == session.history
+    session.report_usage(790)
+    session.report_usage(790, 15)
+    session.append(model("one"))
+    session.report_usage(790, 20)
+    assert told == [(80.5, 80.0)]
+    assert session.budget.correction == 790 - count_tokens(request, WordCounter())
+    result = session.after_turn()
+    assert result is not None
+    assert result.trigger_reason is GCTriggerReason.THRESHOLD
+    assert result.success
+    assert session.after_turn() is None
+    assert_in_step(session)
+
+
+def test_a_turn_that_needs_nothing_costs_no_collection() -> None:
+    session = new_session()
+    session.append(user("Hi"))
+    session.before_send()
+    session.append(model("Hello"))
+    assert session.after_turn() is None
+    assert session.get_gc_history() == []
+
+
+def test_a_host_can_recover_from_a_refusal_itself() -> None:
+    session = new_session(
+        None, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
+    )
+    fill(session, 5)
+    before = session.budget.total_tokens()
+    assert session.recover_from_refusal()
+    assert session.budget.total_tokens() < before
+    while session.recover_from_refusal():
+        pass
+    assert session.history  # what is recent is left
+
+
+# --- what can't be sent ---
+
+
+def broken(*, repair: bool = False) -> tuple[GCSession, Script]:
+    provider = Script("ok", "ok")
+    session = new_session(provider, repair=repair)
+    session.append(user("Look"))
+    session.append(calls(LOOK, LISTEN))
+    session.append(results(ToolResult("c1", "look", "nothing")))
+    return session, provider
+
+
+def test_a_dangling_call_is_not_sent() -> None:
+    session, provider = broken()
+    with pytest.raises(InvalidHistoryError, match=r"calls_have_results.*listen") as caught:
+        session.send_message("Never mind")
+    assert provider.requests == []
+    [violation] = caught.value.violations
+    assert violation.message_id == session.history[1].message_id
+    # The host mends it, by what it knows best.
+    with pytest.raises(InvalidHistoryError):
+        session.before_send()
+
+
+def test_an_open_call_is_not_sent() -> None:
+    session, provider = broken()
+    with pytest.raises(InvalidHistoryError, match=r"append the results of its open calls.*listen"):
+        session.send_message(None)
+    assert provider.requests == []
+    session.append(results(ToolResult("c2", "listen", "nothing")))
+    assert session.send_message(None).text == "ok"
+
+
+def test_a_history_that_does_not_begin_with_the_user_is_not_sent() -> None:
+    session = new_session(Script())
+    session.append(model("Hello, can I help you?"))
+    with pytest.raises(InvalidHistoryError, match="user_first"):
+        session.send_message("Yes")
+
+
+def test_a_result_without_a_call_is_not_sent() -> None:
+    session = new_session(Script())
+    session.append(user("Hi"))
+    session.append(results(ToolResult("c9", "look", "nothing")))
+    with pytest.raises(InvalidHistoryError, match="results_have_calls"):
+        session.send_message(None)
+
+
+def test_a_fault_far_from_the_end_is_found_and_goes_on_being_found() -> None:
+    session = new_session(Script())
+    session.append(user("Look"))
+    session.append(calls(LOOK))
+    fill(session, 50)
+    for _ in range(2):
+        with pytest.raises(InvalidHistoryError, match="look"):
+            session.before_send()
+
+
+def test_repair_mends_what_dangles() -> None:
+    session, provider = broken(repair=True)
+    assert session.send_message("Never mind").text == "ok"
+    [request] = provider.requests
+    assert check_history(request) == []
+    assert roles(request) == ["user", "model", "tool", "tool", "user"]
+    assert request[1].function_calls == [LOOK, LISTEN]
+    [answer] = request[3].function_responses
+    assert answer.call_id == "c2"
+    assert answer.is_error
+    assert_in_step(session)
+    # Once mended, it stays so.
+    session.send_message("Hi")
+    assert provider.requests[1][:5] == request
+
+
+def test_repair_does_not_invent_results_of_open_calls() -> None:
+    session, _ = broken(repair=True)
+    with pytest.raises(InvalidHistoryError, match="append the results of its open calls"):
+        session.send_message(None)
+
+
+# --- another model ---
+
+
+def test_a_smaller_window_is_checked_at_once() -> None:
+    session = new_session(
+        lambda _: "ok",
+        GCConfig(preserve_recent_turns=1),
+        context_limit=10_000,
+        counter=WordCounter(),
+    )
+    fill(session, 20)
+    result = session.set_context_limit(1_000)
+    assert result is not None
+    assert result.trigger_reason is GCTriggerReason.THRESHOLD
+    assert session.budget.total_tokens() <= 600
+    assert session.get_context_usage()["context_limit"] == 1_000
+    assert session.send_message("Hi").text == "ok"
+
+
+def test_a_larger_window_lets_a_request_pass_that_did_not_fit() -> None:
+    provider = Script("ok")
+    session = new_session(provider, context_limit=100, counter=WordCounter())
+    with pytest.raises(ContextFloorError):
+        session.send_message("word " * 150)
+    assert session.set_context_limit(1_000) is None
+    assert session.send_message(None).text == "ok"
+
+
+def test_another_window_lets_a_strategy_try_again_that_had_given_up() -> None:
+    session = new_session(None, plugin=NoGCPlugin(), context_limit=1_000, counter=WordCounter())
+    fill(session, 9)
+    for _ in range(3):
+        session.after_turn()
+    assert session.paused_because is not None
+    assert len(session.get_gc_history()) == 2
+    session.set_context_limit(900)
+    assert len(session.get_gc_history()) == 3
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_window_has_a_size(limit: int) -> None:
+    session = new_session()
+    with pytest.raises(GCError, match="window in tokens"):
+        session.set_context_limit(limit)
+    with pytest.raises(GCError, match="window in tokens"):
+        GCSession(context_limit=limit)
+
+
+# --- sub-agents ---
+
+
+class OldestFirstPlugin:
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [StrategyInfo("gc_oldest", OldestFirst, config_model=StrategySettings)]
+
+
+def parent_session(**options: Any) -> GCSession:
+    registry = PluginRegistry(load_installed=False)
+    registry.register(OldestFirstPlugin(), "oldest")
+    return new_session(
+        lambda _: "parent's",
+        registry=registry,
+        context_limit=5_000,
+        counter=WordCounter(),
+        **options,
+    )
+
+
+def test_a_child_from_a_profile(tmp_path: Path) -> None:
+    profile = {
+        "name": "research",
+        "model": "some-model",
+        "gc": {"type": "gc_oldest", "threshold_percent": 75.0, "target_percent": 50.0},
+    }
+    (tmp_path / "research.json").write_text(json.dumps(profile))
+    parent = parent_session(tools=lambda _: "seen")
+    parent.send_message("Hi")
+    child = parent.child("research", profiles=tmp_path)
+    assert child.plugin is not None
+    assert child.plugin.name == "gc_oldest"
+    assert child.config.threshold_percent == 75.0
+    assert child.config.target_percent == 50.0
+    assert child.history == []
+    assert child.budget.agent_id == "research"
+    assert child.budget.context_limit == 5_000
+    assert child.budget.counter is parent.budget.counter
+    assert child.registry is parent.registry
+    assert child.tools is parent.tools
+    assert child.send_message("Hi").text == "parent's"
+    assert len(parent.history) == 2
+    assert parent.config.threshold_percent == 80.0
+
+
+def test_a_child_from_an_inline_configuration() -> None:
+    parent = parent_session(agent_id="boss")
+    own_tools: Callable[[FunctionCall], str] = lambda _: "own"  # noqa: E731
+    child = parent.child(
+        {"gc": {"type": "oldest", "preserve_recent_turns": 2, "pressure_percent": 0}},
+        lambda _: "child's",
+        tools=own_tools,
+        context_limit=700,
+        agent_id="helper",
+    )
+    assert child.config.continuous_mode
+    assert child.config.preserve_recent_turns == 2
+    assert child.budget.context_limit == 700
+    assert child.budget.agent_id == "helper"
+    assert child.tools is own_tools
+    assert child.send_message("Hi").text == "child's"
+    assert parent.child({"gc": {"type": "oldest"}}).budget.agent_id == "boss-child"
+
+
+def test_a_child_collects_under_its_own_configuration() -> None:
+    child = parent_session().child(
+        {"gc": {"type": "oldest", "threshold_percent": 50.0, "preserve_recent_turns": 1}},
+        context_limit=1_000,
+    )
+    fill(child, 5)
+    child.send_message("Hi")
+    [result] = child.get_gc_history()
+    assert result.outcome is GCOutcome.REACHED
+    assert child.budget.total_tokens() <= 375
+
+
+def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:
+    parent = parent_session()
+    with pytest.raises(GCConfigError, match="no profile 'research'"):
+        parent.child("research", profiles=tmp_path)
+    with pytest.raises(GCConfigError, match="threshold_percent"):
+        parent.child({"gc": {"type": "oldest", "treshold_percent": 50.0}})
