@@ -77,7 +77,10 @@ class Ledger:
         """Book a message; returns its tokens."""
         tokens = message_tokens(message, self.budget.counter)
         if message.synthetic is SyntheticKind.NOTICE:
-            self._open(NOTICE_ID, GCPolicy.PRESERVABLE, message, tokens, label="Notice")
+            # A collection leaves one at most; a host may append what others left.
+            own = message.message_id == NOTICE_ID
+            key = NOTICE_ID if own else f"{NOTICE_ID}_{message.message_id}"
+            self._open(key, GCPolicy.PRESERVABLE, message, tokens, label="Notice")
         elif message.synthetic is SyntheticKind.SUMMARY:
             self.summaries_made += 1
             self._open(
@@ -199,9 +202,8 @@ class Ledger:
             self._open("original_request", policy or locked, message, tokens)
             return
         if policy is not None:
-            self._open(
-                f"{self.turn_key}_{message.message_id}", policy, message, tokens, self._turn()
-            )
+            key = f"{self.turn_key}_message_{message.message_id}"  # an id may look like "call_1"
+            self._open(key, policy, message, tokens, self._turn())
             return
         if has_calls:
             working = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]

@@ -82,7 +82,8 @@ class Part:
         """Whether a provider would find nothing in this part: no content, or only whitespace."""
         if self.function_call or self.function_response or self.inline_data or self.extra:
             return False
-        return not any(text and not text.isspace() for text in (self.text, self.thought))
+        text, thought = self.text, self.thought
+        return not (text and not text.isspace()) and not (thought and not thought.isspace())
 
 
 @dataclass(slots=True)
@@ -112,8 +113,10 @@ class Message:
     _tokens: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if type(self.role) is not Role:
+        if type(self.role) is not Role:  # plain strings, as from JSON
             self.role = Role(self.role)
+        if self.policy is not None and type(self.policy) is not GCPolicy:
+            self.policy = GCPolicy(self.policy)
         if not self.message_id:
             self.message_id = mint_message_id()
 

@@ -22,6 +22,9 @@ from jaato_gc._tokens import count_tokens
 REAL_GAIN = 0.01
 """A collection that misses its goal and frees less than this share of the window was in vain."""
 
+MAX_STALE_PLANS = 3
+"""How often a collection is planned anew because something came in between."""
+
 SourceRemover = Callable[[InstructionSource, str | None], None]
 """Drops something that is not in the history: told its source and key."""
 
@@ -119,11 +122,12 @@ class Runner:
     ) -> GCResult:
         """Plan and apply, when no other collection is under way."""
         with self._running:
-            while True:
+            for _ in range(MAX_STALE_PLANS):
                 try:
                     return self.apply(self.plan(reason, overrides))
                 except StalePlanError:  # an undo or a pin came in between
                     continue
+            return self.apply(self.plan(reason, overrides))
 
     def collect_automatically(
         self,

@@ -1,0 +1,1042 @@
+"""What a session guarantees, whatever its strategy does."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    Collection,
+    ContextFloorError,
+    ContextUsage,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCError,
+    GCOutcome,
+    GCPlugin,
+    GCPolicy,
+    GCRemovalItem,
+    GCResult,
+    GCSession,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    InstructionSource,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    StrategySettings,
+    SyntheticKind,
+    ToolResult,
+    count_tokens,
+    fenced,
+    hookimpl,
+)
+from jaato_gc_testing import DummyModel, NoGCPlugin
+
+COUNTER = EstimateCounter()
+SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
+LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LONG = "lorem ipsum dolor sit amet " * 10
+
+
+class Oldest(GCStrategy[StrategySettings]):
+    """Well-behaved: removes the oldest turns."""
+
+    name = "gc_oldest"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[GCTriggerReason] = []
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        self.reasons.append(reason)
+        collection = Collection(self.name, history, context_usage, config, reason, budget)
+        collection.remove_oldest(collection.turns, "oldest")
+        collection.clear_recent_results()
+        return collection.finish()
+
+
+Deed = Callable[[list[Message]], Any]
+
+
+class Rogue(GCStrategy[StrategySettings]):
+    """Does whatever it is told."""
+
+    name = "gc_rogue"
+
+    def __init__(self, deed: Deed) -> None:
+        super().__init__()
+        self.deed = deed
+        self.calls = 0
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,  # noqa: ARG002  the protocol's
+        config: GCConfig,  # noqa: ARG002
+        reason: GCTriggerReason,  # noqa: ARG002
+        budget: InstructionBudget | None = None,  # noqa: ARG002
+    ) -> Any:
+        self.calls += 1
+        return self.deed(history)
+
+
+def said(message_id: str, text: str = LONG, **fields: Any) -> Message:
+    role = {"u": Role.USER, "a": Role.MODEL, "s": Role.SYSTEM}[message_id[0]]
+    return Message.from_text(role, text, message_id=message_id, **fields)
+
+
+def calls(message_id: str, *call_ids: str, name: str = "look") -> Message:
+    parts = [Part(function_call=FunctionCall(each, name)) for each in call_ids]
+    return Message(Role.MODEL, parts, message_id)
+
+
+def answers(message_id: str, *call_ids: str, name: str = "look") -> Message:
+    parts = [Part(function_response=ToolResult(each, name, LONG)) for each in call_ids]
+    return Message(Role.TOOL, parts, message_id)
+
+
+def conversation() -> list[Message]:
+    """Six turns: u0 is LOCKED, a2 gets pinned, u5 and a5 are recent."""
+    thinking = Message(Role.MODEL, [Part(thought="hmm", extra={"sig": 1}), Part(text=LONG)], "a1")
+    turns = [*map(said, ("s", "u0", "a0", "u1")), calls("c", "x", "y")]
+    turns += [answers("rx", "x"), answers("ry", "y"), thinking]
+    return turns + [said(f"{who}{turn}") for turn in range(2, 6) for who in "ua"]
+
+
+def new_session(plugin: GCPlugin | None = None, /, **options: Any) -> GCSession:
+    config = {"preserve_recent_turns": 1} | options.pop("config", {})
+    options.setdefault("context_limit", 10_000)
+    options.setdefault("registry", PluginRegistry(load_installed=False))
+    session = GCSession(counter=COUNTER, **options)
+    if plugin:
+        session.set_gc_plugin(plugin, GCConfig(**config))
+    return session
+
+
+def filled_session(plugin: GCPlugin, /, **options: Any) -> GCSession:
+    session = new_session(plugin, **options)
+    for message in conversation():
+        session.append(message)
+    session.pin("a2")
+    return session
+
+
+def ids(session: GCSession) -> list[str]:
+    return [message.message_id for message in session.history]
+
+
+def state(session: GCSession) -> dict[str, Any]:
+    """All that a collection may change, but for the list of attempts."""
+    saved: dict[str, Any] = json.loads(session.save())
+    attempts = ("results", "plans_made", "breaker", "disabled")
+    return {key: value for key, value in saved.items() if key not in attempts}
+
+
+def assert_in_step(session: GCSession) -> None:
+    counted = count_tokens(session.history, COUNTER)
+    elsewhere = [session.budget.entries[each].total_tokens() for each in (PLUGIN, ENRICHMENT)]
+    assert session.budget.counted_tokens() == counted + sum(elsewhere)
+
+
+# --- deeds ---
+
+
+def result(*items: GCRemovalItem, **fields: Any) -> GCResult:
+    success = fields.pop("success", True)
+    reason = GCTriggerReason.THRESHOLD
+    return GCResult(success, 0, 0, 0, "?", reason, removal_list=list(items), **fields)
+
+
+def item(*message_ids: str, **fields: Any) -> GCRemovalItem:
+    return GCRemovalItem(CONVERSATION, "some", message_ids=list(message_ids), **fields)
+
+
+def left(history: list[Message], gone: tuple[str, ...]) -> list[Message]:
+    return [message for message in history if message.message_id not in gone]
+
+
+def remove(*gone: str) -> Deed:
+    return lambda history: (left(history, gone), result(item(*gone)))
+
+
+def remove_and_say(gone: tuple[str, ...], *items: GCRemovalItem) -> Deed:
+    return lambda history: (left(history, gone), result(*items))
+
+
+def alter(message_id: str, *items: GCRemovalItem, parts: list[Part] | None = None) -> Deed:
+    def deed(history: list[Message]) -> Any:
+        parts_now = parts if parts is not None else [Part(text="x")]
+        after = [
+            each.with_parts(parts_now) if each.message_id == message_id else each
+            for each in history
+        ]
+        return after, result(*items)
+
+    return deed
+
+
+def add(message: Message) -> Deed:
+    return lambda history: ([*history, message], result())
+
+
+def swap(history: list[Message]) -> Any:
+    history[-3], history[-4] = history[-4], history[-3]
+    return history, result()
+
+
+def grow(history: list[Message]) -> Any:
+    summary = fenced(SyntheticKind.SUMMARY, LONG * 20)
+    message = Message.from_text(Role.USER, summary, synthetic=SyntheticKind.SUMMARY)
+    return [*left(history, ("u3", "a3")), message], result(item("u3", "a3"))
+
+
+def take_source(source: InstructionSource, key: str | None) -> Deed:
+    return lambda history: (history, result(GCRemovalItem(source, key, 10)))
+
+
+REJECTED: dict[str, tuple[Deed, str, str | None]] = {
+    "removes a locked message": (remove("u0", "a0"), "protected_kept", "u0"),
+    "removes a system message": (remove("s"), "protected_kept", "s"),
+    "removes a pinned message": (remove("a2"), "protected_kept", "a2"),
+    "removes a recent message": (remove("a5"), "protected_kept", "a5"),
+    "orphans results": (remove("c"), "results_have_calls", "rx"),
+    "splits a parallel batch": (remove("ry"), "calls_have_results", "c"),
+    "reorders": (swap, "order_kept", "a4"),
+    "alters text": (alter("a3"), "removal_list_is_true", "a3"),
+    "alters thoughts": (alter("a1", item("a1", action="clear")), "thoughts_kept", "a1"),
+    "clears a locked text": (alter("u0", item("u0", action="clear")), "protected_unaltered", "u0"),
+    "clears a pinned text": (alter("a2", item("a2", action="clear")), "protected_unaltered", "a2"),
+    "clears a recent text": (alter("a5", item("a5", action="clear")), "protected_unaltered", "a5"),
+    "empties a message": (
+        alter("a3", item("a3", action="clear"), parts=[]),
+        "no_empty_message",
+        "a3",
+    ),
+    "conceals a removal": (
+        remove_and_say(("u3", "a3"), item("u3")),
+        "removal_list_is_true",
+        "a3",
+    ),
+    "invents a removal": (
+        remove_and_say(("u3",), item("u3", "a3")),
+        "removal_list_is_true",
+        "a3",
+    ),
+    "invents the removal of a turn": (
+        remove_and_say((), GCRemovalItem(CONVERSATION, "turn_3")),
+        "removal_list_is_true",
+        "a3",
+    ),
+    "lists a removal twice": (
+        remove_and_say(("u3", "a3"), item("u3"), item("a3")),
+        "removal_list_is_true",
+        None,
+    ),
+    "grows the history": (grow, "never_larger", None),
+    "smuggles a message in": (add(said("u9", "buy!")), "additions_are_synthetic", "u9"),
+    "repeats a message": (add(said("u4")), "unique_ids", "u4"),
+    "takes the system": (take_source(SYSTEM, None), "source_is_collectable", None),
+    "takes tools": (take_source(PLUGIN, "search"), "source_is_collectable", None),
+}
+
+
+@pytest.mark.parametrize(("deed", "invariant", "message_id"), REJECTED.values(), ids=REJECTED)
+def test_a_broken_invariant_is_rejected(deed: Deed, invariant: str, message_id: str | None) -> None:
+    session = filled_session(Rogue(deed))
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.REJECTED
+    assert not outcome.success
+    assert outcome.tokens_freed == outcome.items_collected == 0
+    assert outcome.removal_list == []
+    assert outcome.error is not None
+    for named in ("gc_rogue", __name__, invariant, repr(message_id) if message_id else ""):
+        assert named in outcome.error
+    assert state(session) == before
+    assert session.get_gc_history() == [outcome]
+
+
+def test_a_rejection_names_the_distribution_and_its_version() -> None:
+    class Shipped(Rogue):
+        __module__ = "pluggy.plugin"
+
+    outcome = filled_session(Shipped(remove("u0", "a0"))).manual_gc()
+    assert outcome.error is not None
+    assert outcome.error.startswith(f"gc_rogue of pluggy {version('pluggy')}: protected_kept")
+
+
+NONSENSE: dict[str, Deed] = {
+    "nothing": lambda _: None,
+    "a history alone": lambda history: history,
+    "three things": lambda history: (history, result(), 3),
+    "a tuple of messages": lambda history: (tuple(history), result()),
+    "no messages": lambda _: (["lorem"], result()),
+    "a result that is none": lambda history: (history, {"success": True}),
+    "a removal list of texts": lambda history: (
+        history,
+        replace(result(), removal_list=["turn_3"]),  # type: ignore[list-item]
+    ),
+    "no removal list": lambda history: (
+        history,
+        replace(result(), removal_list=None),  # type: ignore[arg-type]
+    ),
+    "no details": lambda history: (
+        left(history, ("u3", "a3")),
+        result(item("u3", "a3"), details=None),
+    ),
+    "an outcome of its own": lambda history: (history, result(outcome="great")),
+    "a source of its own": lambda history: (
+        history,
+        result(GCRemovalItem("attic", "x")),  # type: ignore[arg-type]
+    ),
+    "ids that are none": lambda history: (
+        history,
+        result(GCRemovalItem(CONVERSATION, "x", message_ids=[["u3"]])),  # type: ignore[list-item]
+    ),
+}
+
+
+@pytest.mark.parametrize("deed", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_is_rejected(deed: Deed) -> None:
+    session = filled_session(Rogue(deed))
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.REJECTED
+    assert "gc_rogue" in str(outcome.error)
+    assert state(session) == before
+
+
+def test_a_strategy_that_raises_has_failed() -> None:
+    session = filled_session(Rogue(lambda history: history[99]))
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.FAILED
+    assert "gc_rogue" in str(outcome.error)
+    assert "IndexError" in str(outcome.error)
+    assert state(session) == before
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"success": False}, {"outcome": GCOutcome.FAILED}, {"success": False, "outcome": "reached"}],
+)
+def test_a_strategy_that_says_it_failed_changes_nothing(fields: dict[str, Any]) -> None:
+    fields = fields | ({"outcome": GCOutcome(fields["outcome"])} if "outcome" in fields else {})
+    session = filled_session(
+        Rogue(lambda history: (left(history, ("u3", "a3")), result(item("u3", "a3"), **fields)))
+    )
+    before = state(session)
+    outcome = session.manual_gc()
+    assert (outcome.success, outcome.outcome) == (False, GCOutcome.FAILED)
+    assert outcome.tokens_freed == 0
+    assert outcome.removal_list == []
+    assert state(session) == before
+
+
+def test_a_strategy_that_empties_the_list_it_was_given_harms_nobody() -> None:
+    def deed(history: list[Message]) -> Any:
+        history.clear()
+        raise RuntimeError("oops")
+
+    session = filled_session(Rogue(deed))
+    before = state(session)
+    session.manual_gc()
+    assert state(session) == before
+
+
+def test_a_strategy_can_change_nothing_about_a_plan_that_was_checked() -> None:
+    returned: list[Any] = []
+
+    def deed(history: list[Message]) -> Any:
+        returned.append(remove("u3", "a3")(history))
+        return returned[0]
+
+    session = filled_session(Rogue(deed))
+    plan = session.plan_gc()
+    returned[0][0].clear()
+    returned[0][1].removal_list.clear()
+    outcome = session.apply(plan)
+    assert set(ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
+    assert [each.message_ids for each in outcome.removal_list] == [["u3", "a3"]]
+
+
+def test_figures_are_recounted() -> None:
+    lie = item("u3", "a3", tokens_freed=10**9)
+    deed = remove_and_say(("u3", "a3"), lie)
+    session = filled_session(Rogue(deed))
+    before = session.budget.total_tokens()
+    freed = count_tokens([said("u3"), said("a3")], COUNTER)
+    outcome = session.manual_gc()
+    assert (outcome.tokens_before, outcome.tokens_after) == (before, before - freed)
+    assert outcome.removal_list[0].tokens_freed == freed
+    assert (outcome.plugin_name, outcome.trigger_reason) == ("gc_rogue", GCTriggerReason.MANUAL)
+    assert_in_step(session)
+
+
+def test_an_outcome_is_not_believed() -> None:
+    def boast(history: list[Message]) -> Any:
+        return history, result(outcome=GCOutcome.REACHED)
+
+    session = filled_session(Rogue(boast))
+    assert session.manual_gc().outcome is GCOutcome.NO_GAIN
+
+
+def test_a_removal_list_may_name_turns_only() -> None:
+    turn = GCRemovalItem(CONVERSATION, "turn_3", 5, "old")
+    session = filled_session(Rogue(remove_and_say(("u3", "a3"), turn)))
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.REACHED, outcome.error
+    assert outcome.removal_list[0].message_ids == ["u3", "a3"]
+    assert_in_step(session)
+
+
+# --- deadlines, questions, shutting down ---
+
+
+def test_a_strategy_that_hangs_is_disabled() -> None:
+    release = threading.Event()
+
+    def hang(history: list[Message]) -> Any:
+        release.wait(60)
+        return remove("u3", "a3")(history)
+
+    plugin = Rogue(hang)
+    session = filled_session(plugin, deadline_seconds=0.02)
+    before = state(session)
+    outcome = session.manual_gc()
+    release.set()
+    assert outcome.outcome is GCOutcome.FAILED
+    assert "gc_rogue" in str(outcome.error)
+    assert "0.02 s" in str(session.paused_because)
+    again = session.manual_gc()
+    assert again.outcome is GCOutcome.FAILED
+    assert plugin.calls == 1
+    assert state(session) == before
+
+
+def test_another_strategy_takes_over_from_a_disabled_one() -> None:
+    release = threading.Event()
+    session = filled_session(Rogue(lambda _: release.wait(60)), deadline_seconds=0.02)
+    session.manual_gc()
+    release.set()
+    session.set_gc_plugin(Oldest(), GCConfig(preserve_recent_turns=1))
+    assert session.paused_because is None
+
+
+def test_a_deadline_that_is_kept_changes_nothing() -> None:
+    session = filled_session(Oldest(), deadline_seconds=60.0)
+    assert session.manual_gc().outcome is GCOutcome.REACHED
+
+
+def test_core_answers_where_should_collect_fails() -> None:
+    class Mute(Oldest):
+        def should_collect(self, *_: Any) -> Any:
+            raise RuntimeError("no idea")
+
+    plugin = Mute()
+    session = filled_session(plugin, context_limit=count_tokens(conversation(), COUNTER))
+    session.after_turn()
+    assert plugin.reasons == [GCTriggerReason.THRESHOLD]
+
+
+def test_pre_message_is_the_reason_where_the_strategy_names_none() -> None:
+    class Terse(Oldest):
+        def should_collect(self, *_: Any) -> Any:
+            return True, None
+
+    plugin = Terse()
+    session = filled_session(plugin)
+    session.before_send()
+    session.after_turn()
+    assert plugin.reasons == [GCTriggerReason.PRE_MESSAGE, GCTriggerReason.THRESHOLD]
+
+
+@pytest.mark.parametrize("replace_it", [True, False])
+def test_a_failing_shutdown_is_logged(replace_it: bool, caplog: pytest.LogCaptureFixture) -> None:
+    class Clinging(Oldest):
+        def shutdown(self) -> None:
+            raise RuntimeError("never")
+
+    session = filled_session(Clinging())
+    if replace_it:
+        session.set_gc_plugin(Oldest())
+        assert isinstance(session.plugin, Oldest)
+    else:
+        session.close()
+        assert session.plugin is None
+    assert "never" in caplog.text
+
+
+# --- a plugin by the seeds' README: no budget, no removal list ---
+
+
+class MyCustomGCPlugin:
+    @property
+    def name(self) -> str:
+        return "gc_custom"
+
+    def initialize(self, config: Any = None) -> None:
+        self._config = config or {}
+
+    def shutdown(self) -> None:
+        pass
+
+    def should_collect(self, context_usage: Any, config: Any) -> Any:
+        percent = context_usage.get("percent_used", 0)
+        if percent >= config.threshold_percent:
+            return True, GCTriggerReason.THRESHOLD
+        return False, None
+
+    def collect(
+        self,
+        history: Any,
+        context_usage: Any,  # noqa: ARG002
+        config: Any,  # noqa: ARG002
+        reason: Any,
+    ) -> Any:
+        new_history = history[-2:]
+        outcome = GCResult(
+            success=True,
+            items_collected=len(history) - 2,
+            tokens_before=0,
+            tokens_after=0,
+            plugin_name=self.name,
+            trigger_reason=reason,
+        )
+        return new_history, outcome
+
+
+def test_a_plugin_by_the_readme_works_and_protected_groups_come_back() -> None:
+    session = new_session(config={"preserve_recent_turns": 2})
+    for message in conversation():
+        session.append(message)
+    session.set_gc_plugin(MyCustomGCPlugin(), GCConfig(preserve_recent_turns=2))  # type: ignore[arg-type]
+    session.pin("rx")
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.REACHED, outcome.error
+    assert ids(session) == [*("s", "u0", "u1", "c", "rx", "ry", "a1"), "u4", "a4", "u5", "a5"]
+    removed = [each for one in outcome.removal_list for each in one.message_ids]
+    assert removed == ["a0", "u2", "a2", "u3", "a3"]
+    assert_in_step(session)
+    session.undo()
+    assert ids(session) == [message.message_id for message in conversation()]
+
+
+def test_a_plugin_by_the_readme_keeps_a_window_from_overflowing() -> None:
+    model = DummyModel(4000)
+    session = new_session(provider=model, tools=model.run_tool, context_limit=4000)
+    session.set_gc_plugin(MyCustomGCPlugin(), GCConfig(preserve_recent_turns=1))  # type: ignore[arg-type]
+    for turn in range(30):
+        session.send_message(f"request {turn}")
+        assert_in_step(session)
+    assert model.refusals == 0
+    assert any(each.success for each in session.get_gc_history())
+
+
+# --- the breaker ---
+
+
+def full_session(plugin: GCPlugin, **config: Any) -> GCSession:
+    limit = int(count_tokens(conversation(), COUNTER) / 0.85)
+    return filled_session(plugin, context_limit=limit, config=config)
+
+
+def pause(session: GCSession) -> str:
+    for _ in range(2):
+        assert session.paused_because is None
+        assert session.after_turn() is not None
+    assert session.paused_because is not None
+    assert session.after_turn() is None
+    return session.paused_because
+
+
+def test_two_collections_in_vain_stop_automatic_ones() -> None:
+    session = full_session(NoGCPlugin())
+    assert "no_gain" in pause(session)
+
+
+def test_the_reason_for_a_pause_holds_the_last_error() -> None:
+    assert "IndexError" in pause(full_session(Rogue(lambda history: history[99])))
+
+
+def test_a_strategy_can_not_talk_its_way_past_the_breaker() -> None:
+    pause(full_session(Rogue(lambda history: (history, result(outcome=GCOutcome.REACHED)))))
+
+
+def test_cleared_enrichment_is_no_gain() -> None:
+    """It is back with the next turn."""
+    session = full_session(Rogue(take_source(ENRICHMENT, None)), target_percent=70.0)
+    session.budget.collectable_sources.add(ENRICHMENT)
+    for _ in range(2):
+        session.budget.update_tokens(ENRICHMENT, 500)
+        session.after_turn()
+    assert session.paused_because is not None
+
+
+@pytest.mark.parametrize("change", ["history", "window"])
+def test_a_change_lets_one_more_try_through(change: str) -> None:
+    session = full_session(NoGCPlugin())
+    pause(session)
+    if change == "history":
+        session.append(said("u6"))
+    else:
+        assert session.set_context_limit(session.budget.context_limit - 1) is not None
+        return
+    assert session.paused_because is None
+    assert session.after_turn() is not None
+    assert session.after_turn() is None
+
+
+def test_the_breaker_gates_no_other_collection() -> None:
+    plugin = Rogue(lambda history: (history, result()))
+    session = full_session(plugin)
+    pause(session)
+    session.manual_gc()
+    assert plugin.calls == 3
+    session.recover_from_refusal()
+    assert plugin.calls == 4
+    plugin.deed = remove("u3", "a3", "u4", "a4")
+    limit, total = session.budget.context_limit, session.budget.total_tokens()
+    session.budget.update_tokens(ENRICHMENT, int(limit / (1 + COUNTER.tolerance)) - total + 2)
+    assert session.paused_because is not None
+    session.before_send()
+    assert plugin.calls == 5
+    assert "u3" not in ids(session)
+
+
+# --- the window ---
+
+
+def test_what_does_not_fit_is_not_sent() -> None:
+    model = DummyModel(10_000)
+    session = new_session(Oldest(), provider=model, context_limit=300)
+    session.append(said("s", "be kind"))
+    session.budget.add_child(PLUGIN, "search", 40, LOCKED)
+    with pytest.raises(ContextFloorError, match=r"conversation \d+") as caught:
+        session.send_message(LONG * 10)
+    floor = caught.value.floor
+    assert floor["system"] == count_tokens([said("s", "be kind")], COUNTER)
+    assert floor["plugin"] == 40
+    assert floor["conversation"] > 300
+    assert caught.value.result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    assert model.requests == model.refusals == 0
+
+
+def test_without_a_strategy_nothing_too_long_is_sent_either() -> None:
+    model = DummyModel(10_000)
+    session = new_session(provider=model, context_limit=100)
+    with pytest.raises(ContextFloorError, match="set_gc_plugin"):
+        session.send_message(LONG * 10)
+    assert model.requests == 0
+
+
+def test_auto_trigger_off_leaves_manual_and_context_limit() -> None:
+    plugin = Oldest()
+    session = full_session(plugin, auto_trigger=False, max_turns=1)
+    session.before_send()
+    assert session.after_turn() is None
+    assert session.set_context_limit(session.budget.context_limit - 1) is None
+    assert plugin.reasons == []
+    session.set_context_limit(session.budget.total_tokens() - 1)
+    session.before_send()
+    assert plugin.reasons == [GCTriggerReason.CONTEXT_LIMIT]
+    session.manual_gc()
+    assert plugin.reasons[1:] == [GCTriggerReason.MANUAL]
+
+
+def test_a_smaller_window_is_collected_for_at_once() -> None:
+    session = filled_session(Oldest())
+    limit = int(session.budget.total_tokens() * 0.9)
+    outcome = session.set_context_limit(limit)
+    assert outcome is not None
+    assert outcome.outcome is GCOutcome.REACHED
+    assert session.budget.total_tokens() <= limit * 0.6
+    assert session.set_context_limit(limit * 2) is None
+
+
+def test_max_tokens_caps_the_window() -> None:
+    total = count_tokens(conversation(), COUNTER)
+    session = filled_session(Oldest(), config={"max_tokens": total})
+    assert session.after_turn() is not None
+    assert session.budget.total_tokens() <= total * 0.6
+
+
+def test_room_for_the_answer_is_kept_free() -> None:
+    total = count_tokens(conversation(), COUNTER)
+    session = filled_session(NoGCPlugin(), context_limit=2 * total)
+    session.before_send()
+    session.set_gc_plugin(NoGCPlugin(), GCConfig(reserve_output_tokens=total))
+    with pytest.raises(ContextFloorError, match=f"only {total} fit"):
+        session.before_send()
+
+
+def test_an_estimate_is_not_trusted_to_the_last_token() -> None:
+    total = count_tokens(conversation(), COUNTER)
+    session = filled_session(NoGCPlugin(), context_limit=total + 1)
+    with pytest.raises(ContextFloorError):
+        session.before_send()
+
+
+def test_what_an_undo_brings_back_is_as_uncertain_as_it_was() -> None:
+    """A report on the smaller request says nothing about it."""
+    total = count_tokens(conversation(), COUNTER)
+    session = new_session(Oldest(), context_limit=int(total * 1.02))
+    for message in conversation()[:8]:
+        session.append(message)
+    session.report_usage(count_tokens(session.before_send(), COUNTER))
+    for message in conversation()[8:]:
+        session.append(message)
+    session.manual_gc(target_percent=1.0)
+    session.report_usage(count_tokens(session.before_send(), COUNTER))
+    session.undo()
+    session.close()
+    with pytest.raises(ContextFloorError):
+        session.before_send()
+
+
+# --- pins ---
+
+
+def test_pinned_turns_are_resolved_once_and_stay_through_collections() -> None:
+    session = new_session()
+    for message in conversation()[:8]:  # turns 0 and 1
+        session.append(message)
+    config = GCConfig(preserve_recent_turns=1, pinned_turn_indices=[1, 3])
+    session.set_gc_plugin(Oldest(), config)
+    for message in conversation()[8:]:
+        session.append(message)
+    pinned = {"u1", "c", "rx", "ry", "a1", "u3", "a3"}
+    assert session.budget.pinned_message_ids == pinned
+    for turn in range(6, 9):
+        assert session.manual_gc().success
+        session.append(said(f"u{turn}"))
+        session.append(said(f"a{turn}"))
+    session.manual_gc()
+    assert pinned <= set(ids(session))
+    assert session.budget.pinned_message_ids == pinned
+    assert not {"u2", "a2", "u4", "a4"} & set(ids(session))
+
+
+def test_a_pinned_turn_that_goes_on_is_pinned_to_its_end() -> None:
+    session = new_session()
+    session.append(said("u0"))
+    session.set_gc_plugin(Oldest(), GCConfig(pinned_turn_indices=[0]))
+    for message_id in ("a0", "u1"):
+        session.append(said(message_id))
+    assert session.budget.pinned_message_ids == {"u0", "a0"}
+
+
+@pytest.mark.parametrize("greeted_before", [True, False])
+def test_a_greeting_belongs_to_the_first_pinned_turn(greeted_before: bool) -> None:
+    session = new_session()
+    config = GCConfig(pinned_turn_indices=[0])
+    if greeted_before:
+        session.append(said("a"))
+        session.set_gc_plugin(Oldest(), config)
+    else:
+        session.set_gc_plugin(Oldest(), config)
+        session.append(said("a"))
+    for message_id in ("u0", "a0", "u1"):
+        session.append(said(message_id))
+    assert session.budget.pinned_message_ids == {"a", "u0", "a0"}
+
+
+def test_pin_and_unpin() -> None:
+    session = filled_session(Oldest())
+    session.pin("ry")
+    session.manual_gc()
+    assert {"a2", "c", "rx", "ry"} <= set(ids(session))
+    session.unpin("ry")
+    session.unpin("never pinned")
+    session.manual_gc()
+    assert not {"c", "rx", "ry"} & set(ids(session))
+    with pytest.raises(GCError, match="'ry'"):
+        session.pin("ry")
+
+
+def test_turns_can_be_pinned_for_one_collection() -> None:
+    session = filled_session(Oldest())
+    session.manual_gc(pinned_turn_indices=[3])
+    assert {"u3", "a3"} <= set(ids(session))
+    assert session.budget.pinned_message_ids == {"a2"}
+    session.manual_gc()
+    assert not {"u3", "a3"} & set(ids(session))
+
+
+# --- ids and policies ---
+
+
+def test_a_taken_id_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    session = new_session()
+    first, second = session.append(said("u0")), session.append(said("u0"))
+    assert first.message_id == "u0" != second.message_id
+    assert second.text == LONG
+    assert "u0" in caplog.text
+    assert_in_step(session)
+
+
+def policy(session: GCSession, message_id: str) -> GCPolicy:
+    entry = session.budget.entry_of(message_id)
+    assert entry is not None
+    return entry.binding_policy()
+
+
+def test_default_policies() -> None:
+    session = filled_session(Oldest())
+    found = {each: policy(session, each) for each in ("s", "u0", "a0", "u1", "c", "ry")}
+    assert list(found.values()) == [LOCKED, LOCKED, PARTIAL, PARTIAL, EPHEMERAL, EPHEMERAL]
+
+
+def test_policies_per_message_tool_and_callable() -> None:
+    session = new_session(
+        Oldest(),
+        policy_of=lambda message: PRESERVABLE if "dear" in message.text else None,
+        tool_policies={"plan": LOCKED},
+    )
+    for message in (
+        said("u0", LONG, policy=EPHEMERAL),
+        said("a0", "dear", policy=LOCKED),
+        said("u1", "dear friend"),
+        calls("c1", "x", name="plan"),
+        answers("r1", "x", name="plan"),
+        calls("c2", "y"),
+        answers("r2", "y"),
+        said("a1"),
+        said("u2"),
+    ):
+        session.append(message)
+    found = [policy(session, message_id) for message_id in ids(session)]
+    assert found[:5] == [EPHEMERAL, LOCKED, PRESERVABLE, LOCKED, LOCKED]
+    assert found[5:] == [EPHEMERAL, EPHEMERAL, PARTIAL, PARTIAL]
+    session.manual_gc()
+    assert {"a0", "c1", "r1", "u2"} <= set(ids(session))
+    assert_in_step(session)
+
+
+def test_a_result_is_never_booked_with_the_exchange_before() -> None:
+    session = new_session()
+    dear = replace(calls("c2", "y"), policy=LOCKED)
+    for message in (said("u0"), calls("c1", "x"), answers("r1", "x"), dear, answers("r2", "y")):
+        session.append(message)
+    entry = session.budget.entry_of("r1")
+    assert entry is not None
+    assert entry.message_ids == ["c1", "r1"]
+
+
+# --- what is not in the history ---
+
+
+def test_without_a_way_to_drop_them_tools_are_never_taken() -> None:
+    session = filled_session(Rogue(take_source(PLUGIN, "search")))
+    session.budget.add_child(PLUGIN, "search", 40, EPHEMERAL)
+    assert "source_is_collectable" in str(session.manual_gc().error)
+    assert session.budget.get_child(PLUGIN, "search") is not None
+
+
+def test_the_host_drops_what_a_collection_takes_elsewhere() -> None:
+    dropped: list[tuple[InstructionSource, str | None]] = []
+
+    def both(history: list[Message]) -> Any:
+        items = (GCRemovalItem(PLUGIN, "search", 0), GCRemovalItem(ENRICHMENT, None, 10**6))
+        return left(history, ("u3", "a3")), result(*items, item("u3", "a3"))
+
+    session = filled_session(
+        Rogue(both), on_source_removed=lambda source, key: dropped.append((source, key))
+    )
+    session.budget.add_child(PLUGIN, "search", 40, EPHEMERAL)
+    session.budget.update_tokens(ENRICHMENT, 30)
+    before = session.budget.total_tokens()
+    freed = 70 + count_tokens([said("u3"), said("a3")], COUNTER)
+    plan = session.plan_gc()
+    assert plan.result.tokens_freed == freed
+    assert dropped == []
+    outcome = session.apply(plan)
+    assert outcome.tokens_freed == freed
+    assert [each.tokens_freed for each in outcome.removal_list] == [40, 30, freed - 70]
+    assert dropped == [(PLUGIN, "search"), (ENRICHMENT, None)]
+    assert session.budget.total_tokens() == before - freed
+    assert_in_step(session)
+
+
+@pytest.mark.parametrize(
+    ("key", "invariant"),
+    [("core", "protected_kept"), (None, "protected_kept"), ("other", "removal_list_is_true")],
+)
+def test_locked_and_unknown_tools_can_not_be_taken(key: str | None, invariant: str) -> None:
+    dropped: list[object] = []
+    session = filled_session(
+        Rogue(take_source(PLUGIN, key)), on_source_removed=lambda *each: dropped.append(each)
+    )
+    session.budget.add_child(PLUGIN, "core", 40, LOCKED)
+    session.budget.add_child(PLUGIN, "search", 40, EPHEMERAL)
+    before = state(session)
+    assert invariant in str(session.manual_gc().error)
+    assert state(session) == before
+    assert dropped == []
+
+
+# --- observers ---
+
+
+class Watcher:
+    """Implements every observer hook."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.seen: list[tuple[str, Any]] = []
+        self.fails = fails
+
+    def note(self, what: str, value: Any) -> None:
+        self.seen.append((what, value))
+        if self.fails:
+            raise RuntimeError(f"{what} went wrong")
+
+    @hookimpl
+    def jaato_gc_before_collect(
+        self, plugin_name: str, history: tuple[Message, ...], reason: GCTriggerReason
+    ) -> None:
+        self.note("before", (plugin_name, len(history), reason))
+
+    @hookimpl
+    def jaato_gc_after_collect(self, result: GCResult, history: tuple[Message, ...]) -> None:
+        self.note("after", (result, len(history)))
+
+    @hookimpl
+    def jaato_gc_threshold_crossed(self, percent_used: float, threshold: float) -> None:
+        self.note("threshold", (percent_used, threshold))
+
+    @hookimpl
+    def jaato_gc_budget_updated(self, agent_id: str, snapshot: dict[str, Any]) -> None:
+        self.note("hook", (agent_id, snapshot["total_tokens"]))
+
+    def on_agent_instruction_budget_updated(self, agent_id: str, snapshot: dict[str, Any]) -> None:
+        self.note("ui", (agent_id, snapshot["total_tokens"]))
+
+    def on_budget(self, snapshot: dict[str, Any]) -> None:
+        self.note("callback", snapshot["total_tokens"])
+
+    def on_threshold(self, percent_used: float, threshold: float) -> None:
+        self.note("on_gc_threshold", (percent_used, threshold))
+
+    def on_output(self, text: str) -> None:
+        self.note("output", text)
+
+
+def watched_session(watcher: Watcher, **options: Any) -> GCSession:
+    registry = PluginRegistry(load_installed=False)
+    registry.register(watcher, "watcher")
+    return new_session(
+        Oldest(),
+        registry=registry,
+        agent_id="agent",
+        on_instruction_budget_updated=watcher.on_budget,
+        ui_hooks=watcher,
+        **options,
+    )
+
+
+def test_observers_hear_of_a_collection() -> None:
+    watcher = Watcher()
+    session = watched_session(watcher)
+    for message in conversation():
+        session.append(message)
+    watcher.seen.clear()
+    length = len(session.history)
+    outcome = session.manual_gc()
+    total = session.budget.total_tokens()
+    assert watcher.seen == [
+        ("before", ("gc_oldest", length, GCTriggerReason.MANUAL)),
+        ("callback", total),
+        ("ui", ("agent", total)),
+        ("hook", ("agent", total)),
+        ("after", (outcome, len(session.history))),
+    ]
+
+
+def test_observers_hear_of_failures_too() -> None:
+    watcher = Watcher()
+    session = watched_session(watcher)
+    session.set_gc_plugin(Rogue(lambda _: None))
+    outcome = session.manual_gc()
+    assert [what for what, _ in watcher.seen] == ["before", "after"]
+    assert watcher.seen[1] == ("after", (outcome, 0))
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_the_threshold_is_told_once_per_turn(continuous: bool) -> None:
+    watcher = Watcher()
+    config: dict[str, Any] = {"pressure_percent": None, "target_percent": 50.0}
+    session = watched_session(watcher, context_limit=1000, config=config if continuous else {})
+    session.on_gc_threshold = watcher.on_threshold
+    line = 50.0 if continuous else 80.0
+    for _ in range(2):
+        watcher.seen.clear()
+        session.report_usage(100, 10)
+        session.report_usage(900, 10)
+        session.report_usage(900, 20)
+        assert watcher.seen == [("on_gc_threshold", (91.0, line)), ("threshold", (91.0, line))]
+        session.after_turn()
+
+
+def test_no_observer_can_break_a_turn(caplog: pytest.LogCaptureFixture) -> None:
+    watcher = Watcher(fails=True)
+    model = DummyModel(2000)
+    session = watched_session(watcher, provider=model, tools=model.run_tool, context_limit=2000)
+    with caplog.at_level(logging.ERROR):
+        for turn in range(8):
+            session.send_message(f"request {turn}", watcher.on_output, watcher.on_threshold)
+            assert_in_step(session)
+    told = {what for what, _ in watcher.seen}
+    expected = {"before", "after", "hook", "ui", "callback", "threshold", "on_gc_threshold"}
+    assert told >= expected
+    assert "plugin 'watcher' of this process" in caplog.text
+
+
+# --- the seeds' integration tests ---
+
+
+def test_session_applies_removal_list() -> None:
+    """Verify session syncs budget after GC."""
+    session = filled_session(Oldest())
+    outcome = session.manual_gc()
+    removed = {each for one in outcome.removal_list for each in one.message_ids}
+    assert removed == {"a0", "u1", "c", "rx", "ry", "a1", "u2", "u3", "a3", "u4", "a4"}
+    assert all(session.budget.entry_of(message_id) is None for message_id in removed)
+    assert all(session.budget.entry_of(message_id) for message_id in ids(session))
+    assert session.budget.get_child(CONVERSATION, "turn_3") is None
+    assert session.budget.total_tokens() == outcome.tokens_after
+
+
+def test_budget_consistent_after_gc() -> None:
+    """Verify budget tokens match actual history."""
+    model = DummyModel(3000, hidden_tokens=100)
+    session = new_session(Oldest(), provider=model, tools=model.run_tool, context_limit=3000)
+    for turn in range(40):
+        session.send_message(f"request {turn}")
+        assert_in_step(session)
+    assert len(session.get_gc_history()) > 3
+    assert model.refusals == 0
+
+
+def test_notices_that_a_host_appends_are_booked_one_by_one() -> None:
+    """A conversation that comes from elsewhere may hold some."""
+    session = new_session(Oldest())
+    for message_id in ("gc_notice", "n1", "n2"):
+        notice = Message.from_text(Role.USER, LONG, message_id=message_id)
+        session.append(replace(notice, synthetic=SyntheticKind.NOTICE))
+        assert_in_step(session)

@@ -1,0 +1,529 @@
+"""A saved session, restored, behaves as it would have."""
+
+import copy
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaato_gc import (
+    Collection,
+    ContextUsage,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCError,
+    GCOutcome,
+    GCPolicy,
+    GCRemovalItem,
+    GCResult,
+    GCSession,
+    GCStrategy,
+    GCTriggerReason,
+    InlineData,
+    InstructionBudget,
+    InstructionSource,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    StrategyInfo,
+    StrategySettings,
+    SyntheticKind,
+    ToolResult,
+    count_tokens,
+    fenced,
+    hookimpl,
+)
+from jaato_gc_testing import DummyModel, NoGCPlugin, histories
+
+COUNTER = EstimateCounter()
+LONG = "lorem ipsum dolor sit amet " * 10
+
+
+class OldestSettings(StrategySettings):
+    """Options of the strategy below."""
+
+    summary: str = ""
+    """Put in place of what was removed."""
+
+
+class Oldest(GCStrategy[OldestSettings]):
+    """Removes the oldest turns."""
+
+    name = "gc_oldest"
+    settings_model = OldestSettings
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        notice = self.settings.notice_template
+        collection = Collection(
+            self.name, history, context_usage, config, reason, budget, notice=notice
+        )
+        collection.remove_oldest(collection.turns, "oldest")
+        collection.clear_recent_results()
+        after, result = collection.finish()
+        if self.settings.summary and any(each.action == "remove" for each in result.removal_list):
+            text = fenced(SyntheticKind.SUMMARY, self.settings.summary)
+            summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
+            after.insert(1, summary)
+        return after, result
+
+
+class Strategies:
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [
+            StrategyInfo("gc_oldest", Oldest, config_model=OldestSettings),
+            StrategyInfo("gc_none", NoGCPlugin),
+        ]
+
+
+def registry() -> PluginRegistry:
+    plugins = PluginRegistry(load_installed=False)
+    plugins.register(Strategies(), "mine")
+    return plugins
+
+
+def new_session(plugin: Any = None, config: GCConfig | None = None, **options: Any) -> GCSession:
+    session = GCSession(counter=COUNTER, registry=registry(), **options)
+    if plugin:
+        session.set_gc_plugin(plugin, config or GCConfig(preserve_recent_turns=1))
+    return session
+
+
+def restore(saved: str, provider: Any = None, **options: Any) -> GCSession:
+    options.setdefault("counter", COUNTER)
+    options.setdefault("registry", registry())
+    return GCSession.restore(saved, provider, **options)
+
+
+def say(session: GCSession, *turns: int) -> None:
+    for turn in turns:
+        session.append(Message.from_text(Role.USER, LONG, message_id=f"u{turn}"))
+        session.append(Message.from_text(Role.MODEL, LONG, message_id=f"a{turn}"))
+
+
+def ids(session: GCSession) -> list[str]:
+    return [message.message_id for message in session.history]
+
+
+# --- the same future ---
+
+
+def content(session: GCSession) -> list[Any]:
+    """The history without ids: those of new messages differ from process to process too."""
+    return [(each.role, each.parts, each.synthetic, each.policy) for each in session.history]
+
+
+def account(session: GCSession) -> list[Any]:
+    return [
+        (
+            *(each.gc_id, each.outcome, each.trigger_reason, each.error, each.confidence),
+            *(each.tokens_before, each.tokens_after, each.cache, each.details, each.notification),
+            [
+                (one.child_key, one.tokens_freed, one.reason, one.action)
+                for one in each.removal_list
+            ],
+        )
+        for each in session.get_gc_history()
+    ]
+
+
+CONFIGS = st.sampled_from(
+    [
+        GCConfig(preserve_recent_turns=1),
+        GCConfig(preserve_recent_turns=2, max_turns=4),
+        GCConfig(preserve_recent_turns=1, pressure_percent=0, target_percent=50.0),
+        GCConfig(preserve_recent_turns=1, pinned_turn_indices=[0, 3], reserve_output_tokens=500),
+    ]
+)
+OPTIONS = st.sampled_from(
+    [{}, {"notify_on_gc": True}, {"summary": "much was said"}, {"target_percent": 30.0}]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    config=CONFIGS,
+    options=OPTIONS,
+    turns=st.integers(0, 12),
+    more=st.integers(1, 8),
+    seed=st.integers(0, 999),
+    hidden=st.sampled_from([0, 150]),
+    undo=st.booleans(),
+)
+def test_a_restored_session_goes_on_as_the_saved_one(
+    config: GCConfig,
+    options: dict[str, Any],
+    turns: int,
+    more: int,
+    seed: int,
+    hidden: int,
+    undo: bool,
+) -> None:
+    model = DummyModel(4000, hidden_tokens=hidden, seed=seed)
+    plugin = Oldest()
+    plugin.initialize(options)
+    saved = new_session(plugin, config, provider=model, tools=model.run_tool, context_limit=4000)
+    for turn in range(turns):
+        saved.send_message(f"request {turn}")
+    if undo and any(each.items_collected for each in saved.get_gc_history()):
+        saved.undo()
+    twin = copy.deepcopy(model)
+    restored = restore(saved.save(), twin, tools=twin.run_tool)
+    assert restored.history == saved.history
+    assert restored.get_gc_history() == saved.get_gc_history()
+    assert restored.budget.snapshot() == saved.budget.snapshot()
+    for turn in range(more):
+        for session in (saved, restored):
+            session.send_message(f"request {turns + turn}")
+    assert content(restored) == content(saved)
+    assert account(restored) == account(saved)
+    assert restored.get_context_usage() == saved.get_context_usage()
+    assert restored.config == saved.config
+    assert restored.paused_because == saved.paused_because
+    assert restored.budget.counted_tokens() == count_tokens(restored.history, COUNTER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_messages_come_back_whole(history: list[Message]) -> None:
+    session = new_session()
+    for message in history:
+        session.append(message)
+    saved = session.save()
+    again = restore(saved)
+    assert again.history == session.history == history
+    assert json.loads(again.save()) == json.loads(saved)
+
+
+def test_attachments_and_provider_fields_survive() -> None:
+    message = Message(
+        Role.USER,
+        [
+            Part(inline_data=InlineData("image/png", bytes(range(256)), width=8, height=8)),
+            Part(inline_data=InlineData("image/png", "aGFsbG8=")),
+            Part(inline_data=InlineData("image/png", uri="https://example.org/x.png")),
+            Part(inline_data=InlineData("image/png", b"")),
+            Part(thought="hm", extra={"signature": "c2ln"}),
+            Part(text=""),
+        ],
+        extra={"cache_control": {"type": "ephemeral"}},
+        policy=GCPolicy.PRESERVABLE,
+    )
+    session = new_session()
+    session.append(message)
+    assert restore(session.save()).history == [message]
+
+
+def test_odd_text_survives() -> None:
+    session = new_session()
+    session.append(Message.from_text(Role.USER, "\ud800 \x00 </context-summary> 👩‍👩‍👧‍👦"))
+    assert restore(session.save()).history == session.history
+
+
+# --- what survives ---
+
+
+def test_pins_survive_and_go_on_to_come() -> None:
+    session = new_session(Oldest(), GCConfig(preserve_recent_turns=1, pinned_turn_indices=[1, 3]))
+    say(session, 0, 1, 2)
+    session.pin("a2")
+    again = restore(session.save())
+    say(again, 3, 4, 5)
+    again.manual_gc()
+    assert ids(again) == ["u0", "u1", "a1", "a2", "u3", "a3", "u5", "a5"]
+
+
+def test_the_journal_survives() -> None:
+    session = new_session(Oldest())
+    say(session, *range(5))
+    session.manual_gc(preserve_recent_turns=3)
+    session.manual_gc()
+    again = restore(session.save())
+    again.undo()
+    again.undo("gc_1")
+    assert ids(again) == [f"{who}{turn}" for turn in range(5) for who in "ua"]
+    assert [each.details.get("undone") for each in again.get_gc_history()] == [True, True]
+
+
+def test_content_that_the_journal_no_longer_keeps_stays_lost() -> None:
+    session = new_session(Oldest(), journal_tokens=10)
+    say(session, *range(5))
+    session.manual_gc()
+    again = restore(session.save())
+    with pytest.raises(GCError, match="journal_tokens"):
+        again.undo()
+
+
+def test_an_undo_is_respected_after_a_restore() -> None:
+    session = new_session(Oldest(), context_limit=650)
+    say(session, *range(5))
+    session.manual_gc()
+    session.undo()
+    again = restore(session.save())
+    assert again.after_turn() is None
+    say(again, 5)
+    assert again.after_turn() is not None
+
+
+def test_the_breaker_survives() -> None:
+    session = new_session(NoGCPlugin(), context_limit=650)
+    say(session, *range(5))
+    session.after_turn()
+    again = restore(session.save())
+    again.after_turn()
+    third = restore(again.save())
+    assert third.paused_because == again.paused_because is not None
+    assert third.after_turn() is None
+
+
+def test_numbers_are_never_used_again() -> None:
+    plugin = Oldest()
+    plugin.initialize({"summary": "much was said"})
+    session = new_session(plugin)
+    say(session, *range(3))
+    session.manual_gc()
+    again = restore(session.save())
+    say(again, 3, 4)
+    assert again.manual_gc().gc_id == "gc_2"
+    entries = again.budget.entries[InstructionSource.CONVERSATION].children
+    assert {"gc_summary_1", "gc_summary_2", "turn_4"} <= set(entries)
+
+
+def test_a_disabled_strategy_stays_disabled() -> None:
+    class Stuck(Oldest):
+        def collect(self, *_: Any) -> Any:
+            release.wait(60)
+
+    release = threading.Event()
+    session = new_session(Stuck(), deadline_seconds=0.02)
+    say(session, 0, 1)
+    session.manual_gc()
+    release.set()
+    again = restore(session.save())
+    assert again.paused_because == session.paused_because is not None
+    assert again.manual_gc().outcome is GCOutcome.FAILED
+
+
+def test_anchoring_survives() -> None:
+    session = new_session(Oldest())
+    say(session, 0)
+    session.before_send()
+    session.report_usage(500, 10)
+    again = restore(session.save())
+    assert again.get_context_usage() == session.get_context_usage()
+    assert again.get_context_usage()["total_tokens"] == 500
+    for each in (session, again):
+        each.report_usage(600)
+    assert again.get_context_usage() == session.get_context_usage()
+
+
+def test_a_crossed_threshold_is_collected_for_after_a_restore() -> None:
+    session = new_session(Oldest(), context_limit=1000)
+    say(session, *range(4))
+    session.report_usage(100, 800)
+    again = restore(session.save())
+    told: list[float] = []
+    again.on_gc_threshold = lambda percent, _: told.append(percent)
+    again.report_usage(100, 800)
+    assert told == []
+    result = again.after_turn()
+    assert result is not None
+    assert result.trigger_reason is GCTriggerReason.THRESHOLD
+
+
+def test_a_strategy_comes_back_with_its_options() -> None:
+    plugin = Oldest()
+    plugin.initialize({"summary": "much was said", "preserve_recent_turns": 2})
+    session = new_session(plugin, GCConfig(threshold_percent=70.0))
+    again = restore(session.save())
+    assert isinstance(again.plugin, Oldest)
+    assert again.plugin.settings.summary == "much was said"
+    assert again.config.preserve_recent_turns == 2
+    assert again.config.threshold_percent == 70.0
+    assert again.config.target_percent == session.config.target_percent
+
+
+def test_a_session_without_a_strategy_has_none_after() -> None:
+    assert restore(new_session().save()).plugin is None
+
+
+def test_a_strategy_whose_options_can_not_be_saved_is_to_be_given() -> None:
+    class Talking(Oldest):
+        def initialize(self, config: dict[str, Any] | None = None) -> None:
+            super().initialize(config)
+            self.options = {"summarizer": print}
+
+    session = new_session(Talking())
+    say(session, *range(3))
+    saved = session.save()
+    with pytest.raises(GCError, match=r"'gc_oldest'.*plugin="):
+        restore(saved)
+    plugin = Talking()
+    assert restore(saved, plugin=plugin).plugin is plugin
+
+
+def test_an_unknown_strategy_is_named() -> None:
+    saved = new_session(Oldest()).save()
+    with pytest.raises(GCError, match="gc_oldest"):
+        restore(saved, registry=PluginRegistry(load_installed=False))
+
+
+@pytest.mark.parametrize("able_then", [True, False])
+def test_what_the_host_can_drop_is_asked_of_the_host_that_is_there(able_then: bool) -> None:
+    class Enrichment(Oldest):
+        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
+            after, result = super().collect(*arguments)
+            result.removal_list.append(GCRemovalItem(InstructionSource.ENRICHMENT))
+            return after, result
+
+    able: dict[str, Any] = {"on_source_removed": lambda *_: None}
+    session = new_session(Enrichment(), **(able if able_then else {}))
+    say(session, *range(3))
+    again = restore(session.save(), plugin=Enrichment(), **({} if able_then else able))
+    assert again.manual_gc().success is not able_then
+
+
+def test_a_session_can_be_saved_whenever_an_observer_is_told() -> None:
+    saved: list[str] = []
+    session: GCSession = new_session(
+        Oldest(), on_instruction_budget_updated=lambda _: saved.append(session.save())
+    )
+    say(session, *range(3))
+    session.manual_gc()
+    session.undo()
+    lengths = [len(restore(each).history) for each in saved]
+    assert lengths == [1, 2, 3, 4, 5, 6, 3, 6]
+
+
+def test_a_strategy_s_details_can_not_prevent_saving() -> None:
+    class Chatty(Oldest):
+        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
+            after, result = super().collect(*arguments)
+            result.details |= {"lock": threading.Lock(), "set": {1}, "number": 7}
+            return after, result
+
+    session = new_session(Chatty())
+    say(session, *range(3))
+    session.manual_gc()
+    again = restore(session.save())
+    assert again.get_gc_history()[0].details["number"] == 7
+    assert "undone" not in again.get_gc_history()[0].details
+
+
+# --- what can't be saved, and what can't be restored ---
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"raw", [lambda: None]], ids=repr)
+def test_a_result_that_json_can_not_hold_is_named(value: Any) -> None:
+    session = new_session()
+    say(session, 0)
+    call = FunctionCall("x", "look")
+    session.append(Message(Role.MODEL, [Part(function_call=call)]))
+    answer = [Part(function_response=ToolResult("x", "look", value))]
+    session.append(Message(Role.TOOL, answer, "the-culprit"))
+    with pytest.raises(GCError, match="the-culprit"):
+        session.save()
+
+
+def test_a_result_that_contains_itself_is_named() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    session = new_session()
+    call = FunctionCall("x", "look", {"at": endless})
+    session.append(Message(Role.MODEL, [Part(function_call=call)], "the-culprit"))
+    with pytest.raises(GCError, match="the-culprit"):
+        session.save()
+
+
+def example() -> dict[str, Any]:
+    session = new_session(Oldest())
+    say(session, *range(4))
+    session.manual_gc()
+    saved: dict[str, Any] = json.loads(session.save())
+    return saved
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", "7", '"x"', "{}", "[" * 100_000])
+def test_what_is_no_saved_session_is_refused(text: str) -> None:
+    with pytest.raises(GCError, match="can't be restored"):
+        restore(text)
+
+
+def test_a_truncated_text_is_refused() -> None:
+    text = json.dumps(example())
+    for end in range(0, len(text), 97):
+        with pytest.raises(GCError, match="can't be restored"):
+            restore(text[:end])
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(GCError, match="format 99"):
+        restore(json.dumps(example() | {"format": 99}))
+
+
+def test_another_counter_is_refused() -> None:
+    class Other(EstimateCounter):
+        name = "other"
+
+    with pytest.raises(GCError, match=r"'estimate'.*'other'"):
+        restore(json.dumps(example()), counter=Other())
+
+
+@pytest.mark.parametrize("key", sorted(example().keys() - {"plugin", "disabled"}))
+def test_a_missing_or_wrong_field_is_refused(key: str) -> None:
+    saved = example()
+    values: tuple[Any, ...] = ("x", None, [[None]], {"x": {}}, 1.5)
+    for wrong in values:
+        if key in ("counter", "plugin_options") and wrong in (None, "x"):
+            continue
+        with pytest.raises(GCError, match=r"can't be restored|could not be saved"):
+            restore(json.dumps(saved | {key: wrong}))
+    del saved[key]
+    with pytest.raises(GCError, match="can't be restored"):
+        restore(json.dumps(saved))
+
+
+Spoil = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda saved: saved["history"].append(99),
+        lambda saved: saved["history"].append(-1),
+        lambda saved: saved["messages"][0].update(role="nobody"),
+        lambda saved: saved["messages"][0]["parts"].append("text"),
+        lambda saved: saved["messages"][0].update(parts=[{"text": 7}]),
+        lambda saved: saved["messages"][0].pop("message_id"),
+        lambda saved: saved["messages"].pop(),
+        lambda saved: saved["budget"].pop("entries"),
+        lambda saved: saved["budget"].update(context_limit="large"),
+        lambda saved: saved["budget"].update(correction=None),
+        lambda saved: saved["budget"]["entries"]["conversation"].update(tokens=-5),
+        lambda saved: saved["config"].update(threshold=80),
+        lambda saved: saved["journal"][0].update(gc_id="gc_9"),
+        lambda saved: saved["journal"][0].update(tokens="many"),
+        lambda saved: saved["journal"][0]["change"].update(positions=["x"]),
+        lambda saved: saved["results"][0].update(outcome="great"),
+        lambda saved: saved["breaker"].update(blocks="yes"),
+        lambda saved: saved["ledger"].update(turns_opened="3"),
+    ],
+)
+def test_a_damaged_field_is_refused(spoil: Spoil) -> None:
+    saved = example()
+    spoil(saved)
+    with pytest.raises(GCError, match="can't be restored"):
+        restore(json.dumps(saved))
