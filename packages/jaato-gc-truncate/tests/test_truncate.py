@@ -732,13 +732,20 @@ def test_the_model_is_told_nothing_unless_asked_for() -> None:
 
 
 def test_the_notice_stands_behind_the_first_user_message() -> None:
-    after, result = collect(notify_on_gc=True, settings=config(30.0, pinned_turn_indices=[0]))
+    after, result = collect(notify_on_gc=True, settings=config(45.0, pinned_turn_indices=[0]))
 
     assert [message.message_id for message in after[:3]] == ["u0", "gc_notice", "c0"]
     assert after[1].role is Role.USER
     assert result.notification
     assert after[1].text == f"<context-notice>\n{result.notification}\n</context-notice>"
     assert check_history(after) == []
+
+
+def test_the_notice_is_left_out_where_it_alone_would_miss_the_target() -> None:
+    after, result = collect(notify_on_gc=True, settings=config(30.0, pinned_turn_indices=[0]))
+
+    assert result.outcome is GCOutcome.REACHED
+    assert notices(after) == []
 
 
 def test_the_notice_is_paid_for() -> None:

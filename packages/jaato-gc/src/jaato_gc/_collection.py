@@ -11,7 +11,7 @@ from jaato_gc._messages import Message, SyntheticKind
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._protection import protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalAction
-from jaato_gc._summaries import Summary, SummaryWriter
+from jaato_gc._summaries import Summary, SummarySettings, SummaryWriter
 from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
 from jaato_gc._takings import Takings
 from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
@@ -78,6 +78,7 @@ class Collection:
         )
         self._everything = everything or self.goal.tokens_to_free is None
         self._takings = Takings(history, self.counter)
+        self._summaries: dict[int, Summary] = {}
         self._notice = notice
         self._notice_cost = self._reserve_for_notice()
 
@@ -201,49 +202,87 @@ class Collection:
         told = [[message for group in each for message in group.messages] for each in groups]
         if not told:
             return False
-        if not self._stand_in(writer.write(told), [group for each in groups for group in each]):
+        summary = writer.write(told)
+        if not self._is_shorter(summary, [message for each in told for message in each]):
             return False
+        self._stand_in(summary, min(group.positions[0] for each in groups for group in each))
         for turn, takable in zip(turns, groups, strict=True):
             self.take(takable, turn.key, reason, "summarize")
         return True
 
     def _fold_summaries(self, writer: SummaryWriter) -> None:
-        """Fold the oldest summaries into one, if there are too many or they are too long."""
-        settings = writer.settings
-        old = [
-            group
+        """Fold the oldest summaries into one, if there are too many or they are too long.
+
+        Raises:
+            SummaryError: There is no summary of them.
+        """
+        old = {
+            group.positions[0]: group
             for group in self._takable(self.groups)
             if group.messages[0].synthetic is SyntheticKind.SUMMARY
-        ]
-        new = self._takings.inserted.values()
-        tokens = count_tokens(new, self.counter) + sum(
-            count_tokens(group.messages, self.counter) for group in old
-        )
-        surplus = len(old) + len(new) - settings.max_summaries + 1
-        if tokens > settings.max_summaries_tokens:
-            surplus = max(surplus, 2)
-        oldest = old[: max(0, surplus)]
+        }
+        chain = {position: group.messages[0] for position, group in old.items()}
+        chain = dict(sorted((chain | self._takings.inserted).items()))
+        oldest = list(chain)[: self._surplus(list(chain.values()), writer.settings)]
         if len(oldest) < 2:
             return
-        if self._stand_in(writer.write([group.messages for group in oldest]), oldest):
-            for group in oldest:
-                self.take([group], self.key_of(group), "summarized", "summarize")
+        messages = [chain[position] for position in oldest]
+        reason, summary = "summarized", None
+        try:
+            summary = writer.write([[message] for message in messages])
+            if not self._is_shorter(summary, messages):
+                raise SummaryError("the summarizer returned something no shorter than it folds")
+        except SummaryError as error:
+            if writer.settings.on_summarizer_error != "truncate":
+                raise
+            self.details["summarizer_error"] = str(error)
+            reason, summary = "truncated_fallback", None
+            oldest.pop()
+        for position in oldest:
+            if position in old:
+                action: RemovalAction = "summarize" if summary else "remove"
+                self.take([old[position]], self.key_of(old[position]), reason, action)
+            else:
+                self._withdraw(position)
+        if summary:
+            self._stand_in(summary, oldest[0])
 
-    def _stand_in(self, summary: Summary, groups: Sequence[Group]) -> bool:
-        """Let a summary stand where the first of the groups stood, if it is shorter than they."""
-        cost = count_tokens([summary.message], self.counter)
-        if cost >= sum(count_tokens(group.messages, self.counter) for group in groups):
-            return False
-        self._takings.insert(summary.message, min(group.positions[0] for group in groups))
+    def _surplus(self, chain: Sequence[Message], settings: SummarySettings) -> int:
+        """How many of the summaries have to be folded, from the oldest on."""
+        surplus = len(chain) - settings.max_summaries + 1
+        most = settings.max_summaries_tokens
+        if count_tokens(chain, self.counter) > most:
+            surplus = max(surplus, 2)
+            while count_tokens(chain[surplus:], self.counter) > most // 2:
+                surplus += 1  # half of the room is for the one that they become
+        return max(0, surplus)
+
+    def _is_shorter(self, summary: Summary, messages: Sequence[Message]) -> bool:
+        return count_tokens([summary.message], self.counter) < count_tokens(messages, self.counter)
+
+    def _stand_in(self, summary: Summary, position: int) -> None:
+        """Let a summary stand where what it stands for began."""
+        self._takings.insert(summary.message, position)
+        self._summaries[position] = summary
+        self._announce(summary, 1)
+        self.details["facts_found"] = self.details.get("facts_found", 0) + summary.facts_found
+        self.details["written_by"] = summary.written_by
+
+    def _withdraw(self, position: int) -> None:
+        """Take a summary of this collection back."""
+        summary = self._summaries.pop(position)
+        del self._takings.inserted[position]
+        self._takings.freed += count_tokens([summary.message], self.counter)
+        self._announce(summary, -1)
+        self.details["facts_found"] -= summary.facts_kept  # found again in the one it becomes
+
+    def _announce(self, summary: Summary, sign: int) -> None:
         figures = {
-            "summary_tokens": cost,
-            "facts_found": summary.facts_found,
+            "summary_tokens": count_tokens([summary.message], self.counter),
             "facts_kept": summary.facts_kept,
         }
         for name, figure in figures.items():
-            self.details[name] = self.details.get(name, 0) + figure
-        self.details["written_by"] = summary.written_by
-        return True
+            self.details[name] = self.details.get(name, 0) + sign * figure
 
     # --- ending ---
 
@@ -290,6 +329,7 @@ class Collection:
     def fail(self, error: Exception) -> tuple[list[Message], GCResult]:
         """The account of a collection that could not be done: nothing has changed."""
         self._takings = Takings(self._history, self.counter)
+        self.details.clear()
         history, result = self.finish()
         result.success, result.outcome, result.error = False, GCOutcome.FAILED, str(error)
         return history, result
@@ -319,8 +359,9 @@ class Collection:
 
     def _with_notice(self, history: list[Message]) -> tuple[str | None, list[Message]]:
         """Text and history with the notice, if there is to be one and it does not cost too much."""
-        takings = self._takings
-        if self._notice is None or takings.freed <= self._notice_cost:
+        takings, cost = self._takings, self._notice_cost
+        spoils_goal = takings.freed - cost < (self.goal.tokens_to_free or 0) <= takings.freed
+        if self._notice is None or takings.freed <= cost or spoils_goal:
             return None, history
         kept = len(self.turns) - takings.turns_removed
         text = self._notice_text(takings.turns_removed, kept, takings.freed)

@@ -416,6 +416,8 @@ class GCSession:
         session = cls(provider, **options)
         load(session, saved, plugin)
         session._runner.settle()
+        if "context_limit" in options:  # the model may be another one by now
+            session.set_context_limit(options["context_limit"])
         return session
 
     def child(
