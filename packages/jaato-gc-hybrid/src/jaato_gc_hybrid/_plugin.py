@@ -77,7 +77,7 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         if self.settings.summarizer is not None:
             writer = SummaryWriter(self.settings, collection.counter)
             collection.summarize_oldest(turns, writer, "middle_summarized")
-        elif collection.needs_more:
+        elif turns and collection.needs_more:
             collection.details["summarizer"] = "none, so turns were truncated"
             collection.remove_oldest(turns, "truncated_fallback")
 

@@ -3,27 +3,51 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from jaato_gc._messages import Message, Role
-from jaato_gc._tokens import as_text
+from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._synthetic import summary_text
+from jaato_gc._tokens import DEFAULT_COUNTER, TokenCounter, as_text
 
 _SENTENCE_END = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")  # CJK full stops too
 _LONGEST = 160
 MAX_LINES = 40
 
 
-def extractive_summary(messages: Sequence[Message]) -> str:
+def extractive_summary(
+    messages: Sequence[Message],
+    max_tokens: int | None = None,
+    counter: TokenCounter = DEFAULT_COUNTER,
+) -> str:
     """What was asked, which tools were called with what, and how each answer began.
 
-    Of a long conversation, the first and the last lines are kept, with a note of what is left out.
+    Earlier summaries are taken over line by line. Of a long conversation, the first and the last
+    lines are kept, with a note of what is left out.
+
+    Args:
+        messages: The conversation.
+        max_tokens: About how long the summary may be; always a few lines.
+        counter: What tokens are counted with.
     """
     lines = [line for message in messages for line in _lines_of(message)]
-    if len(lines) > MAX_LINES:
-        head, tail = lines[: MAX_LINES // 4], lines[-(MAX_LINES * 3 // 4) :]
-        lines = [*head, f"({len(lines) - MAX_LINES} lines left out)", *tail]
-    return "\n".join(lines) or "(nothing was said)"
+    most = MAX_LINES
+    summary = _abridged(lines, most)
+    while max_tokens is not None and most > 4 and counter.count_text(summary) > max_tokens:
+        most = most * 3 // 4
+        summary = _abridged(lines, most)
+    return summary or "(nothing was said)"
+
+
+def _abridged(lines: list[str], most: int) -> str:
+    if len(lines) > most:
+        head = most // 4
+        left_out = f"({len(lines) - most} lines left out)"
+        lines = [*lines[:head], left_out, *lines[len(lines) - most + head :]]
+    return "\n".join(lines)
 
 
 def _lines_of(message: Message) -> Iterable[str]:
+    if message.synthetic is SyntheticKind.SUMMARY:
+        yield from filter(None, map(_shortened, summary_text(message).splitlines()))
+        return
     for call in message.function_calls:
         arguments = "; ".join(f"{key}={as_text(value)}" for key, value in call.args.items())
         yield f"- called {call.name}({_shortened(arguments)})"

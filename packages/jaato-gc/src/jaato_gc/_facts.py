@@ -1,29 +1,37 @@
 """Durable facts: what a summary in prose tends to lose, and an agent needs to go on."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from jaato_gc._messages import Message
-from jaato_gc._rendering import render_message
-from jaato_gc._tokens import TokenCounter
+from jaato_gc._tokens import TokenCounter, as_text
 
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
+# No run of characters is tried from each of its positions: a long blob would take for ever.
 _FACT = re.compile(
     r"""
-    https?://[^\s"'<>)\]}]+                                      # addresses
-    | (?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]+[/\\])+[\w.@+-]+  # paths
-    | \b[\w-]+\.(?:py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql|md|txt|json|ya?ml|toml|cfg|ini|log)\b
+    ^\$\ \S[^\n]*+                                               # commands
+    | https?://[^\s"'<>)\]}]++                                   # addresses
+    | (?<![\w.@+-])(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]++[/\\])+[\w.@+-]++  # paths
+    | (?<![\w-])[\w-]++\.(?:py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql
+        |md|txt|json|ya?ml|toml|cfg|ini|log)\b                   # files
     | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
-    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b        # hashes
+    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b        # hashes
     | \b[A-Z][A-Z0-9]+-\d+\b                                     # tickets
     | \b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b                          # snake_case
     | \b[A-Z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b                     # CamelCase
     | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                          # CONSTANTS
-    | (?<![\w.])\d[\d.,:]*\d(?:\s?(?:%|ms|s|kB|KB|MB|GB|tokens|USD|EUR))?  # numbers
+    | (?<![\w.])\d(?:[\d.,:]*\d)?[ ]?(?:%|(?:ms|s|min|h|kB|KB|MB|GB|TB|tokens|USD|EUR)\b)
+    | (?<![\w.])\d[\d.,:]*\d                                     # numbers
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
-_LONGEST_COMMAND = 200
+_COMMAND = "$ "
+_LONGEST_FACT = 200
+"""Characters: commands are cut there, other things that long are no facts but data."""
+_BLANKS = {"n": "\n", "r": "\r", "t": "\t"}
+_ESCAPED = re.compile(r'\\(["\\/nrt])')
 _LONGEST_TEXT = 200_000
 """Characters of one message that are searched: facts of value stand at both ends of huge ones."""
 
@@ -43,19 +51,57 @@ def _facts_of(message: Message) -> Iterable[str]:
         for argument in _COMMAND_ARGUMENTS:
             command = call.args.get(argument)
             if isinstance(command, str) and command.strip():
-                yield f"$ {command.strip().splitlines()[0][:_LONGEST_COMMAND]}"
-    text = render_message(message)
+                yield _COMMAND + command.strip().splitlines()[0][:_LONGEST_FACT]
+    text = "\n".join(_texts_of(message))
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n" + text[-_LONGEST_TEXT // 2 :]
-    yield from (match.group().rstrip(".,:") for match in _FACT.finditer(text))
+    for match in _FACT.finditer(text):
+        fact = match.group().rstrip(".,: \r")
+        if fact.startswith(_COMMAND):
+            fact = fact[: len(_COMMAND) + _LONGEST_FACT]
+        elif len(fact) > _LONGEST_FACT:
+            continue
+        yield fact
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        yield from filter(None, (part.thought, part.text))
+        if call := part.function_call:
+            yield call.name
+            yield _unescaped(call.args)
+        if answer := part.function_response:
+            yield answer.name
+            yield _unescaped(answer.result)
+
+
+def _unescaped(value: Any) -> str:
+    """Arguments or results as text, in which line ends and backslashes are what they are."""
+    if isinstance(value, str):
+        return value
+    return _ESCAPED.sub(lambda match: _BLANKS.get(match[1], match[1]), as_text(value))
+
+
+def is_mentioned(fact: str, text: str) -> bool:
+    """Whether a text names a fact, and not only something longer that contains it."""
+    fact = fact.removeprefix(_COMMAND)
+    start = text.find(fact)
+    while start >= 0:
+        neighbours = (
+            text[max(0, start - 1) : start] + text[start + len(fact) : start + len(fact) + 1]
+        )
+        if not any(each.isalnum() or each == "_" for each in neighbours):
+            return True
+        start = text.find(fact, start + 1)
+    return False
 
 
 def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -> list[str]:
-    """As many of the facts as fit, from the front."""
+    """As many of the facts as fit, one to a line, from the front."""
     kept: list[str] = []
     spent = 0
     for fact in facts:
-        spent += counter.count_text(fact) + 1
+        spent += counter.count_text(f"\n{fact}")
         if spent > max_tokens:
             break
         kept.append(fact)

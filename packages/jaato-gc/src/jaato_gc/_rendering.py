@@ -1,14 +1,17 @@
 """A conversation as text, with nothing left out: what a summarizer is shown."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jaato_gc._messages import Message, Part
 from jaato_gc._tokens import as_text
 
+SEPARATOR = "\n\n"
+"""What stands between messages."""
+
 
 def render(messages: Iterable[Message]) -> str:
     """The messages as text: roles, texts, thoughts, calls with arguments, results."""
-    return "\n\n".join(render_message(message) for message in messages)
+    return SEPARATOR.join(render_message(message) for message in messages)
 
 
 def render_message(message: Message) -> str:
@@ -32,12 +35,18 @@ def _render_part(part: Part) -> str:
     return "\n".join(lines)
 
 
-def split_text(text: str, fits: int) -> list[str]:
-    """The text in pieces of at most so many characters, cut at line ends where there are some."""
+def split_text(text: str, limit: int, size_of: Callable[[str], int]) -> list[str]:
+    """The text in pieces within a limit, of about one length, cut at line ends where possible."""
+    size = size_of(text)
+    if size <= limit or len(text) < 2:
+        return [text]
+    width = -(-len(text) // (size // limit + 1))
     pieces: list[str] = []
-    while len(text) > fits:
-        cut = text.rfind("\n", 0, fits)
-        cut = cut + 1 if cut > fits // 2 else fits
-        pieces.append(text[:cut])
-        text = text[cut:]
-    return [*pieces, text] if text else pieces
+    start = 0
+    while start < len(text):
+        end = start + width
+        if end < len(text):
+            end = text.rfind("\n", start + width // 2, end) + 1 or end
+        pieces += split_text(text[start:end], limit, size_of)  # some text is denser than the rest
+        start = end
+    return pieces

@@ -9,17 +9,17 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from jaato_gc._errors import SummaryError
 from jaato_gc._extractive import extractive_summary
-from jaato_gc._facts import extract_facts, facts_within
-from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._facts import extract_facts, facts_within, is_mentioned
+from jaato_gc._messages import Message
 from jaato_gc._strategy import StrategySettings
 from jaato_gc._summarizer import Summarizer, SummarizerFunction
-from jaato_gc._synthetic import fenced
+from jaato_gc._synthetic import summary_message
 from jaato_gc._tokens import TokenCounter, count_tokens
 
-_PREAMBLE = "Notes on an earlier part of this conversation: a record, not instructions."
-_FACTS = "Mentioned there: "
 FACTS_SHARE = 0.2
 """Facts never take more than this share of what is summarized."""
+EXTRACT_SHARE = 0.25
+"""Nor does a summary without a model, but for a few lines."""
 
 
 class SummarySettings(StrategySettings):
@@ -76,21 +76,15 @@ class SummaryWriter:
         messages = [message for turn in turns for message in turn]
         text, written_by = self._text(turns, messages)
         facts = extract_facts(messages)
-        missing = [fact for fact in facts if fact not in text]
+        missing = [fact for fact in facts if not is_mentioned(fact, text)]
         cap = min(
             self.settings.max_fact_tokens, int(count_tokens(messages, self.counter) * FACTS_SHARE)
         )
         carried = facts_within(missing, cap, self.counter)
-        body = [_PREAMBLE, text]
-        if carried:
-            body.append(_FACTS + "; ".join(carried))
         ids = "\n".join(message.message_id for message in messages)
-        message = Message.from_text(
-            Role.USER,
-            fenced(SyntheticKind.SUMMARY, "\n\n".join(body)),
-            message_id=f"summary-{hashlib.sha256(ids.encode()).hexdigest()[:16]}",
-            synthetic=SyntheticKind.SUMMARY,
-        )
+        digest = hashlib.sha256(ids.encode(errors="replace")).hexdigest()
+        # In the order in which they came up, so that the latest are the latest again when folded.
+        message = summary_message(text, carried[::-1], f"summary-{digest[:16]}")
         kept = len(facts) - len(missing) + len(carried)
         return Summary(message, len(facts), kept, written_by)
 
@@ -99,7 +93,7 @@ class SummaryWriter:
     ) -> tuple[str, str]:
         settings = self.settings
         if settings.summarizer is None:
-            return extractive_summary(messages), "extract"
+            return self._extract(messages), "extract"
         summarizer = Summarizer(
             settings.summarizer,
             settings.summarizer_input_tokens,
@@ -111,4 +105,10 @@ class SummaryWriter:
         except SummaryError:
             if settings.on_summarizer_error != "extract":
                 raise
-            return extractive_summary(messages), "extract"
+            return self._extract(messages), "extract"
+
+    def _extract(self, messages: Sequence[Message]) -> str:
+        """An extract that is worth its place: of many short messages, not each is quoted."""
+        share = int(count_tokens(messages, self.counter) * EXTRACT_SHARE)
+        most = min(self.settings.summary_tokens, share)
+        return extractive_summary(messages, most, self.counter)

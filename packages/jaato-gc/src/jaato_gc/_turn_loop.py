@@ -121,7 +121,6 @@ def _do(step: Step) -> Any:
 
 async def run_async(steps: Turn) -> Message:
     """Drive a turn on an event loop; what the session itself does, it does in a worker."""
-    HOST_LOOP.set(asyncio.get_running_loop())
     try:
         step = next(steps)
         while True:
@@ -137,7 +136,12 @@ async def run_async(steps: Turn) -> Message:
 
 async def _do_async(step: Step) -> Any:
     if isinstance(step, Work):
-        return await asyncio.to_thread(step.run)
+        # Only there: whatever runs on the loop itself must not wait for it.
+        before = HOST_LOOP.set(asyncio.get_running_loop())
+        try:
+            return await asyncio.to_thread(step.run)
+        finally:
+            HOST_LOOP.reset(before)
     if isinstance(step, AskModel):
         return await step.answer.collect_async(step.provider(step.request))
     return await awaited(step.handler(step.call))

@@ -1,0 +1,688 @@
+"""gc_summarize in a session: old turns become a summary, or stay if there is none."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    EstimateCounter,
+    GCConfig,
+    GCOutcome,
+    GCPolicy,
+    GCResult,
+    GCSession,
+    GCTriggerReason,
+    InstructionSource,
+    Message,
+    PluginRegistry,
+    Role,
+    SourceEntry,
+    StalePlanError,
+    SyntheticKind,
+    check_history,
+    count_tokens,
+)
+from jaato_gc_summarize import SummarizeGCPlugin, create_plugin
+
+COUNTER = EstimateCounter()
+LONG = "and so on " * 30
+LIMIT = 2000
+"""A window that about 15 turns fill."""
+
+
+def numbers_in(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"question (\d+)", text)]
+
+
+def summarizer(text: str) -> str:
+    """Says which questions it was shown."""
+    return "Said: " + " ".join(f"question {number}" for number in numbers_in(text))
+
+
+class Recorder:
+    """A summarizer that notes what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def __call__(self, text: str) -> str:
+        self.shown.append(text)
+        return "They talked."
+
+
+def plugin(**options: Any) -> SummarizeGCPlugin:
+    strategy = create_plugin()
+    strategy.initialize({"summary_tokens": 50, "summarizer": summarizer, **options})
+    return strategy
+
+
+def options_of_session(**given: Any) -> dict[str, Any]:
+    return {
+        "counter": COUNTER,
+        "registry": PluginRegistry(load_installed=False),
+        "context_limit": LIMIT,
+    } | given
+
+
+def new_session(strategy: SummarizeGCPlugin, /, **given: Any) -> GCSession:
+    session = GCSession(lambda _request: f"answer {LONG}", **options_of_session(**given))
+    session.set_gc_plugin(strategy, GCConfig(preserve_recent_turns=2))
+    return session
+
+
+def talk(session: GCSession, turns: int, start: int = 0) -> None:
+    for number in range(start, start + turns):
+        session.append(
+            Message.from_text(Role.USER, f"question {number}? {LONG}", message_id=f"u{number}")
+        )
+        session.append(
+            Message.from_text(Role.MODEL, f"answer {number}. {LONG}", message_id=f"m{number}")
+        )
+
+
+def with_history(turns: int = 10, /, **options: Any) -> GCSession:
+    session = new_session(plugin(**options))
+    talk(session, turns)
+    return session
+
+
+def names(session: GCSession) -> list[str]:
+    """The ids of the history, with the budget's keys for summaries."""
+    return [
+        entry.key or ""
+        if message.synthetic and (entry := session.budget.entry_of(message.message_id))
+        else message.message_id
+        for message in session.history
+    ]
+
+
+def summaries(session: GCSession) -> list[Message]:
+    return [each for each in session.history if each.synthetic is SyntheticKind.SUMMARY]
+
+
+def booked(session: GCSession, key: str) -> SourceEntry:
+    entry = session.budget.get_child(InstructionSource.CONVERSATION, key)
+    assert entry
+    return entry
+
+
+def state(session: GCSession) -> tuple[list[Message], dict[str, Any]]:
+    return session.history, session.budget.snapshot()
+
+
+def in_step(session: GCSession) -> bool:
+    counted = session.budget.counted_tokens()
+    return counted == count_tokens(session.history, COUNTER) and not check_history(session.history)
+
+
+# --- where a summary stands, and as what ---
+
+
+def test_the_summary_stands_where_the_turns_stood() -> None:
+    session = with_history(10)
+    result = session.manual_gc(target_percent=30.0)
+
+    assert result.outcome is GCOutcome.REACHED
+    kept = [f"{who}{number}" for number in (7, 8, 9) for who in "um"]
+    assert names(session) == ["u0", "gc_summary_1", *kept]
+    assert numbers_in(summaries(session)[0].text) == [1, 2, 3, 4, 5, 6]
+    assert in_step(session)
+
+
+def test_a_pinned_turn_stays_in_its_place() -> None:
+    session = with_history(10)
+    for message_id in ("u3", "m3"):
+        session.pin(message_id)
+    session.manual_gc(target_percent=1.0)
+
+    assert names(session) == ["u0", "gc_summary_1", "u3", "m3", "u8", "m8", "u9", "m9"]
+
+
+def test_summaries_are_in_the_order_of_what_they_tell() -> None:
+    session = new_session(plugin(max_summaries=50))
+    for number in range(60):
+        talk(session, 1, number)
+        session.after_turn()
+
+    told = [number for summary in summaries(session) for number in numbers_in(summary.text)]
+    kept = [number for message in session.history[-20:] for number in numbers_in(message.text)]
+    assert len(summaries(session)) > 3
+    assert told == list(range(1, len(told) + 1))
+    assert kept[-1] == 59
+    numbered = [name for name in names(session) if name.startswith("gc_summary_")]
+    assert numbered == [f"gc_summary_{n}" for n in range(1, len(numbered) + 1)]
+    assert in_step(session)
+
+
+def test_the_session_books_it_as_preservable() -> None:
+    session = with_history()
+    session.manual_gc()
+    entry = booked(session, "gc_summary_1")
+
+    assert entry.gc_policy is GCPolicy.PRESERVABLE
+    assert entry.label == "Context Summary"
+    assert entry.metadata == {"created_by": "gc_summarize"}
+    assert entry.tokens == count_tokens(summaries(session), COUNTER)
+
+
+def test_numbers_are_never_used_again() -> None:
+    session = with_history(10)
+    session.manual_gc()
+    session.undo()
+    session.manual_gc()
+    assert names(session)[1] == "gc_summary_2"
+
+    restored = GCSession.restore(session.save(), plugin=plugin(), **options_of_session())
+    restored.undo()
+    restored.manual_gc()
+    assert names(restored)[1] == "gc_summary_3"
+    assert in_step(restored)
+
+
+def test_the_result_tells_what_was_done() -> None:
+    session = with_history(10)
+    session.append(Message.from_text(Role.USER, "See src/app.py.", message_id="path"))
+    talk(session, 3, 10)
+    result = session.manual_gc(target_percent=1.0)
+
+    assert result.details["summary_tokens"] == count_tokens(summaries(session), COUNTER)
+    assert result.details["written_by"] == "summarizer"
+    assert result.details["facts_found"] >= result.details["facts_kept"] > 0
+    assert result.details["turns_before"] == 14
+    assert result.details["turns_removed"] == 11
+    assert "src/app.py" in summaries(session)[0].text
+    assert {(item.reason, item.action) for item in result.removal_list} == {
+        ("summarized", "summarize")
+    }
+
+
+# --- how much ---
+
+
+@pytest.mark.parametrize("target", [80.0, 60.0, 40.0, 30.0])
+def test_the_oldest_go_until_the_target_is_reached(target: float) -> None:
+    session = with_history(24)
+    before = session.budget.total_tokens()
+    result = session.manual_gc(target_percent=target)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert session.budget.total_tokens() <= LIMIT * target / 100
+    gone = [item.child_key for item in result.removal_list]
+    assert gone == [f"turn_{number}" for number in range(len(gone))]
+    assert result.tokens_freed == before - session.budget.total_tokens()
+    one_turn = count_tokens(session.history[-2:], COUNTER)
+    assert session.budget.total_tokens() > LIMIT * target / 100 - one_turn - 50
+
+
+def test_no_summarizer_is_called_for_nothing() -> None:
+    recorder = Recorder()
+    session = with_history(5, summarizer=recorder)
+
+    assert session.plan_gc(GCTriggerReason.THRESHOLD).result.outcome is GCOutcome.NOT_NEEDED
+    assert recorder.shown == []
+
+
+def test_the_turn_limit_is_kept() -> None:
+    session = new_session(plugin(max_turns=5))
+    talk(session, 8)
+    session.after_turn()
+
+    assert sum(message.opens_turn for message in session.history) == 5
+    assert numbers_in(summaries(session)[0].text) == [1, 2, 3]
+
+
+def test_a_summary_that_is_not_worth_it_is_not_made() -> None:
+    session = new_session(plugin(summarizer=lambda text: text[:-40], max_fact_tokens=0))
+    for number in range(8):
+        session.append(Message.from_text(Role.USER, f"question {number}?"))
+    before = state(session)
+    result = session.manual_gc()
+
+    assert result.outcome in (GCOutcome.NO_GAIN, GCOutcome.FAILED)
+    assert state(session) == before
+
+
+def test_what_the_summarizer_says_is_not_streamed_to_the_user() -> None:
+    heard: list[str] = []
+    session = new_session(plugin(summarizer=lambda _text: "Secret."))
+    for number in range(20):
+        session.send_message(f"question {number}? {LONG}", on_output=heard.append)
+
+    assert summaries(session)
+    assert heard
+    assert not any("Secret" in text for text in heard)
+
+
+# --- the chain ---
+
+
+def longish(text: str) -> str:
+    """A summary of 200 words, or of a third of what is shown if that is less."""
+    return "They talked. " * min(100, len(text) // 36)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_chain_is_bounded_by_count(most: int) -> None:
+    session = new_session(plugin(summarizer=longish, max_summaries=most, summary_tokens=400))
+    for number in range(200):
+        talk(session, 1, number)
+        session.after_turn()
+        assert len(summaries(session)) <= most
+
+    assert len(session.get_gc_history()) > 20
+    assert all(result.success for result in session.get_gc_history())
+    assert session.budget.total_tokens() < LIMIT
+    assert in_step(session)
+
+
+@pytest.mark.parametrize("most", [400, 800])
+def test_the_chain_is_bounded_by_tokens(most: int) -> None:
+    options = {"summarizer": longish, "max_summaries": 50, "max_summaries_tokens": most}
+    session = new_session(plugin(**options, summary_tokens=400))
+    for number in range(200):
+        talk(session, 1, number)
+        session.after_turn()
+        chain = summaries(session)
+        assert len(chain) == 1 or count_tokens(chain, COUNTER) <= most
+        assert count_tokens(chain, COUNTER) < 800
+
+    assert len(session.get_gc_history()) > 20
+    assert in_step(session)
+
+
+def test_the_oldest_are_folded_and_keep_their_place() -> None:
+    session = new_session(plugin(max_summaries=2))
+    for number in range(3):
+        talk(session, 4, number * 4)
+        result = session.manual_gc()
+
+    assert names(session)[:3] == ["u0", "gc_summary_3", "gc_summary_4"]
+    folded, newest = summaries(session)
+    assert numbers_in(folded.text) == [1, *range(2, 6)]
+    assert numbers_in(newest.text) == [6, 7, 8, 9]
+    assert result.details["summary_tokens"] == count_tokens([folded, newest], COUNTER)
+
+
+# --- without a summary ---
+
+
+async def cancelled(_text: str) -> str:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+    await asyncio.sleep(0)
+    return "They talked."
+
+
+def raising(error: BaseException) -> Callable[[str], str]:
+    def fails(_text: str) -> str:
+        raise error
+
+    return fails
+
+
+def returning(value: Any) -> Callable[[str], Any]:
+    return lambda _text: value
+
+
+FAILURES = [
+    (raising(ValueError("no quota")), "ValueError: no quota"),
+    (raising(asyncio.CancelledError()), "CancelledError"),
+    (cancelled, "CancelledError"),
+    (returning(None), "not text"),
+    (returning(b"They talked."), "not text"),
+    (returning(""), "returned nothing"),
+    (returning(" \n "), "returned nothing"),
+    (returning("Error code: 429 - too many requests"), "an error text"),
+    (returning("I'm sorry, but I can't help with that."), "refused"),
+    (returning("They talked. " * 5000), "no shorter"),
+    (lambda text: text, "no shorter"),
+    (returning("They talked \ud800"), "not valid Unicode"),
+]
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """What a function that never returns waits for, until its test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def assert_nothing_changed(
+    session: GCSession, collect: Callable[[], GCResult | None], error: str
+) -> None:
+    before = state(session)
+    result = collect()
+
+    assert result
+    assert result.outcome is GCOutcome.FAILED
+    assert not result.success
+    assert error in (result.error or "")
+    assert result.removal_list == []
+    assert result.tokens_freed == 0
+    assert "summary_tokens" not in result.details
+    assert state(session) == before
+
+
+@pytest.mark.parametrize(("function", "error"), FAILURES)
+def test_without_a_summary_nothing_changes_and_the_result_says_why(
+    function: Callable[..., Any], error: str
+) -> None:
+    session = with_history(10, summarizer=function)
+
+    assert_nothing_changed(session, session.manual_gc, error)
+
+
+def test_a_summarizer_that_takes_too_long_changes_nothing(released: threading.Event) -> None:
+    session = with_history(
+        10, summarizer=lambda _text: released.wait(), summarizer_timeout_seconds=0.05
+    )
+
+    assert_nothing_changed(session, session.manual_gc, "took too long: more than 0.05 s")
+
+
+def test_a_summary_that_fails_after_others_succeeded_changes_nothing_either() -> None:
+    answers = iter(["They talked. " * 20, ""])  # longer than expected, so that one is not enough
+    session = with_history(20, summarizer=lambda _text: next(answers), summary_tokens=1)
+
+    assert_nothing_changed(
+        session, lambda: session.manual_gc(target_percent=50.0), "returned nothing"
+    )
+    assert next(answers, None) is None
+
+
+def test_a_chain_that_cannot_be_folded_changes_nothing() -> None:
+    def folds_nothing(text: str) -> str:
+        return "" if "They talked" in text else "They talked."
+
+    session = new_session(plugin(summarizer=folds_nothing, max_summaries=2))
+    for number in range(3):
+        talk(session, 3, number * 10)
+        if number < 2:
+            assert session.manual_gc().success
+
+    assert_nothing_changed(session, session.manual_gc, "returned nothing")
+
+
+@pytest.mark.parametrize(("function", "error"), FAILURES)
+def test_extract_writes_the_summary_without_a_model(
+    function: Callable[..., Any], error: str
+) -> None:
+    session = with_history(20, summarizer=function, on_summarizer_error="extract")
+    result = session.manual_gc(target_percent=60.0)
+
+    assert result.outcome is GCOutcome.REACHED, error
+    assert result.details["written_by"] == "extract"
+    assert "- asked: question" in summaries(session)[0].text
+    assert in_step(session)
+
+
+@pytest.mark.parametrize(("function", "error"), FAILURES)
+def test_truncate_does_without_a_summary_and_says_so(
+    function: Callable[..., Any], error: str
+) -> None:
+    session = with_history(20, summarizer=function, on_summarizer_error="truncate")
+    result = session.manual_gc(target_percent=30.0)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert error in result.details["summarizer_error"]
+    assert summaries(session) == []
+    assert {(item.reason, item.action) for item in result.removal_list} == {
+        ("truncated_fallback", "remove")
+    }
+    assert "summary_tokens" not in result.details
+    assert in_step(session)
+
+
+def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
+    def folds_nothing(text: str) -> str:
+        return "" if "They talked" in text else "They talked."
+
+    options = {"summarizer": folds_nothing, "max_summaries": 2, "on_summarizer_error": "truncate"}
+    session = new_session(plugin(**options))
+    for number in range(3):
+        talk(session, 3, number * 10)
+        result = session.manual_gc()
+
+    assert result.success
+    assert "returned nothing" in result.details["summarizer_error"]
+    assert [name for name in names(session) if "summary" in name] == [
+        "gc_summary_2",
+        "gc_summary_3",
+    ]
+    assert in_step(session)
+
+
+def test_without_a_summarizer_one_is_extracted() -> None:
+    session = with_history(20, summarizer=None)
+    result = session.manual_gc(target_percent=60.0)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert result.details["written_by"] == "extract"
+
+
+def test_a_chat_of_short_messages_goes_on_without_a_summarizer_too() -> None:
+    session = new_session(plugin(summarizer=None))
+    session.provider = lambda _request: "Fine, let us do that tomorrow then."
+    for number in range(300):
+        session.send_message(f"What about plan number {number} for the garden?")
+
+    assert len(session.get_gc_history()) > 3
+    assert all(result.tokens_freed for result in session.get_gc_history())
+
+
+# --- plans, and what comes in between ---
+
+
+def test_a_plan_is_stale_once_its_range_has_changed() -> None:
+    session = with_history(10)
+    session.manual_gc(target_percent=60.0)
+    talk(session, 4, 10)
+    plan = session.plan_gc(target_percent=20.0)
+    session.undo()
+    before = state(session)
+
+    with pytest.raises(StalePlanError):
+        session.apply(plan)
+    assert state(session) == before
+
+
+def test_a_plan_is_stale_once_something_in_it_was_pinned() -> None:
+    session = with_history(10)
+    plan = session.plan_gc(target_percent=1.0)
+    session.pin("m4")
+    before = state(session)
+
+    with pytest.raises(StalePlanError, match="'m4' was pinned"):
+        session.apply(plan)
+    assert state(session) == before
+
+
+def test_a_held_plan_needs_no_summarizer_any_more_and_keeps_what_came_since() -> None:
+    recorder = Recorder()
+    session = with_history(10, summarizer=recorder)
+    plan = session.plan_gc()
+    talk(session, 2, 10)
+    session.apply(plan)
+
+    assert len(recorder.shown) == 1
+    assert names(session)[:2] == ["u0", "gc_summary_1"]
+    assert names(session)[-4:] == ["u10", "m10", "u11", "m11"]
+    assert in_step(session)
+
+
+def test_a_message_that_is_pinned_while_the_summarizer_writes_stays() -> None:
+    calls: list[str] = []
+
+    def pins(text: str) -> str:
+        calls.append(text)
+        session.pin("u4")
+        return "They talked."
+
+    session = with_history(10, summarizer=pins)
+    result = session.manual_gc(target_percent=1.0)
+
+    assert result.success
+    assert "question 4?" in calls[0]
+    assert "question 4?" not in calls[-1]
+    assert "u4" in names(session)
+    assert in_step(session)
+
+
+def test_a_message_that_arrives_while_the_summarizer_writes_is_kept() -> None:
+    def interrupted(_text: str) -> str:
+        session.append(Message.from_text(Role.USER, "Wait!", message_id="late"))
+        return "They talked."
+
+    session = with_history(10, summarizer=interrupted)
+    session.manual_gc(target_percent=1.0)
+
+    assert names(session) == ["u0", "gc_summary_1", "u8", "m8", "u9", "m9", "late"]
+    assert in_step(session)
+
+
+def test_a_summary_can_be_undone() -> None:
+    session = with_history(10)
+    before = state(session)
+    session.manual_gc()
+    assert state(session) != before
+    session.undo()
+
+    assert state(session) == before
+
+
+def test_a_fold_can_be_undone() -> None:
+    session = new_session(plugin(max_summaries=1))
+    talk(session, 5)
+    session.manual_gc()
+    talk(session, 5, 5)
+    before = state(session)
+    session.manual_gc()
+    assert names(session)[:2] == ["u0", "gc_summary_2"]
+    session.undo()
+
+    assert state(session) == before
+
+
+# --- async hosts, deadlines ---
+
+
+def test_an_async_summarizer_runs_on_the_loop_of_an_async_host() -> None:
+    threads: set[int] = set()
+
+    async def on_the_loop(_text: str) -> str:
+        await asyncio.sleep(0)
+        threads.add(threading.get_ident())
+        return "They talked."
+
+    async def host() -> GCSession:
+        session = new_session(plugin(summarizer=on_the_loop))
+        for number in range(20):
+            await session.send_message_async(f"question {number}? {LONG}")
+        return session
+
+    session = asyncio.run(host())
+
+    assert threads == {threading.get_ident()}
+    assert summaries(session)
+    assert in_step(session)
+
+
+async def async_summarizer(_text: str) -> str:
+    await asyncio.sleep(0)
+    return "They talked."
+
+
+def test_an_async_summarizer_works_in_a_plain_host_too() -> None:
+    session = new_session(plugin(summarizer=async_summarizer))
+    for number in range(20):
+        session.send_message(f"question {number}? {LONG}")
+
+    assert summaries(session)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"summarizer_timeout_seconds": 60.0}, {"deadline_seconds": 60.0}]
+)
+def test_an_async_host_may_collect_on_the_loop_itself(options: dict[str, Any]) -> None:
+    async def host() -> GCResult:
+        deadline = options.pop("deadline_seconds", None)
+        session = new_session(
+            plugin(summarizer=async_summarizer, **options), deadline_seconds=deadline
+        )
+        for number in range(4):
+            await session.send_message_async(f"question {number}? {LONG}")
+        return session.manual_gc()
+
+    assert asyncio.run(host()).details["written_by"] == "summarizer"
+
+
+def test_an_async_summarizer_that_takes_too_long_is_cancelled() -> None:
+    ends: list[str] = []
+
+    async def never(_text: str) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+        return "They talked."
+
+    async def host() -> GCSession:
+        session = new_session(plugin(summarizer=never, summarizer_timeout_seconds=0.05))
+        talk(session, 13)
+        await session.send_message_async("And now?")
+        return session
+
+    session = asyncio.run(host())
+
+    assert ends
+    assert set(ends) == {"cancelled"}
+    first = session.get_gc_history()[0]
+    assert first.outcome is GCOutcome.FAILED
+    assert "took too long" in (first.error or "")
+
+
+def test_a_collection_past_its_deadline_changes_nothing(released: threading.Event) -> None:
+    session = new_session(
+        plugin(summarizer=lambda _text: released.wait() and "They talked."), deadline_seconds=0.05
+    )
+    talk(session, 10)
+
+    assert_nothing_changed(session, session.manual_gc, "more than 0.05 s")
+    assert session.paused_because
+
+
+# --- as the seed documents use it ---
+
+
+def test_the_seeds_example() -> None:
+    def my_summarizer(conversation: str) -> str:
+        return f"Summary of {len(numbers_in(conversation))} questions."
+
+    plugin = create_plugin()
+    plugin.initialize(
+        {
+            "preserve_recent_turns": 10,
+            "summarizer": my_summarizer,  # Required
+            "notify_on_gc": True,
+        }
+    )
+    client = GCSession(lambda _request: f"answer {LONG}", **options_of_session(context_limit=8000))
+    client.set_gc_plugin(plugin, GCConfig(threshold_percent=75.0))
+    for number in range(60):
+        client.send_message(f"question {number}? {LONG}")
+
+    assert [each.synthetic for each in client.history[:3]] == [
+        None,
+        SyntheticKind.NOTICE,
+        SyntheticKind.SUMMARY,
+    ]
+    assert client.get_gc_history()[0].notification
+    assert sum(message.opens_turn for message in client.history) >= 10
+    assert client.get_context_usage()["percent_used"] < 80
