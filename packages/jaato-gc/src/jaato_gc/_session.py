@@ -9,7 +9,7 @@ from jaato_gc._budget import InstructionBudget
 from jaato_gc._collector import Collector
 from jaato_gc._config import GCConfig
 from jaato_gc._context import Context
-from jaato_gc._errors import ContextFloorError, GCError, InvalidHistoryError
+from jaato_gc._errors import GCError
 from jaato_gc._journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
 from jaato_gc._ledger import Ledger, PolicyOf
 from jaato_gc._messages import Message, Role
@@ -18,7 +18,6 @@ from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._profiles import DEFAULT_PROFILES, load_gc_from_profile, load_gc_inline
 from jaato_gc._provider import Answer, Provider, ToolHandler
 from jaato_gc._registry import PluginRegistry
-from jaato_gc._repair import repair_history
 from jaato_gc._results import GCResult, GCTriggerReason
 from jaato_gc._runner import Runner, SourceRemover
 from jaato_gc._stash import Stash
@@ -26,15 +25,13 @@ from jaato_gc._state import dump, load
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import TokenCounter
 from jaato_gc._turn_loop import Turn, run, run_async, turn
+from jaato_gc._turn_points import ThresholdCallback, TurnPoints
 from jaato_gc._turns import split_into_turns
 
 logger = logging.getLogger("jaato_gc")
 
-ThresholdCallback = Callable[[float, float], None]
-"""Told the percentage used and the threshold that it crossed."""
 
-
-class GCSession:
+class GCSession(TurnPoints):
     """A conversation that never outgrows its window.
 
     The session holds history and budget. A host with its own loop uses it at four points of a turn:
@@ -93,12 +90,8 @@ class GCSession:
             raise GCError(f"context_limit={context_limit}: give the model's window in tokens")
         self.provider = provider
         self.tools = tools
-        self.repair = repair
         self.deadline_seconds = deadline_seconds
         self.registry = registry or PluginRegistry()
-        self.on_gc_threshold: ThresholdCallback | None = None
-        """Called in every turn that is not given a callback of its own."""
-        self._on_threshold: ThresholdCallback | None = None
         budget = InstructionBudget.create_default(
             session_id,
             agent_id,
@@ -108,15 +101,11 @@ class GCSession:
         )
         if on_source_removed:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
-        self._context = Context(Ledger(budget, policy_of, tool_policies))
-        self._observers = Observers(
-            self.registry, on_instruction_budget_updated, ui_hooks, self._context.lock
-        )
-        self._runner = Runner(
-            self._context, self._observers, Journal(journal_tokens), stash, on_source_removed
-        )
-        self._threshold_told = False
-        self._threshold_crossed = False
+        context = Context(Ledger(budget, policy_of, tool_policies))
+        observers = Observers(self.registry, on_instruction_budget_updated, ui_hooks, context.lock)
+        journal = Journal(journal_tokens)
+        runner = Runner(context, observers, journal, stash, on_source_removed)
+        super().__init__(context, runner, observers, repair=repair)
 
     # --- setting up ---
 
@@ -174,21 +163,6 @@ class GCSession:
         """The messages as they are now, in a list of your own."""
         with self._context.lock:
             return list(self._context.history)
-
-    @property
-    def budget(self) -> InstructionBudget:
-        """The budget. Book tool schemas and enrichment here; the conversation is the session's."""
-        return self._context.budget
-
-    @property
-    def config(self) -> GCConfig:
-        """The effective configuration."""
-        return self._runner.config
-
-    @property
-    def plugin(self) -> GCPlugin | None:
-        """The strategy."""
-        return self._runner.collector.plugin if self._runner.collector else None
 
     @property
     def paused_because(self) -> str | None:
@@ -261,14 +235,7 @@ class GCSession:
 
         return turn(self, self.provider, self.tools, new_answer)
 
-    # --- the points of a turn ---
-
-    def append(self, message: Message) -> Message:
-        """Add what was said. Returns the message as it was booked: a taken id is replaced."""
-        booked = self._context.append(message)
-        self._runner.history_changed()
-        self._observers.budget_changed(self.budget)
-        return booked
+    # --- pins ---
 
     def pin(self, message_id: str) -> None:
         """Keep a message, with its call and results, until it is unpinned."""
@@ -281,66 +248,6 @@ class GCSession:
         """Stop keeping a message."""
         with self._context.lock:
             self.budget.pinned_message_ids.discard(message_id)
-
-    def before_send(self) -> list[Message]:
-        """Collect if it is due, and give back the request to send.
-
-        Raises:
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
-            ContextFloorError: The request does not fit, and nothing more can go.
-        """
-        self._mend_or_raise()
-        if self.config.check_before_send:
-            due = self._runner.due(GCTriggerReason.PRE_MESSAGE)
-            if due:
-                self._runner.collect_automatically(due, self._in_turn())
-                self._threshold_crossed = False
-        if not self._fits():
-            if self.plugin:
-                self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
-            if not self._fits():
-                raise self.floor_error()
-        with self._context.lock:
-            self._context.counted_at_request = self.budget.counted_tokens()
-            return list(self._context.history)
-
-    def report_usage(self, input_tokens: int, output_tokens: int = 0) -> None:
-        """Tell what the provider says the request cost, while the answer streams or after it.
-
-        The budget is set right by it, and ``on_gc_threshold`` called if the threshold is crossed,
-        once per turn.
-        """
-        if self._context.anchor(input_tokens):
-            self._observers.budget_changed(self.budget)
-        config = self.config
-        percent = (input_tokens + output_tokens) / self._runner.window * 100
-        line = config.target_percent if config.continuous_mode else config.threshold_percent
-        crossed = percent > line if config.continuous_mode else percent >= line
-        if crossed and not self._threshold_told:
-            self._threshold_told = self._threshold_crossed = True
-            host = self._on_threshold or self.on_gc_threshold
-            self._observers.threshold_crossed(host, percent, line)
-
-    def after_turn(self) -> GCResult | None:
-        """Collect if it has become due during the turn."""
-        self._threshold_told, crossed = False, self._threshold_crossed
-        self._threshold_crossed = False
-        reason = self._runner.due()
-        if reason is None and crossed and self._runner.may_start():
-            # What the provider reported crossed it, even if our own figures did not.
-            reason = None if self.config.continuous_mode else GCTriggerReason.THRESHOLD
-        return self._runner.collect_automatically(reason) if reason else None
-
-    def recover_from_refusal(self) -> bool:
-        """Collect because the provider refused the request as too long.
-
-        Returns whether the request is a smaller one now: only then is it worth another try.
-        """
-        if self.plugin is None:
-            return False
-        before = self.budget.total_tokens()
-        self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
-        return self.budget.total_tokens() < before
 
     # --- collecting ---
 
@@ -453,46 +360,3 @@ class GCSession:
         if loaded:
             child.set_gc_plugin(*loaded)
         return child
-
-    # --- guarding ---
-
-    def _in_turn(self) -> dict[str, Any]:
-        """Within a turn, that turn stays, whatever the configuration says: it is being answered."""
-        return {"preserve_recent_turns": max(1, self.config.preserve_recent_turns)}
-
-    def _fits(self) -> bool:
-        return self._context.upper_bound() <= self._runner.request_limit
-
-    def floor_error(self) -> ContextFloorError:
-        """The error for a request that is too long after the last collection, too."""
-        result = self._runner.results[-1] if self.plugin and self._runner.results else None
-        floor = {
-            source.value: entry.total_tokens()
-            for source, entry in self.budget.entries.items()
-            if entry.total_tokens()
-        }
-        if self.budget.correction:
-            floor["correction"] = self.budget.correction
-        parts = ", ".join(f"{source} {tokens}" for source, tokens in floor.items())
-        most, limit = self._context.upper_bound(), self._runner.request_limit
-        what = f"the next request has up to {most} tokens and only {limit} fit"
-        if most <= limit:
-            what = f"the provider refused a request of at most {most} tokens, of {limit} that fit"
-        hint = "no strategy is set: call set_gc_plugin"
-        if result is not None:
-            hint = result.error or "lower preserve_recent_turns, unpin something or shorten it"
-        return ContextFloorError(
-            f"{what}, and nothing more can go ({parts}): {hint}", floor, result
-        )
-
-    def _mend_or_raise(self) -> None:
-        faults = self._context.find_faults()
-        if faults and self.repair:
-            with self._context.lock:
-                history = list(self._context.history)
-                self._context.exchange(history, repair_history(history), "repair")
-            self._observers.budget_changed(self.budget)
-            faults = self._context.find_faults()
-        if faults:
-            listed = "; ".join(map(str, faults[:3]))
-            raise InvalidHistoryError(f"the history can't be sent: {listed}", faults)
