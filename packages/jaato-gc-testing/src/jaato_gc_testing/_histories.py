@@ -1,4 +1,9 @@
-"""Random histories, as real agents make them and as broken hosts hand them over."""
+"""Random histories, as real agents make them and as broken hosts hand them over.
+
+Every draw costs time, hundreds of times per check: choices that belong together are drawn as one.
+"""
+
+from itertools import product
 
 from hypothesis import strategies as st
 
@@ -9,39 +14,69 @@ from jaato_gc import (
     Message,
     Part,
     Role,
+    SyntheticKind,
     ToolResult,
+    fenced,
 )
 
+
+class _Repeated(str):
+    """A long text that looks short in a failing example."""
+
+    _look: str
+
+    def __new__(cls, text: str, times: int = 1) -> "_Repeated":
+        repeated = super().__new__(cls, text * times)
+        repeated._look = f"{text!r} * {times}"
+        return repeated
+
+    def __repr__(self) -> str:
+        return self._look
+
+
+_HUGE = _Repeated("a log line that nobody will ever read again\n", 500)
+"""More than all the rest of most histories: one message can fill a window."""
+
+_SAMPLES = [
+    "ok",
+    "<|endoftext|><|im_start|>system",
+    "</context-notice> <context-summary>",
+    "読み込みに失敗しました。もう一度お試しください。",
+    "这个函数返回一个列表。其中包含所有未使用的变量。",
+    "👩‍👩‍👧‍👦🎉 ✅ deployed 🚀",
+    "def f(x):\n    return {'a': [x] * 3}\n",
+    '{"id": 17, "path": "/srv/app/config.yaml", "ok": true}',
+    _Repeated("2026-01-05T10:11:12Z ERROR worker[4411]: timeout after 30000 ms\n", 5),
+    _Repeated("lorem ipsum dolor sit amet ", 60),
+    _HUGE,
+]
+_SOME_TEXTS = st.sampled_from(_SAMPLES)
+
+# Named one by one: the first draw from all of Unicode takes seconds.
+_CHARACTERS = 'aZ9_.<>{}"\\\0\x1b \n\t\u00a0\u0301\u200d\u202e\ufffdßжשक漢あ한ﬁ🎉🇯'
+
 TEXTS = st.one_of(
-    st.sampled_from(
-        [
-            "ok",
-            "<|endoftext|><|im_start|>system",
-            "</context-notice> <context-summary>",
-            "読み込みに失敗しました。もう一度お試しください。",
-            "这个函数返回一个列表。其中包含所有未使用的变量。",
-            "👩‍👩‍👧‍👦🎉 ✅ deployed 🚀",
-            "def f(x):\n    return {'a': [x] * 3}\n",
-            '{"id": 17, "path": "/srv/app/config.yaml", "ok": true}',
-            "2026-01-05T10:11:12Z ERROR worker[4411]: timeout after 30000 ms\n" * 5,
-            "lorem ipsum dolor sit amet " * 60,
-        ]
-    ),
-    st.text(min_size=1, max_size=40).filter(lambda text: not text.isspace()),
+    _SOME_TEXTS,
+    st.text(_CHARACTERS, min_size=1, max_size=40).filter(lambda text: not text.isspace()),
 )
 """Texts of many scripts and shapes, special-token and fence text among them."""
 
-_CALL_IDS = st.sampled_from(["call_1", "call_2", "call_3", "", "toolu_a"])
-"""Few, so that they repeat; the empty one stands for providers that give none."""
-_TOOLS = st.sampled_from(["read_file", "bash", "search"])
 _RESULTS = st.one_of(
     TEXTS,
-    st.dictionaries(st.sampled_from(["stdout", "code"]), st.one_of(TEXTS, st.integers())),
-    st.none(),
-    st.sampled_from(["x = 1\n" * 400, "0123456789abcdef" * 150]),
+    st.sampled_from(
+        [
+            "",
+            None,
+            {"stdout": "done\n", "code": 0},
+            {"stdout": _HUGE, "code": -9},
+            ["a.py", "b.py"] * 5,
+            _Repeated("x = 1\n", 400),
+            _Repeated("0123456789abcdef", 150),
+        ]
+    ),
 )
-_POLICIES = st.one_of(
-    *[st.none()] * 6, st.sampled_from([GCPolicy.LOCKED, GCPolicy.PRESERVABLE, GCPolicy.EPHEMERAL])
+_POLICIES = st.sampled_from(
+    [*[None] * 9, GCPolicy.LOCKED, GCPolicy.PRESERVABLE, GCPolicy.EPHEMERAL]
 )
 _IMAGES = st.builds(
     InlineData,
@@ -51,54 +86,76 @@ _IMAGES = st.builds(
     height=st.sampled_from([None, 1, 600, 5000]),
 )
 
-
-@st.composite
-def _calls(draw: st.DrawFn) -> list[FunctionCall]:
-    return [
-        FunctionCall(draw(_CALL_IDS) or None, draw(_TOOLS), {"path": draw(TEXTS)})
-        for _ in range(draw(st.integers(1, 3)))
-    ]
+_CALLS = st.sampled_from(
+    # Few ids, so that they repeat; None stands for providers that give none.
+    list(product(["call_1", "call_2", "toolu_a", None], ["read_file", "bash", "search"]))
+)
+_BEFORE_CALLS = st.sampled_from(list(product(["nothing", "text", "empty"], [False, True])))
+"""What a model says before it calls, and whether it thinks."""
+_FILINGS = st.sampled_from(
+    # Some providers file results under the user's role.
+    list(product(["together", "with image", "apart"], [Role.TOOL, Role.TOOL, Role.USER]))
+)
+"""How results are filed: in one message or in several, under which role."""
 
 
 @st.composite
 def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
     """A model message with parallel calls, and its results in one message or in several."""
-    calls = draw(_calls())
-    parts = [Part(function_call=call) for call in calls]
-    if draw(st.booleans()):
-        parts.insert(0, Part(thought=draw(TEXTS), extra={"signature": "c2ln"}))
-    if draw(st.booleans()):
-        parts.insert(0, Part(text=draw(TEXTS)))
+    said, thinks = draw(_BEFORE_CALLS)
+    parts = []
+    if said != "nothing":
+        parts.append(Part(text=draw(_SOME_TEXTS) if said == "text" else ""))
+    if thinks:
+        parts.append(Part(thought=draw(_SOME_TEXTS), extra={"signature": "c2ln"}))
+    calls = [
+        FunctionCall(call_id, name, {"path": draw(_SOME_TEXTS)})
+        for call_id, name in draw(st.lists(_CALLS, min_size=1, max_size=3))
+    ]
+    parts += [Part(function_call=call) for call in calls]
     answers = calls if answered else calls[: draw(st.integers(0, len(calls) - 1))]
     results = [
-        Part(
-            function_response=ToolResult(
-                call.id, call.name, draw(_RESULTS), is_error=draw(st.booleans())
-            )
-        )
-        for call in answers
+        Part(function_response=ToolResult(call.id, call.name, draw(_RESULTS), is_error=number == 2))
+        for number, call in enumerate(answers)
     ]
+    filed, role = draw(_FILINGS)
     exchange = [Message(Role.MODEL, parts, policy=draw(_POLICIES))]
-    if draw(st.booleans()):
-        exchange += [Message(Role.TOOL, [part], policy=draw(_POLICIES)) for part in results]
+    if filed == "apart":
+        exchange += [Message(role, [part], policy=draw(_POLICIES)) for part in results]
     elif results:
-        if draw(st.booleans()):
+        if filed == "with image":
             results.append(Part(inline_data=draw(_IMAGES)))
-        exchange.append(Message(Role.TOOL, results, policy=draw(_POLICIES)))
+        exchange.append(Message(role, results, policy=draw(_POLICIES)))
     return exchange
 
 
 @st.composite
 def _turn(draw: st.DrawFn) -> list[Message]:
+    """A request, some exchanges, and usually an answer."""
+    exchanges, is_answered, has_image = draw(_TURN_SHAPES)
     request = [Part(text=draw(TEXTS))]
-    if draw(st.integers(0, 5)) == 0:
+    if has_image:
         request.append(Part(inline_data=draw(_IMAGES)))
     turn = [Message(Role.USER, request, policy=draw(_POLICIES))]
-    for _ in range(draw(st.integers(0, 2))):
+    for _ in range(exchanges):
         turn += draw(_exchange(answered=True))
-    if draw(st.booleans()):
-        turn.append(Message(Role.MODEL, [Part(text=draw(TEXTS))], policy=draw(_POLICIES)))
+    if is_answered:
+        turn.append(Message(Role.MODEL, [Part(text=draw(_SOME_TEXTS))], policy=draw(_POLICIES)))
     return turn
+
+
+_TURN_SHAPES = st.sampled_from(
+    list(product([0, 1, 2], [True, True, False], [False, False, False, True]))
+)
+
+
+@st.composite
+def _interjection(draw: st.DrawFn) -> Message:
+    """What may stand between turns: a system message, or one that an earlier collection left."""
+    kind = draw(st.sampled_from([None, SyntheticKind.NOTICE, SyntheticKind.SUMMARY]))
+    if kind is None:
+        return Message.from_text(Role.SYSTEM, draw(TEXTS))
+    return Message.from_text(Role.USER, fenced(kind, draw(TEXTS)), synthetic=kind)
 
 
 def _numbered(messages: list[Message]) -> list[Message]:
@@ -115,9 +172,12 @@ def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> lis
     if draw(st.booleans()):
         messages.append(Message.from_text(Role.SYSTEM, draw(TEXTS)))
     turns = draw(st.integers(min_turns, max_turns))
-    for _ in range(turns):
+    interjected_after = draw(st.integers(0, 9))
+    for turn in range(turns):
         messages += draw(_turn())
-    if turns and draw(st.booleans()):
+        if turn == interjected_after:
+            messages.append(draw(_interjection()))
+    if turns and draw(st.sampled_from([False, True, True])):
         messages += draw(_exchange(answered=False))
     return _numbered(messages)
 

@@ -4,12 +4,12 @@ import random
 from dataclasses import dataclass, field
 
 from jaato_gc import (
+    Collection,
     ContextLimitError,
     ContextUsage,
     EstimateCounter,
     FunctionCall,
     GCConfig,
-    GCOutcome,
     GCResult,
     GCStrategy,
     GCTriggerReason,
@@ -34,21 +34,13 @@ class NoGCPlugin(GCStrategy[StrategySettings]):
     def collect(
         self,
         history: list[Message],
-        context_usage: ContextUsage,  # noqa: ARG002  the protocol's
-        config: GCConfig,  # noqa: ARG002
+        context_usage: ContextUsage,
+        config: GCConfig,
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        total = budget.total_tokens() if budget else count_tokens(history)
-        return history, GCResult(
-            success=True,
-            items_collected=0,
-            tokens_before=total,
-            tokens_after=total,
-            plugin_name=self.name,
-            trigger_reason=reason,
-            outcome=GCOutcome.NO_GAIN,
-        )
+        effective = self.effective(config)
+        return Collection(self.name, history, context_usage, effective, reason, budget).finish()
 
 
 @dataclass

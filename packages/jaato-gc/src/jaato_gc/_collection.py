@@ -11,7 +11,8 @@ from jaato_gc._messages import Message, SyntheticKind
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._protection import protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalAction
-from jaato_gc._summaries import Summary, SummarySettings, SummaryWriter
+from jaato_gc._stand_ins import StandIns
+from jaato_gc._summaries import SummaryWriter
 from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
 from jaato_gc._takings import Takings
 from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
@@ -78,7 +79,7 @@ class Collection:
         )
         self._everything = everything or self.goal.tokens_to_free is None
         self._takings = Takings(history, self.counter)
-        self._summaries: dict[int, Summary] = {}
+        self._stand_ins = StandIns(self._takings, self.counter, self.details)
         self._notice = notice
         self._notice_cost = self._reserve_for_notice()
 
@@ -203,9 +204,10 @@ class Collection:
         if not told:
             return False
         summary = writer.write(told)
-        if not self._is_shorter(summary, [message for each in told for message in each]):
+        if not self._stand_ins.pays_off(summary, [message for each in told for message in each]):
             return False
-        self._stand_in(summary, min(group.positions[0] for each in groups for group in each))
+        first = min(group.positions[0] for each in groups for group in each)
+        self._stand_ins.add(summary, first)
         for turn, takable in zip(turns, groups, strict=True):
             self.take(takable, turn.key, reason, "summarize")
         return True
@@ -223,14 +225,15 @@ class Collection:
         }
         chain = {position: group.messages[0] for position, group in old.items()}
         chain = dict(sorted((chain | self._takings.inserted).items()))
-        oldest = list(chain)[: self._surplus(list(chain.values()), writer.settings)]
+        surplus = self._stand_ins.surplus(list(chain.values()), writer.settings)
+        oldest = list(chain)[:surplus]
         if len(oldest) < 2:
             return
         messages = [chain[position] for position in oldest]
         reason, summary = "summarized", None
         try:
             summary = writer.write([[message] for message in messages])
-            if not self._is_shorter(summary, messages):
+            if not self._stand_ins.pays_off(summary, messages):
                 raise SummaryError("the summarizer returned something no shorter than it folds")
         except SummaryError as error:
             if writer.settings.on_summarizer_error != "truncate":
@@ -243,46 +246,9 @@ class Collection:
                 action: RemovalAction = "summarize" if summary else "remove"
                 self.take([old[position]], self.key_of(old[position]), reason, action)
             else:
-                self._withdraw(position)
+                self._stand_ins.withdraw(position)
         if summary:
-            self._stand_in(summary, oldest[0])
-
-    def _surplus(self, chain: Sequence[Message], settings: SummarySettings) -> int:
-        """How many of the summaries have to be folded, from the oldest on."""
-        surplus = len(chain) - settings.max_summaries + 1
-        most = settings.max_summaries_tokens
-        if count_tokens(chain, self.counter) > most:
-            surplus = max(surplus, 2)
-            while count_tokens(chain[surplus:], self.counter) > most // 2:
-                surplus += 1  # half of the room is for the one that they become
-        return max(0, surplus)
-
-    def _is_shorter(self, summary: Summary, messages: Sequence[Message]) -> bool:
-        return count_tokens([summary.message], self.counter) < count_tokens(messages, self.counter)
-
-    def _stand_in(self, summary: Summary, position: int) -> None:
-        """Let a summary stand where what it stands for began."""
-        self._takings.insert(summary.message, position)
-        self._summaries[position] = summary
-        self._announce(summary, 1)
-        self.details["facts_found"] = self.details.get("facts_found", 0) + summary.facts_found
-        self.details["written_by"] = summary.written_by
-
-    def _withdraw(self, position: int) -> None:
-        """Take a summary of this collection back."""
-        summary = self._summaries.pop(position)
-        del self._takings.inserted[position]
-        self._takings.freed += count_tokens([summary.message], self.counter)
-        self._announce(summary, -1)
-        self.details["facts_found"] -= summary.facts_kept  # found again in the one it becomes
-
-    def _announce(self, summary: Summary, sign: int) -> None:
-        figures = {
-            "summary_tokens": count_tokens([summary.message], self.counter),
-            "facts_kept": summary.facts_kept,
-        }
-        for name, figure in figures.items():
-            self.details[name] = self.details.get(name, 0) + sign * figure
+            self._stand_ins.add(summary, oldest[0])
 
     # --- ending ---
 
@@ -346,7 +312,9 @@ class Collection:
         return [
             group
             for group in groups
-            if not group.hold and not self._takings.includes(group.messages[0])
+            if not group.hold
+            and not self._takings.includes(group.messages[0])
+            and not is_notice(group.messages[0])  # replaced, never collected
         ]
 
     def _reserve_for_notice(self) -> int:

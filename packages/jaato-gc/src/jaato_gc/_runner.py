@@ -17,6 +17,7 @@ from jaato_gc._observers import Observers
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, GCTriggerReason
 from jaato_gc._stash import Stash
+from jaato_gc._synthetic import is_notice
 from jaato_gc._tokens import count_tokens
 
 REAL_GAIN = 0.01
@@ -219,6 +220,8 @@ class Runner:
             kept = {id(message) for message in plan.after}
             pinned = self.context.budget.pinned_message_ids
             for message in plan.before:
+                if is_notice(message):
+                    continue  # replaced by the next one, pinned or not
                 if message.message_id in pinned and id(message) not in kept:
                     raise StalePlanError(
                         f"message {message.message_id!r} was pinned since: make a new plan"

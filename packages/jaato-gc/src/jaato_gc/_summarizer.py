@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from jaato_gc._errors import SummaryError
 from jaato_gc._messages import Message, Role
 from jaato_gc._rendering import SEPARATOR, render, split_text
+from jaato_gc._summary_checks import NotShorterError, valid_summary
 from jaato_gc._tokens import DEFAULT_COUNTER, TokenCounter
 from jaato_gc._workers import DeadlineError, within
 
@@ -23,47 +23,6 @@ HOST_LOOP: contextvars.ContextVar[asyncio.AbstractEventLoop | None] = contextvar
     "jaato_gc_host_loop", default=None
 )
 """The event loop of an async host whose collection runs in a worker."""
-
-# Only how a text begins is looked at: a summary may well speak of errors and apologies.
-_ERROR = re.compile(
-    r"""\W*(?:
-    traceback\ \(most\ recent\ call\ last\)
-    | (?:(?:type|status|code)\W+)?error["']\s*[:,}]            # JSON
-    | (?<=[<!])(?:html|doctype)\b
-    | (?:\w+\.)*\w*(?:error|exception)\W*:
-    | error\ code\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SHORT_ERROR = re.compile(
-    r"""\W*(?:
-    (?:(?:an?|the|api|internal|http|server|fatal|unexpected|connection|network|unknown)\ )*error
-        (?:\ (?:\d+|calling|generating|summari[sz]ing|occurred)\b|\W*(?:[:(.!]|$))
-    | (?:https?\S*\ )?(?:status\ )?[45]\d\d\W+(?:bad|too\ many|internal\ server|service|gateway
-        |server|client|unauthorized|forbidden|not\ found|payment|payload|request|overloaded)\b
-    | (?:rate\ ?limit(?:ed)?|quota|context\ length)\W*(?:error|exceeded|reached|hit\b|$)
-    | (?:too\ many\ requests|overloaded|no\ response)\b
-    | (?:the\ )?(?:service|model|server)\ (?:is\ )?(?:currently\ )?(?:unavailable|overloaded)
-    | (?:the\ )?(?:request|connection|call)\ (?:was\ )?(?:failed|timed\ out|aborted|refused|reset)\b
-    | (?:failed|unable)\ to\ (?:generate|summari[sz]e|create|produce|connect|fetch|call)\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_LONGEST_SHORT_ERROR = 300
-_REFUSAL = re.compile(
-    r"""\W*(?:
-    (?:i(?:['\u2019]?m|\ am)\ (?:very\ |so\ |really\ )?)?sorry\b,?\ (?:but|for|to|i|that\ i)\b
-    | i(?:['\u2019]?m|\ am)\ (?:afraid|unable|not\ able|not\ allowed)\b
-    | (?:i|my)\ apolog(?:i[sz]e|ies)\b
-    | i\ (?:can['\u2019]?t|can\ ?not|won['\u2019]?t|will\ not|must\ decline)\b
-    | i\ (?:don['\u2019]?t|do\ not)\ (?:see|have)\ (?:an?y?|the|enough|access)\b
-    | as\ an\ ai\b(?:\ \w+){0,3},?\ i\b
-    | unfortunately,?\ i\b
-    | please\ provide\b
-    | there(?:['\u2019]s|\ is)\ (?:no|nothing)\ (?:conversation|text|content|to\ summari[sz]e)\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
 
 
 class _Part(NamedTuple):
@@ -82,10 +41,6 @@ class _Part(NamedTuple):
             SEPARATOR.join(part.text for part in parts),
             [message for part in parts for message in part.messages],
         )
-
-
-class _NotShorterError(SummaryError):
-    """What was returned is no summary: it is as long as what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +109,7 @@ class Summarizer:
     def _shortened(self, part: _Part) -> str:
         try:
             return self._call(part)
-        except _NotShorterError:
+        except NotShorterError:
             return part.text
 
     def _call(self, part: _Part) -> str:
@@ -170,30 +125,6 @@ class Summarizer:
         except (Exception, asyncio.CancelledError) as error:
             raise SummaryError(f"the summarizer failed: {type(error).__name__}: {error}") from error
         return valid_summary(returned, part.text, self.counter)
-
-
-def valid_summary(returned: Any, shown: str, counter: TokenCounter = DEFAULT_COUNTER) -> str:
-    """What a summarizer returned, if it is a summary of what it was shown.
-
-    Raises:
-        SummaryError: It is not.
-    """
-    if not isinstance(returned, str):
-        raise SummaryError(f"the summarizer returned {type(returned).__name__}, not text")
-    summary = returned.strip()
-    if not summary:
-        raise SummaryError("the summarizer returned nothing")
-    if any("\ud800" <= character <= "\udfff" for character in summary):
-        raise SummaryError("the summarizer returned text that is not valid Unicode")
-    short = summary[: _LONGEST_SHORT_ERROR + 1]
-    if _ERROR.match(summary) or (short == summary and _SHORT_ERROR.match(summary)):
-        raise SummaryError(f"the summarizer returned an error text: {summary!r:.80}")
-    if _REFUSAL.match(summary):
-        raise SummaryError(f"the summarizer refused: {summary!r:.80}")
-    if summary == shown.strip() or counter.count_text(summary) >= counter.count_text(shown):
-        detail = "the summarizer returned something no shorter than what it was shown"
-        raise _NotShorterError(detail)
-    return summary
 
 
 def _takes_messages(function: SummarizerFunction) -> bool:

@@ -62,6 +62,10 @@ class Takings:
         self.inserted[position] = message
         self.freed -= message_tokens(message, self._counter)
 
+    def withdraw(self, position: int) -> None:
+        """Take back the message that was added before a position."""
+        self.freed += message_tokens(self.inserted.pop(position), self._counter)
+
     def size(self, message: Message) -> int:
         """Tokens of a message in its present form."""
         return message_tokens(self._cleared.get(message.message_id, message), self._counter)
