@@ -15,6 +15,7 @@ from jaato_gc import (
 )
 from jaato_gc_budget._phases import (
     clear_enrichment,
+    keep_a_user_message_first,
     remove_ephemeral,
     remove_partial_turns,
     remove_preservable,
@@ -55,6 +56,7 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
         )
         if budget is None:
             return _truncate_instead(collection)
+        keep_a_user_message_first(collection)
         phases = [clear_enrichment, remove_ephemeral, remove_partial_turns]
         if reason is GCTriggerReason.TURN_LIMIT:
             phases = [remove_partial_turns]
@@ -75,8 +77,10 @@ def _is_under_pressure(
     """A refused request is pressure at any percentage; in continuous mode there is none."""
     if not config.pressure_percent:
         return False
-    refused = reason is GCTriggerReason.CONTEXT_LIMIT
-    return refused or budget.utilization_percent() >= config.pressure_percent
+    if reason is GCTriggerReason.CONTEXT_LIMIT:
+        return True
+    window = config.window(budget.context_limit)
+    return window is not None and budget.total_tokens() >= window * config.pressure_percent / 100
 
 
 def _truncate_instead(collection: Collection) -> tuple[list[Message], GCResult]:

@@ -1,0 +1,338 @@
+"""All strategies on the same ground: recorded agent runs, and one long history to count work on.
+
+The recorded runs are not part of this repository. They are read where they lie: in the folder that
+the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository. Set
+JAATO_GC_ALL_TRANSCRIPTS to read all of them rather than a sample.
+"""
+
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    ContextFloorError,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCOutcome,
+    GCSession,
+    GCTriggerReason,
+    InlineData,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    ToolResult,
+    check_history,
+    count_tokens,
+    discover_gc_plugins,
+    extractive_summary,
+    lay_out,
+    load_gc_plugin,
+    protect,
+)
+from jaato_gc_testing import count_operations, long_history
+
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "gc_truncate": {},
+    "gc_budget": {},
+    "gc_summarize": {},  # without a summarizer it extracts
+    "gc_hybrid": {"summarizer": extractive_summary, "on_summarizer_error": "truncate"},
+}
+WINDOWS = [8_000, 32_000, 128_000]
+COUNTER = EstimateCounter()
+READ_ALL = bool(os.environ.get("JAATO_GC_ALL_TRANSCRIPTS"))
+CRUMBS = 100
+"""Tokens of which no summary is shorter: a strategy that summarizes leaves them."""
+PER_FILE = 4
+"""In the sample, no more dialogues than this come from one file."""
+
+
+def test_these_four_are_installed() -> None:
+    assert set(discover_gc_plugins()) == set(STRATEGIES)
+
+
+# --- reading what others recorded ---
+
+
+def folder() -> Path:
+    beside = Path(__file__).parents[2] / "shared" / "transcripts"
+    return Path(os.environ.get("JAATO_GC_TRANSCRIPTS") or beside)
+
+
+@dataclass
+class Transcript:
+    """A recorded run."""
+
+    name: str
+    messages: list[Message]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a provider would refuse it as it stands: rewinds, calls without results."""
+        return bool(check_history(self.messages))
+
+
+def chosen_files() -> Iterator[Path]:
+    """All files, or of every folder each third, from the largest on."""
+    by_folder: dict[Path, list[Path]] = {}
+    for path in sorted(folder().rglob("*")):
+        if path.is_file() and "edge" not in path.parts:
+            by_folder.setdefault(path.parent, []).append(path)
+    for paths in by_folder.values():
+        paths.sort(key=lambda path: -path.stat().st_size)
+        yield from paths if READ_ALL else paths[::3]
+
+
+@cache
+def transcripts() -> list[Transcript]:
+    """Every run that the readers below understand; of many alike, a sample."""
+    found = []
+    for path in chosen_files():
+        for number, dialogue in enumerate(dialogues(path)):
+            messages = from_the_first_request(map(read, dialogue))
+            if any(message.role is Role.MODEL for message in messages):
+                found.append(Transcript(f"{path.name}#{number}", messages))
+            if number + 1 == PER_FILE and not READ_ALL:
+                break
+    return found
+
+
+def from_the_first_request(messages: Iterable[Message]) -> list[Message]:
+    """Without empty messages, and without a greeting before anybody spoke."""
+    kept: list[Message] = []
+    has_begun = False
+    for message in messages:
+        if message.is_empty:
+            continue
+        has_begun = has_begun or message.opens_turn
+        if has_begun or message.role is Role.SYSTEM:
+            kept.append(message)
+    return kept
+
+
+def dialogues(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """The messages of each run in a file, as they were recorded."""
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    try:
+        content = json.loads(text)
+    except ValueError:
+        if lines := session_lines(json.loads(line) for line in text.splitlines() if line.strip()):
+            yield lines
+        return
+    if isinstance(content, list):  # tau-bench
+        yield from (run["traj"] for run in content if "traj" in run)
+    elif "simulations" in content:  # tau2
+        yield from (run["messages"] for run in content["simulations"])
+    elif "contents" in content:  # Gemini
+        system = content.get("systemInstruction")
+        yield [*([system | {"role": "system"}] if system else []), *content["contents"]]
+    else:  # OpenAI, Anthropic and SWE-agent
+        messages = content.get("messages") or content.get("history") or []
+        system = content.get("system") or content.get("system_prompt")
+        first = [{"role": "system", "content": system}] if system else []
+        if messages and all("role" in message for message in messages):
+            yield [*first, *messages]
+
+
+def session_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages of Claude Code and pi, one of which may be spread over several lines."""
+    messages: list[dict[str, Any]] = []
+    by_id: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        message = line.get("message")
+        if not isinstance(message, dict) or "role" not in message or line.get("isSidechain"):
+            continue
+        if whole := by_id.get(message.get("id", "")):
+            whole["content"] = [*blocks(whole["content"]), *blocks(message["content"])]
+            continue
+        messages.append(message)
+        if "id" in message:
+            by_id[message["id"]] = message
+    return messages
+
+
+ROLES = {
+    "assistant": Role.MODEL, "model": Role.MODEL,
+    "system": Role.SYSTEM, "developer": Role.SYSTEM,
+    "tool": Role.TOOL, "toolResult": Role.TOOL,
+}  # fmt: skip
+
+
+def read(raw: dict[str, Any]) -> Message:
+    """A message of any of these formats."""
+    role = ROLES.get(raw.get("role", "user"), Role.USER)
+    content = raw.get("content", raw.get("parts"))
+    if role is Role.TOOL:
+        ids = [raw.get(key) for key in ("tool_call_id", "toolCallId", "id")]
+        call_id = next(filter(None, [*ids, *raw.get("tool_call_ids", [])]), None)
+        return Message(role, result(call_id, raw.get("name", ""), content))
+    parts = [part for block in blocks(content) for part in read_block(block)]
+    for call in raw.get("tool_calls") or []:
+        function = call.get("function", call)
+        parts.append(function_call(call.get("id"), function["name"], function["arguments"]))
+    return Message(role, parts)
+
+
+def blocks(content: Any) -> list[dict[str, Any]]:
+    content = [] if content is None else content if isinstance(content, list) else [content]
+    return [{"text": each} if isinstance(each, str) else each for each in content]
+
+
+def read_block(block: dict[str, Any]) -> list[Part]:
+    kind = block.get("type", "text")
+    if kind in ("tool_use", "toolCall"):
+        arguments = block.get("input", block.get("arguments", {}))
+        return [function_call(block["id"], block["name"], arguments)]
+    if kind == "tool_result":
+        return result(block["tool_use_id"], block.get("name", ""), block.get("content"))
+    if kind == "thinking":
+        return [Part(thought=block["thinking"], extra={"signature": block.get("signature")})]
+    if kind in ("image", "image_url", "document") or "inlineData" in block or "fileData" in block:
+        return [Part(inline_data=InlineData("image/png"))]
+    if call := block.get("functionCall"):
+        return [function_call(call.get("id"), call["name"], call.get("args", {}))]
+    if answer := block.get("functionResponse"):
+        return result(answer.get("id"), answer["name"], json.dumps(answer.get("response")))
+    return [Part(text=block["text"] if "text" in block else json.dumps(block))]
+
+
+def function_call(call_id: str | None, name: str, arguments: Any) -> Part:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            arguments = {"arguments": arguments}
+    return Part(function_call=FunctionCall(call_id, name, arguments))
+
+
+def result(call_id: str | None, name: str, content: Any) -> list[Part]:
+    """A tool's result; images in it stand beside it, so that they are not counted as text."""
+    parts = [part for block in blocks(content) for part in read_block(block)]
+    text = "\n".join(part.text for part in parts if part.text)
+    answer = Part(function_response=ToolResult(call_id, name, text))
+    return [answer, *(part for part in parts if part.inline_data)]
+
+
+# --- replaying it ---
+
+
+@dataclass
+class Replay:
+    """What came of sending recorded runs through sessions."""
+
+    figures: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def run(self, transcript: Transcript, strategy: str, window: int) -> None:
+        """Send every request that the recorded agent sent, as far as it fits."""
+        session = GCSession(
+            context_limit=window, counter=COUNTER, repair=transcript.is_broken, registry=REGISTRY
+        )
+        plugin = load_gc_plugin(strategy, STRATEGIES[strategy])
+        session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1))
+        for message in transcript.messages:
+            if message.role is Role.MODEL:
+                self._send(session, f"{transcript.name} {strategy} {window}")
+            elif message.opens_turn:
+                session.after_turn()
+            session.append(message)
+        self.figures["transcripts"] += 1
+        for collection in session.get_gc_history():
+            self.figures["collections"] += 1
+            self.figures["short"] += collection.outcome in (GCOutcome.SHORT, GCOutcome.NO_GAIN)
+            if not collection.success:
+                self.faults.append(f"{transcript.name} {strategy} {window}: {collection.error}")
+
+    def _send(self, session: GCSession, where: str) -> None:
+        self.figures["requests"] += 1
+        window = session.budget.context_limit
+        try:
+            request = session.before_send()
+        except ContextFloorError as error:
+            self.figures["floor errors"] += 1
+            if not _is_honest(error, session):
+                self.faults.append(f"{where}: {error}")
+            return
+        self.faults.extend(f"{where}: {fault}" for fault in check_history(request))
+        if (tokens := count_tokens(request, COUNTER)) > window:
+            self.faults.append(f"{where}: {tokens} tokens sent")
+
+
+def _is_honest(error: ContextFloorError, session: GCSession) -> bool:
+    """Whether it really does not fit, nothing that may go is left, and the strategy said so."""
+    most = sum(error.floor.values()) * (1 + COUNTER.tolerance) + 1
+    layout = lay_out(session.history)
+    protect(layout, session.config, session.budget)
+    left = [group for group in layout.groups if not (group.hold or group.messages[0].synthetic)]
+    crumbs = CRUMBS if error.result.plugin_name in ("gc_summarize", "gc_hybrid") else 0
+    return (
+        most > session.budget.context_limit
+        and sum(count_tokens(group.messages, COUNTER) for group in left) <= crumbs
+        and error.result.outcome in (GCOutcome.SHORT, GCOutcome.NO_GAIN)
+    )
+
+
+REGISTRY = PluginRegistry()
+COLUMNS = ["transcripts", "requests", "collections", "short", "floor errors"]
+
+
+@pytest.mark.skipif(not folder().is_dir(), reason="there are no transcripts: JAATO_GC_TRANSCRIPTS")
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_recorded_runs_are_sent_whole_valid_and_within_the_window(
+    strategy: str, window: int, record_property: Callable[[str, object], None]
+) -> None:
+    replay = Replay()
+    for transcript in transcripts():
+        replay.run(transcript, strategy, window)
+
+    for column in COLUMNS:
+        record_property(column, replay.figures[column])
+    cells = "".join(f"{replay.figures[column]:>14,}" for column in COLUMNS)
+    print(f"{strategy:<14}{window:>9,}{cells}  ({', '.join(COLUMNS)})")
+    assert replay.faults == []
+    assert replay.figures["transcripts"] >= 20
+    assert replay.figures["requests"] > 500
+
+
+# --- how work grows ---
+
+
+def operations(strategy: str, messages: int) -> int:
+    """Operations of one collection of a session's history, every token counted before."""
+    session = GCSession(context_limit=1_000_000, counter=COUNTER, registry=REGISTRY)
+    for message in long_history(messages // 4):
+        session.append(message)
+    plugin = load_gc_plugin(strategy, STRATEGIES[strategy])
+    total = session.budget.total_tokens()
+    session.budget.context_limit = total
+    usage, config = session.get_context_usage(), GCConfig()
+    history = session.history
+
+    def collect() -> None:
+        _, done = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD, session.budget)
+        assert done.outcome is GCOutcome.REACHED
+
+    collect()
+    return count_operations(collect)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_work_is_linear_in_the_history(strategy: str) -> None:
+    small, large = (operations(strategy, messages) for messages in (1_000, 4_000))
+
+    assert large <= 4 * small * 1.3
+
+
+def test_budget_does_no_more_than_three_times_the_work_of_truncate() -> None:
+    assert operations("gc_budget", 4_000) <= 3 * operations("gc_truncate", 4_000)
