@@ -12,7 +12,7 @@ from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._protection import protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalAction
 from jaato_gc._stand_ins import StandIns
-from jaato_gc._summaries import SummaryWriter
+from jaato_gc._summaries import SUMMARIES_SHARE, SummaryWriter
 from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
 from jaato_gc._takings import Takings
 from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
@@ -225,7 +225,12 @@ class Collection:
         }
         chain = {position: group.messages[0] for position, group in old.items()}
         chain = dict(sorted((chain | self._takings.inserted).items()))
-        surplus = self._stand_ins.surplus(list(chain.values()), writer.settings)
+        most = writer.settings.max_summaries_tokens
+        if self.goal.target_tokens is not None:
+            most = min(most, int(self.goal.target_tokens * SUMMARIES_SHARE))
+        surplus = self._stand_ins.surplus(
+            list(chain.values()), max_count=writer.settings.max_summaries, max_tokens=most
+        )
         oldest = list(chain)[:surplus]
         if len(oldest) < 2:
             return

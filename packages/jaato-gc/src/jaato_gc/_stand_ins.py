@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaato_gc._messages import Message
-from jaato_gc._summaries import Summary, SummarySettings
+from jaato_gc._summaries import Summary
 from jaato_gc._takings import Takings
 from jaato_gc._tokens import TokenCounter, count_tokens
 
@@ -37,13 +37,12 @@ class StandIns:
         self._announce(summary, -1)
         self._count("facts_found", -summary.facts_kept)  # found again in the one it becomes
 
-    def surplus(self, chain: Sequence[Message], settings: SummarySettings) -> int:
+    def surplus(self, chain: Sequence[Message], *, max_count: int, max_tokens: int) -> int:
         """How many summaries of a chain have to be folded, from the oldest on."""
-        surplus = len(chain) - settings.max_summaries + 1
-        most = settings.max_summaries_tokens
-        if self._tokens(chain) > most:
+        surplus = len(chain) - max_count + 1
+        if self._tokens(chain) > max_tokens:
             surplus = max(surplus, 2)
-            while self._tokens(chain[surplus:]) > most // 2:
+            while self._tokens(chain[surplus:]) > max_tokens // 2:
                 surplus += 1  # half of the room is for the one that they become
         return max(0, surplus)
 

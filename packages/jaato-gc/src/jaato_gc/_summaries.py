@@ -21,6 +21,9 @@ FACTS_SHARE = 0.2
 EXTRACT_SHARE = 0.25
 """Nor does a summary without a model, but for a few lines."""
 
+SUMMARIES_SHARE = 0.25
+"""Summaries together never take more than this share of the target."""
+
 
 class SummarySettings(StrategySettings):
     """The options of strategies that summarize."""
@@ -40,7 +43,10 @@ class SummarySettings(StrategySettings):
     max_summaries: PositiveInt = 5
     """More summaries than this are folded, the oldest first."""
     max_summaries_tokens: PositiveInt = 6_000
-    """Summaries longer than this together are folded, the oldest first."""
+    """Summaries longer than this together are folded, the oldest first.
+
+    In a small window, so are those that take more than a quarter of the target.
+    """
 
 
 @dataclass(frozen=True, slots=True)
