@@ -145,9 +145,9 @@ def test_generations_are_by_age_whatever_was_collected_before() -> None:
     once, _ = collect(7)
     twice, result = collect(10.5, once)
 
-    turns = {key: why for key, why in reasons(result).items() if key.startswith("turn_")}
-    assert turns == {"turn_0": "middle_summarized", "turn_1": "middle_summarized"}
-    assert names(twice) == ["summary", "summary", *turns(10, 11)]
+    taken = {key: why for key, why in reasons(result).items() if key.startswith("turn_")}
+    assert taken == {"turn_0": "middle_summarized", "turn_1": "middle_summarized"}
+    assert names(twice) == ["summary", *turns(10, 11)]  # both would crowd so small a window
 
 
 def test_ancient_turns_can_be_summarized_too() -> None:

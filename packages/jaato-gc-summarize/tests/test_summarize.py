@@ -154,7 +154,7 @@ def test_summaries_are_in_the_order_of_what_they_tell() -> None:
     assert told == list(range(1, len(told) + 1))
     assert kept[-1] == 59
     numbered = [name for name in names(session) if name.startswith("gc_summary_")]
-    assert numbered == [f"gc_summary_{n}" for n in range(1, len(numbered) + 1)]
+    assert len(set(numbered)) == len(numbered) == len(summaries(session))
     assert in_step(session)
 
 
