@@ -44,23 +44,14 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        config = self.effective(config)
-        collection = Collection(
-            self.name,
-            history,
-            context_usage,
-            config,
-            reason,
-            budget,
-            notice=self.settings.notice_template,
-        )
+        collection = self.begin(history, context_usage, config, reason, budget)
         if budget is None:
             return _truncate_instead(collection)
         keep_a_user_message_first(collection)
         phases = [clear_enrichment, remove_ephemeral, remove_partial_turns]
         if reason is GCTriggerReason.TURN_LIMIT:
             phases = [remove_partial_turns]
-        elif _is_under_pressure(budget, config, reason):
+        elif _is_under_pressure(budget, collection.config, reason):
             phases.append(remove_preservable)
         for phase in phases:
             if collection.needs_more:

@@ -46,17 +46,9 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        config = self.effective(config)
-        collection = Collection(
-            self.name,
-            history,
-            context_usage,
-            config,
-            reason,
-            budget,
-            notice=self.settings.notice_template,
-        )
-        ancient, middle = self._generations(collection.turns, config.preserve_recent_turns)
+        collection = self.begin(history, context_usage, config, reason, budget)
+        recent = collection.config.preserve_recent_turns
+        ancient, middle = self._generations(collection.turns, recent)
         try:
             if self.settings.summarize_ancient:
                 self._summarize(collection, [*ancient, *middle])

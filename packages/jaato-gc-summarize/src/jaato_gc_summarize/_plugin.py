@@ -1,7 +1,6 @@
 """gc_summarize."""
 
 from jaato_gc import (
-    Collection,
     ContextUsage,
     GCConfig,
     GCResult,
@@ -38,15 +37,7 @@ class SummarizeGCPlugin(GCStrategy[SummarizeSettings]):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        collection = Collection(
-            self.name,
-            history,
-            context_usage,
-            self.effective(config),
-            reason,
-            budget,
-            notice=self.settings.notice_template,
-        )
+        collection = self.begin(history, context_usage, config, reason, budget)
         try:
             writer = SummaryWriter(self.settings, collection.counter)
             collection.summarize_oldest(collection.turns, writer, "summarized")

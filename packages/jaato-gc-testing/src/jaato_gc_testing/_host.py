@@ -4,7 +4,6 @@ import random
 from dataclasses import dataclass, field
 
 from jaato_gc import (
-    Collection,
     ContextLimitError,
     ContextUsage,
     EstimateCounter,
@@ -39,8 +38,7 @@ class NoGCPlugin(GCStrategy[StrategySettings]):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        effective = self.effective(config)
-        return Collection(self.name, history, context_usage, effective, reason, budget).finish()
+        return self.begin(history, context_usage, config, reason, budget).finish()
 
 
 @dataclass

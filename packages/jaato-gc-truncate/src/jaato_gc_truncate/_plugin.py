@@ -1,7 +1,6 @@
 """gc_truncate."""
 
 from jaato_gc import (
-    Collection,
     ContextUsage,
     GCConfig,
     GCResult,
@@ -39,15 +38,9 @@ class TruncateGCPlugin(GCStrategy[TruncateSettings]):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        collection = Collection(
-            self.name,
-            history,
-            context_usage,
-            self.effective(config),
-            reason,
-            budget,
-            everything=not self.settings.to_target,
-            notice=self.settings.notice_template,
+        everything = not self.settings.to_target
+        collection = self.begin(
+            history, context_usage, config, reason, budget, everything=everything
         )
         collection.remove_oldest(collection.turns, "truncated")
         collection.clear_recent_results()

@@ -4,6 +4,7 @@ Everything public is importable from here; modules whose names start with an und
 """
 
 from jaato_gc._account import cache_impact
+from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._clearing import cleared
 from jaato_gc._collection import Collection
@@ -76,7 +77,7 @@ from jaato_gc._results import (
 from jaato_gc._session import GCSession
 from jaato_gc._source_entry import SourceEntry
 from jaato_gc._stash import Stash
-from jaato_gc._strategy import GCPlugin, GCStrategy, StrategyInfo, StrategySettings
+from jaato_gc._strategy import GCPlugin, StrategyInfo, StrategySettings
 from jaato_gc._summaries import SummarySettings, SummaryWriter
 from jaato_gc._summarizer import Summarizer, SummarizerFunction
 from jaato_gc._synthetic import fenced

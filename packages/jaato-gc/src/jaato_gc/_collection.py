@@ -23,10 +23,11 @@ from jaato_gc._turns import Group, Hold, Turn, lay_out
 class Collection:
     """What may go, what has gone so far, and whether that is enough.
 
-    A strategy makes one at the start of ``collect``, takes turns and groups from it in the order
-    it thinks best while :attr:`needs_more`, and returns :meth:`finish`::
+    A strategy makes one at the start of ``collect`` (with `GCStrategy.begin`), takes turns and
+    groups from it in the order it thinks best while :attr:`needs_more`, and returns
+    :meth:`finish`::
 
-        collection = Collection(self.name, history, context_usage, config, reason, budget)
+        collection = self.begin(history, context_usage, config, reason, budget)
         collection.remove_oldest(collection.turns, "truncated")
         return collection.finish()
 

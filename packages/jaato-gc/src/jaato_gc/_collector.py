@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import GCConfig, ResolvedGCConfig
 from jaato_gc._examiner import (
@@ -21,7 +22,7 @@ from jaato_gc._journal import GCPlan
 from jaato_gc._messages import Message
 from jaato_gc._protection import protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
-from jaato_gc._strategy import GCPlugin, GCStrategy
+from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
 from jaato_gc._turns import Layout, lay_out

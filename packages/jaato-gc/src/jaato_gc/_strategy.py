@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, field_validator
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import (
     GCConfig,
-    GCConfigOverrides,
-    ResolvedGCConfig,
     Settings,
     unknown_key,
 )
@@ -18,7 +16,7 @@ from jaato_gc._errors import GCConfigError
 from jaato_gc._messages import Message
 from jaato_gc._results import GCResult, GCTriggerReason
 from jaato_gc._synthetic import DEFAULT_NOTICE, check_template
-from jaato_gc._triggers import ContextUsage, should_collect
+from jaato_gc._triggers import ContextUsage
 
 
 @runtime_checkable
@@ -98,51 +96,6 @@ class StrategySettings(Settings):
     def notice_template(self) -> str | None:
         """The template if the model is to be told, else ``None``."""
         return self.notification_template if self.notify_on_gc else None
-
-
-SettingsT = TypeVar("SettingsT", bound=StrategySettings)
-
-
-class GCStrategy(Generic[SettingsT]):
-    """What strategies have in common; a subclass adds ``name``, ``settings_model``, ``collect``.
-
-    Using it is a convenience: anything with the shape of `GCPlugin` is a strategy.
-    """
-
-    name: ClassVar[str]
-    settings_model: ClassVar[type[StrategySettings]] = StrategySettings
-
-    options: Mapping[str, Any]
-    """The plugin's own options as they were given."""
-    settings: SettingsT
-    overrides: Mapping[str, Any]
-    """The keys of `GCConfig` among the plugin's own options: they prevail over the session's."""
-
-    def __init__(self) -> None:
-        self.initialize()
-
-    def initialize(self, config: dict[str, Any] | None = None) -> None:
-        """Check and take the options: those of `settings_model` and any of `GCConfig`.
-
-        Raises:
-            GCConfigError: An option is unknown or has a bad value.
-        """
-        own, shared = split_options(self.name, config or {}, self.settings_model)
-        self.options = dict(config or {})
-        self.overrides = GCConfigOverrides(**shared).given()
-        self.settings = self.settings_model(**own)  # type: ignore[assignment]
-
-    def shutdown(self) -> None:
-        """Nothing to let go of."""
-
-    def should_collect(
-        self, context_usage: ContextUsage, config: GCConfig
-    ) -> tuple[bool, GCTriggerReason | None]:
-        return should_collect(context_usage, self.effective(config))
-
-    def effective(self, config: GCConfig) -> ResolvedGCConfig:
-        """The configuration under this strategy's own options, unless the session merged them."""
-        return config.resolved(self.overrides)
 
 
 def split_options(
