@@ -14,12 +14,12 @@ LAYERS = {
     "mechanism": """
         _version _errors _policies _messages _estimate _images _tokens _source_entry _budget _config
         _results _pairing _turns _protection _triggers _invariants _repair _clearing _synthetic
-        _strategy _rendering _facts _extractive _workers _summary_checks _summarizer _summaries
-        _takings _account _stand_ins _collection
+        _strategy _stash _formats _rendering _facts _extractive _workers _summary_checks _summarizer
+        _summaries _takings _account _stand_ins _collection
     """,
     "strategy": "_base_strategy _hookspecs _registry _profiles",
     "session": """
-        _stash _ledger _journal _context _breaker _examiner _collector _observers _runner _provider
+        _ledger _journal _context _breaker _examiner _collector _observers _runner _provider
         _turn_loop _codec _state _turn_points _session
     """,
 }

@@ -1,7 +1,7 @@
 """The plugin registry: what it lists, what it makes, and what no broken plugin can do to it."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ from pydantic import BaseModel, Field
 from jaato_gc import (
     Confidence,
     ContextUsage,
+    EstimateCounter,
+    FormatInfo,
     GCConfig,
     GCConfigError,
     GCPlugin,
     GCPluginError,
     GCResult,
+    GCSession,
     GCStrategy,
     GCTriggerReason,
     InstalledPlugin,
@@ -516,7 +519,7 @@ class NoCounter:
     ("failing", "cause"),
     [
         (RaisingCounter(), "RuntimeError: no disk left"),
-        (NoCounter(), "GCPluginError: 'cl100k_base' is no token counter"),
+        (NoCounter(), "GCPluginError: 'cl100k_base' is no TokenCounter"),
     ],
 )
 def test_jaato_gc_token_counter_that_fails_is_passed_over_and_listed_as_broken(
@@ -709,6 +712,83 @@ def test_an_interrupt_is_not_swallowed(registry: PluginRegistry) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         registry.notify("jaato_gc_threshold_crossed", percent_used=81.0, threshold=80.0)
+
+
+def test_jaato_gc_register_formats_announces_formats(registry: PluginRegistry) -> None:
+    class Formats:
+        @hookimpl
+        def jaato_gc_register_formats(self) -> list[FormatInfo]:
+            return [FormatInfo("acme-chat", dict, "Acme's chat logs.")]
+
+    registry.register(Formats(), "acme")
+
+    assert registry.formats() == {"acme-chat": FormatInfo("acme-chat", dict, "Acme's chat logs.")}
+
+
+def test_jaato_gc_register_formats_that_gives_something_else_is_broken(
+    registry: PluginRegistry,
+) -> None:
+    class Formats:
+        @hookimpl
+        def jaato_gc_register_formats(self) -> list[str]:
+            return ["acme-chat"]
+
+    with pytest.raises(GCPluginError, match="'acme-chat', not a FormatInfo"):
+        registry.register(Formats(), "acme")
+    assert registry.formats() == {}
+
+
+class KeptInMemory:
+    def __init__(self) -> None:
+        self.kept: list[Message] = []
+
+    def put(self, gc_id: str, messages: Sequence[Message]) -> None:
+        assert gc_id
+        self.kept.extend(messages)
+
+    @hookimpl
+    def jaato_gc_stash(self) -> "KeptInMemory":
+        return self
+
+
+def test_jaato_gc_stash_gets_what_a_session_removes(registry: PluginRegistry) -> None:
+    stash = KeptInMemory()
+    registry.register(stash, "memory")
+
+    class Forgetful(GCStrategy[StrategySettings]):
+        name = "gc_forgetful"
+
+        def collect(
+            self,
+            history: list[Message],
+            context_usage: ContextUsage,
+            config: GCConfig,
+            reason: GCTriggerReason,
+            budget: InstructionBudget | None = None,
+        ) -> tuple[list[Message], GCResult]:
+            collection = self.begin(history, context_usage, config, reason, budget)
+            collection.remove_oldest(collection.turns, "forgotten")
+            return collection.finish()
+
+    session = GCSession(registry=registry, counter=EstimateCounter())
+    session.set_gc_plugin(Forgetful(), GCConfig(preserve_recent_turns=1))
+    for number in range(3):
+        session.append(Message.from_text(Role.USER, f"request {number}"))
+    session.manual_gc()
+
+    assert [message.text for message in stash.kept] == ["request 1"]
+
+
+def test_jaato_gc_stash_of_no_use_is_passed_over(registry: PluginRegistry) -> None:
+    class Nonsense:
+        @hookimpl
+        def jaato_gc_stash(self) -> str:
+            return "the attic"
+
+    registry.register(Nonsense(), "nonsense")
+
+    assert registry.stash() is None
+    assert registry.plugins()[0].status is PluginStatus.BROKEN
 
 
 HOOKS = [name for name in vars(hookspecs) if name.startswith("jaato_gc_")]

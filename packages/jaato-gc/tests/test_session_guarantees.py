@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -35,6 +35,7 @@ from jaato_gc import (
     StrategySettings,
     SyntheticKind,
     ToolResult,
+    check_history,
     count_tokens,
     fenced,
     hookimpl,
@@ -1040,3 +1041,42 @@ def test_notices_that_a_host_appends_are_booked_one_by_one() -> None:
         notice = Message.from_text(Role.USER, LONG, message_id=message_id)
         session.append(replace(notice, synthetic=SyntheticKind.NOTICE))
         assert_in_step(session)
+
+
+def test_a_strategy_without_budget_may_take_the_user_message_before_a_pinned_answer() -> None:
+    class TakesAll:
+        name = "gc_takes_all"
+
+        def initialize(self, config: dict[str, Any] | None = None) -> None: ...
+
+        def shutdown(self) -> None: ...
+
+        def should_collect(
+            self, _usage: ContextUsage, _config: GCConfig
+        ) -> tuple[bool, GCTriggerReason | None]:
+            return False, None
+
+        def collect(
+            self,
+            _history: list[Message],
+            _usage: ContextUsage,
+            _config: GCConfig,
+            reason: GCTriggerReason,
+        ) -> tuple[list[Message], GCResult]:
+            return [], GCResult(True, 1, 0, 0, self.name, reason)
+
+    session = GCSession(
+        registry=PluginRegistry(load_installed=False), counter=EstimateCounter(), context_limit=1000
+    )
+    notice = Message.from_text(Role.USER, "earlier parts are gone", message_id="n")
+    notice.synthetic = SyntheticKind.NOTICE
+    session.append(notice)
+    session.append(Message.from_text(Role.MODEL, "an answer", message_id="m"))
+    session.append(Message.from_text(Role.USER, "a request", message_id="u"))
+    session.set_gc_plugin(cast(GCPlugin, TakesAll()), GCConfig(preserve_recent_turns=0))
+    session.pin("m")
+    result = session.manual_gc()
+
+    assert result.success, result.error
+    assert check_history(session.history) == []
+    assert [message.message_id for message in session.history][:2] == ["n", "m"]

@@ -24,6 +24,7 @@ from jaato_gc._errors import (
 from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc._extractive import extractive_summary
 from jaato_gc._facts import extract_facts
+from jaato_gc._formats import FormatInfo
 from jaato_gc._hookspecs import hookimpl
 from jaato_gc._images import image_tokens
 from jaato_gc._invariants import Violation, check_collection, check_history
@@ -110,6 +111,7 @@ __all__ = [
     "ContextUsage",
     "ConversationTurnType",
     "EstimateCounter",
+    "FormatInfo",
     "FunctionCall",
     "GCConfig",
     "GCConfigError",

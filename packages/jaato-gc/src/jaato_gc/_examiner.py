@@ -9,7 +9,7 @@ from typing import Any
 from jaato_gc._account import cache_impact
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._invariants import Violation, check_collection
-from jaato_gc._messages import Message
+from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
 from jaato_gc._source_entry import SourceEntry
@@ -76,8 +76,23 @@ def _checked_item(item: Any) -> GCRemovalItem:
 def put_back(before: Sequence[Message], after: list[Message], keep: set[str]) -> list[Message]:
     """What a strategy left, and the messages it should have left.
 
-    For strategies that know nothing of a budget, and so of locks and pins.
+    For strategies that know nothing of a budget, and so of locks and pins. If an answer comes first
+    then, the user message before it comes back, too.
     """
+    whole = _merged(before, after, keep)
+    first = next((message for message in whole if message.role is not Role.SYSTEM), None)
+    if first is None or first.role is Role.USER:
+        return whole
+    opening = None
+    for message in before:
+        if message.message_id == first.message_id:
+            break
+        if message.role is Role.USER and not message.is_tool_output:
+            opening = message.message_id
+    return _merged(before, after, keep | {opening}) if opening else whole
+
+
+def _merged(before: Sequence[Message], after: list[Message], keep: set[str]) -> list[Message]:
     left = {message.message_id for message in after}
     missing = keep - left
     if not missing:

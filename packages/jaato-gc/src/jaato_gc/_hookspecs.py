@@ -25,8 +25,10 @@ import pluggy
 from jaato_gc._strategy import StrategyInfo
 
 if TYPE_CHECKING:
+    from jaato_gc._formats import FormatInfo
     from jaato_gc._messages import Message
     from jaato_gc._results import GCResult, GCTriggerReason
+    from jaato_gc._stash import Stash
     from jaato_gc._tokens import TokenCounter
     from jaato_gc._triggers import ContextUsage
 
@@ -53,6 +55,36 @@ def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[em
         @hookimpl
         def jaato_gc_register_strategies():
             return [StrategyInfo("gc_mine", MyStrategy, "Keeps what I like.", MySettings)]
+    """
+
+
+@hookspec
+def jaato_gc_register_formats() -> "Iterable[FormatInfo]":  # type: ignore[empty-body]
+    """Announce formats that histories can be read from and written to.
+
+    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_register_formats():
+            return [FormatInfo("acme-chat", AcmeFormat, "Acme's chat logs.")]
+    """
+
+
+@hookspec(firstresult=True)
+def jaato_gc_stash() -> "Stash | None":
+    """Provide the place where removed content goes; the first plugin that has one wins.
+
+    Called by `PluginRegistry.stash`, when a session is made without a stash of its own, and never
+    within a turn. If it raises, the plugin is listed as broken and the next is asked.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_stash():
+            return AcmeStash()
     """
 
 

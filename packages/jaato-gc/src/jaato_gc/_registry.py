@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 from pydantic import BaseModel, ValidationError
@@ -16,11 +16,15 @@ from pydantic import BaseModel, ValidationError
 from jaato_gc import _hookspecs
 from jaato_gc._config import GCConfigOverrides, explain
 from jaato_gc._errors import GCConfigError, GCPluginError
+from jaato_gc._formats import FormatInfo
 from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
+from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
 from jaato_gc._tokens import TokenCounter, choose_counter
 
 logger = logging.getLogger("jaato_gc")
+
+InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo)
 
 FACTORY_GROUP = "jaato.gc_plugins"
 """A second group of entry points, of zero-argument factories named like their strategy."""
@@ -50,7 +54,8 @@ class InstalledPlugin:
         version: That distribution's version.
         status: Whether it can be used.
         cause: Why not, if it can't.
-        strategies: What it offers.
+        strategies: The strategies that it offers.
+        formats: The formats that it offers.
     """
 
     name: str
@@ -59,6 +64,7 @@ class InstalledPlugin:
     status: PluginStatus = PluginStatus.OK
     cause: str | None = None
     strategies: list[StrategyInfo] = field(default_factory=list)
+    formats: list[FormatInfo] = field(default_factory=list)
 
     @property
     def origin(self) -> str:
@@ -111,6 +117,15 @@ class PluginRegistry:
         offers = self._offers()
         return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
 
+    def formats(self) -> dict[str, FormatInfo]:
+        """The formats that are announced once, by name."""
+        found: dict[str, list[FormatInfo]] = {}
+        for plugin in self.plugins():
+            if plugin.status is PluginStatus.OK:
+                for info in plugin.formats:
+                    found.setdefault(info.name, []).append(info)
+        return {name: found[name][0] for name in sorted(found) if len(found[name]) == 1}
+
     def create(self, name: str, config: Mapping[str, Any] | None = None) -> GCPlugin:
         """A strategy, ready for use.
 
@@ -143,16 +158,26 @@ class PluginRegistry:
 
     def token_counter(self, model: str | None = None) -> TokenCounter:
         """The counter for a model: a plugin's, or core's choice."""
-        for plugin, implementation in self._implementations("jaato_gc_token_counter"):
+        counter = self._first("jaato_gc_token_counter", {"model": model}, TokenCounter)
+        return counter or choose_counter(model)
+
+    def stash(self) -> Stash | None:
+        """The stash that a plugin provides, if one does."""
+        stash: Stash | None = self._first("jaato_gc_stash", {}, Stash)
+        return stash
+
+    def _first(self, hook: str, arguments: Mapping[str, Any], kind: Any) -> Any:
+        """The first answer to a hook; a plugin that fails is listed as broken and passed over."""
+        for plugin, implementation in self._implementations(hook):
             try:
-                counter = _call(implementation, {"model": model})
-                if isinstance(counter, TokenCounter):
-                    return counter
-                if counter is not None:
-                    raise GCPluginError(f"{counter!r:.80} is no token counter")
+                answer = _call(implementation, arguments)
+                if isinstance(answer, kind):
+                    return answer
+                if answer is not None:
+                    raise GCPluginError(f"{answer!r:.80} is no {kind.__name__}")
             except Exception as error:
                 plugin.fail(error)
-        return choose_counter(model)
+        return None
 
     def is_observed(self, hook: str) -> bool:
         """Whether anyone implements a hook."""
@@ -206,14 +231,26 @@ class PluginRegistry:
                         implementation.wrapper or implementation.hookwrapper
                     ):
                         raise GCPluginError(f"{caller.name} can't be wrapped, only implemented")
-            for implementation in self._manager.hook.jaato_gc_register_strategies.get_hookimpls():
-                if implementation.plugin is plugin:
-                    record.strategies.extend(map(_checked_info, _call(implementation, {})))
+            record.strategies = self._announced(
+                "jaato_gc_register_strategies", plugin, StrategyInfo
+            )
+            record.formats = self._announced("jaato_gc_register_formats", plugin, FormatInfo)
         except Exception as error:
             # By name: the same object may be registered under another one, in good order.
             if self._manager.has_plugin(key):
                 self._manager.unregister(name=key)
             record.fail(error)
+
+    def _announced(self, hook: str, plugin: object, kind: type[InfoT]) -> list[InfoT]:
+        """What a plugin announces through a hook."""
+        found: list[InfoT] = []
+        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
+            if implementation.plugin is plugin:
+                for info in _call(implementation, {}):
+                    if not isinstance(info, kind) or not isinstance(info.name, str):
+                        raise GCPluginError(f"{hook} gave {info!r:.80}, not a {kind.__name__}")
+                    found.append(info)
+        return found
 
     def _offers(self) -> dict[str, list[tuple[InstalledPlugin, StrategyInfo]]]:
         offers: dict[str, list[tuple[InstalledPlugin, StrategyInfo]]] = {}
@@ -331,12 +368,6 @@ def _check_options(name: str, options: Mapping[str, Any], model: type[BaseModel]
         model(**own)
     except ValidationError as error:
         raise GCConfigError(f"{name}: {explain(error, model.model_fields)}") from None
-
-
-def _checked_info(info: object) -> StrategyInfo:
-    if isinstance(info, StrategyInfo) and isinstance(info.name, str):
-        return info
-    raise GCPluginError(f"jaato_gc_register_strategies gave {info!r:.80}, not a StrategyInfo")
 
 
 def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:

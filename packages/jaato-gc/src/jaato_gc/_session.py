@@ -58,7 +58,7 @@ class GCSession(TurnPoints):
             not in the history (tool schemas, enrichment). Without it they are never collected.
         on_instruction_budget_updated: Called with a snapshot of the budget after every change.
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
-        stash: Where removed messages go before they are removed.
+        stash: Where removed messages go before they are removed; a plugin's if not given.
         journal_tokens: How much removed content is kept in memory to undo collections.
         deadline_seconds: How long a collection may take; beyond it, the strategy is disabled.
         repair: Mend a broken history before sending it, instead of raising.
@@ -104,6 +104,7 @@ class GCSession(TurnPoints):
         context = Context(Ledger(budget, policy_of, tool_policies))
         observers = Observers(self.registry, on_instruction_budget_updated, ui_hooks, context.lock)
         journal = Journal(journal_tokens)
+        stash = stash or self.registry.stash()
         runner = Runner(context, observers, journal, stash, on_source_removed)
         super().__init__(context, runner, observers, repair=repair)
 
