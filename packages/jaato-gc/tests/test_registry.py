@@ -639,6 +639,8 @@ def test_nobody_needs_to_observe(
 
     registry.notify(hook, **arguments)
 
+    assert not registry.is_observed(hook)
+
 
 @each_observed
 def test_an_observer_may_leave_out_arguments(
