@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,8 @@ from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
 from jaato_gc._turns import Layout, lay_out
 from jaato_gc._workers import DeadlineError, within
+
+logger = logging.getLogger("jaato_gc")
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class Collector:
             due, reason = self.plugin.should_collect(usage, self.config)
             return bool(due), None if reason is None else GCTriggerReason(reason)
         except Exception:
+            logger.exception("%s failed in should_collect; core decides", self.plugin.name)
             return should_collect(usage, self.config)
 
     def plan(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import Any
 
-from jaato_gc._account import cache_impact
+from jaato_gc._account import cache_impact, outcome_of
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._invariants import Violation, check_collection
 from jaato_gc._messages import Message, Role
@@ -239,10 +239,16 @@ def completed(
             elsewhere |= under  # once each, should two items overlap
         items.append(replace(item, tokens_freed=freed))
     freed = old - new + sum(elsewhere.values())
-    outcome = result.outcome if not result.success else None
+    # How it ended shows in the facts; a strategy is believed only if it says that it failed.
+    outcome = outcome_of(
+        goal,
+        freed=freed,
+        turns_removed=_turns(before) - _turns(after),
+        anything_taken=freed > 0,
+    )
     return replace(
         result,
-        outcome=outcome or _outcome(freed, before, after, goal),
+        outcome=outcome if result.success else result.outcome or outcome,
         removal_list=items,
         items_collected=len(items),
         tokens_before=total,
@@ -253,15 +259,5 @@ def completed(
     )
 
 
-def _outcome(
-    freed: int, before: Sequence[Message], after: Sequence[Message], goal: Goal
-) -> GCOutcome:
-    """How a collection ended, whatever its strategy says about that."""
-    wanted = goal.tokens_to_free is None or goal.tokens_to_free > 0 or goal.turns_to_remove > 0
-    if freed <= 0:
-        return GCOutcome.NO_GAIN if wanted else GCOutcome.NOT_NEEDED
-    turns = sum(message.opens_turn for message in before) - sum(
-        message.opens_turn for message in after
-    )
-    enough = freed >= (goal.tokens_to_free or 0) and turns >= goal.turns_to_remove
-    return GCOutcome.REACHED if enough else GCOutcome.SHORT
+def _turns(history: Sequence[Message]) -> int:
+    return sum(message.opens_turn for message in history)
