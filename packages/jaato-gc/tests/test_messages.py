@@ -162,3 +162,10 @@ def test_a_message_is_empty_when_a_provider_would_find_nothing_in_it(
 
 def test_a_message_without_parts_is_empty() -> None:
     assert Message(Role.MODEL, []).is_empty
+
+
+@pytest.mark.parametrize("policy", GCPolicy)
+def test_policies_may_be_given_as_strings(policy: GCPolicy) -> None:
+    message = Message(Role.USER, [Part(text="hi")], policy=policy.value)  # type: ignore[arg-type]
+
+    assert message.policy is policy

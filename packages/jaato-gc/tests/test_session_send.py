@@ -1310,3 +1310,14 @@ def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:
         parent.child("research", profiles=tmp_path)
     with pytest.raises(GCConfigError, match="threshold_percent"):
         parent.child({"gc": {"type": "oldest", "treshold_percent": 50.0}})
+
+
+def test_the_prompt_itself_is_never_collected_before_it_is_sent() -> None:
+    provider = Script(*["fine"] * 20)
+    session = new_session(provider, config=GCConfig(preserve_recent_turns=0), context_limit=300)
+    for number in range(20):
+        session.send_message(f"request {number} " + "word " * 60)
+
+    said = [request[-1].text.split()[1] for request in provider.requests]
+    assert session.get_gc_history()
+    assert said == [str(number) for number in range(20)]

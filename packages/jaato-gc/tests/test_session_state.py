@@ -527,3 +527,15 @@ def test_a_damaged_field_is_refused(spoil: Spoil) -> None:
     spoil(saved)
     with pytest.raises(GCError, match="can't be restored"):
         restore(json.dumps(saved))
+
+
+def test_a_session_may_be_restored_into_another_window() -> None:
+    session = new_session(Oldest())
+    say(session, *range(30))
+    smaller = session.get_context_usage()["total_tokens"]
+
+    restored = restore(session.save(), context_limit=smaller)
+
+    assert restored.get_context_usage()["context_limit"] == smaller
+    assert restored.get_context_usage()["total_tokens"] < smaller
+    assert len(restored.history) < len(session.history)
