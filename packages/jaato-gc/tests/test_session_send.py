@@ -1313,11 +1313,15 @@ def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_prompt_itself_is_never_collected_before_it_is_sent() -> None:
-    provider = Script(*["fine"] * 20)
-    session = new_session(provider, config=GCConfig(preserve_recent_turns=0), context_limit=300)
-    for number in range(20):
-        session.send_message(f"request {number} " + "word " * 60)
+    provider = Script("hello", "fine")
+    session = new_session(
+        provider,
+        config=GCConfig(preserve_recent_turns=0),
+        counter=WordCounter(),
+        context_limit=300,
+    )
+    session.send_message("hi")
+    session.send_message("word " * 250)  # alone above threshold and target
 
-    said = [request[-1].text.split()[1] for request in provider.requests]
-    assert session.get_gc_history()
-    assert said == [str(number) for number in range(20)]
+    assert session.get_gc_history()[0].trigger_reason is GCTriggerReason.THRESHOLD
+    assert provider.requests[-1][-1].text == "word " * 250
