@@ -17,6 +17,7 @@ from jaato_gc._errors import (
     GCPluginError,
     InvalidHistoryError,
     StalePlanError,
+    StashError,
     SummaryError,
     TokenRanksError,
     UndoError,
@@ -29,6 +30,7 @@ from jaato_gc._hookspecs import hookimpl
 from jaato_gc._images import image_tokens
 from jaato_gc._invariants import Violation, check_collection, check_history
 from jaato_gc._journal import GCPlan
+from jaato_gc._message_codec import message_from_dict, message_to_dict
 from jaato_gc._messages import (
     FunctionCall,
     InlineData,
@@ -77,7 +79,7 @@ from jaato_gc._results import (
 )
 from jaato_gc._session import GCSession
 from jaato_gc._source_entry import SourceEntry
-from jaato_gc._stash import Stash
+from jaato_gc._stash import Stash, StashEntry, StashHit, StashStats, stash_key
 from jaato_gc._strategy import GCPlugin, StrategyInfo, StrategySettings
 from jaato_gc._summaries import SummarySettings, SummaryWriter
 from jaato_gc._summarizer import Summarizer, SummarizerFunction
@@ -149,6 +151,10 @@ __all__ = [
     "SourceEntry",
     "StalePlanError",
     "Stash",
+    "StashEntry",
+    "StashError",
+    "StashHit",
+    "StashStats",
     "StrategyInfo",
     "StrategySettings",
     "Summarizer",
@@ -188,10 +194,13 @@ __all__ = [
     "load_gc_from_profile",
     "load_gc_inline",
     "load_gc_plugin",
+    "message_from_dict",
+    "message_to_dict",
     "message_tokens",
     "mint_message_id",
     "protect",
     "repair_history",
     "should_collect",
     "split_into_turns",
+    "stash_key",
 ]

@@ -39,6 +39,10 @@ class StalePlanError(GCError):
     """A plan no longer fits: the part of the history that it speaks of has changed. Plan anew."""
 
 
+class StashError(GCError):
+    """A stash can't do what was asked: not reachable, full, or it does not hold that content."""
+
+
 class UndoError(GCError):
     """A collection can't be undone: unknown, not the newest, or its content is no longer kept."""
 

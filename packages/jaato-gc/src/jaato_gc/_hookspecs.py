@@ -74,17 +74,20 @@ def jaato_gc_register_formats() -> "Iterable[FormatInfo]":  # type: ignore[empty
 
 
 @hookspec(firstresult=True)
-def jaato_gc_stash() -> "Stash | None":
+def jaato_gc_stash(agent_id: str) -> "Stash | None":
     """Provide the place where removed content goes; the first plugin that has one wins.
 
     Called by `PluginRegistry.stash`, when a session is made without a stash of its own, and never
     within a turn. If it raises, the plugin is listed as broken and the next is asked.
 
+    Args:
+        agent_id: Whose content it is. Agents should not see each other's unless told to.
+
     Example::
 
         @hookimpl
-        def jaato_gc_stash():
-            return AcmeStash()
+        def jaato_gc_stash(agent_id):
+            return AcmeStash(namespace=agent_id)
     """
 
 

@@ -161,9 +161,9 @@ class PluginRegistry:
         counter = self._first("jaato_gc_token_counter", {"model": model}, TokenCounter)
         return counter or choose_counter(model)
 
-    def stash(self) -> Stash | None:
-        """The stash that a plugin provides, if one does."""
-        stash: Stash | None = self._first("jaato_gc_stash", {}, Stash)
+    def stash(self, agent_id: str = "main") -> Stash | None:
+        """The stash that a plugin provides for an agent, if one does."""
+        stash: Stash | None = self._first("jaato_gc_stash", {"agent_id": agent_id}, Stash)
         return stash
 
     def _first(self, hook: str, arguments: Mapping[str, Any], kind: Any) -> Any:

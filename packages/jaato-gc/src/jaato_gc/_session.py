@@ -104,7 +104,7 @@ class GCSession(TurnPoints):
         context = Context(Ledger(budget, policy_of, tool_policies))
         observers = Observers(self.registry, on_instruction_budget_updated, ui_hooks, context.lock)
         journal = Journal(journal_tokens)
-        stash = stash or self.registry.stash()
+        stash = stash if stash is not None else self.registry.stash(agent_id)
         runner = Runner(context, observers, journal, stash, on_source_removed)
         super().__init__(context, runner, observers, repair=repair)
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from jaato_gc._breaker import Breaker
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._codec import message_from_dict, message_to_dict, result_from_dict, result_to_dict
 from jaato_gc._config import GCConfig
 from jaato_gc._errors import GCError
 from jaato_gc._journal import Change, JournalEntry
 from jaato_gc._ledger import BookedEntry
+from jaato_gc._message_codec import message_from_dict, message_to_dict
 from jaato_gc._messages import Message
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._registry import PluginRegistry
+from jaato_gc._result_codec import result_from_dict, result_to_dict
 from jaato_gc._strategy import GCPlugin
 
 if TYPE_CHECKING:

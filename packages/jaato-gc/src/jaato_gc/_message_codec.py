@@ -1,9 +1,7 @@
-"""Messages and results as JSON data, and back without loss."""
+"""Messages as JSON data, and back without loss."""
 
 import base64
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 from jaato_gc._messages import (
@@ -15,16 +13,7 @@ from jaato_gc._messages import (
     SyntheticKind,
     ToolResult,
 )
-from jaato_gc._policies import GCPolicy, InstructionSource
-from jaato_gc._results import (
-    CacheImpact,
-    GCOutcome,
-    GCRemovalItem,
-    GCResult,
-    GCTriggerReason,
-    Shortfall,
-)
-from jaato_gc._tokens import Confidence
+from jaato_gc._policies import GCPolicy
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -112,31 +101,3 @@ def _attachment_from_dict(data: Mapping[str, Any]) -> InlineData:
 
 def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
-
-
-def result_to_dict(result: GCResult) -> dict[str, Any]:
-    """A result as JSON data; of a strategy's own details, what JSON can hold."""
-    return asdict(replace(result, details=_as_json(result.details)))
-
-
-def _as_json(details: dict[str, Any]) -> dict[str, Any]:
-    try:
-        text = json.dumps(details, default=repr, skipkeys=True)
-    except Exception:  # cycles, absurd depth, a broken __repr__
-        text = json.dumps({key: str(type(value)) for key, value in details.items()}, skipkeys=True)
-    return dict(json.loads(text))
-
-
-def result_from_dict(data: Mapping[str, Any]) -> GCResult:
-    """The result that `result_to_dict` described."""
-    fields = dict(data)
-    fields["trigger_reason"] = GCTriggerReason(data["trigger_reason"])
-    fields["confidence"] = Confidence(data["confidence"])
-    fields["outcome"] = GCOutcome(data["outcome"]) if data["outcome"] else None
-    fields["cache"] = CacheImpact(**data["cache"]) if data["cache"] else None
-    fields["shortfall"] = Shortfall(**data["shortfall"]) if data["shortfall"] else None
-    fields["removal_list"] = [
-        GCRemovalItem(**{**item, "source": InstructionSource(item["source"])})
-        for item in data["removal_list"]
-    ]
-    return GCResult(**fields)
