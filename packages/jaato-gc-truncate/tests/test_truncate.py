@@ -902,6 +902,6 @@ def test_nothing_that_was_counted_is_tokenised_again() -> None:
 def test_cleared_results_are_tokenised_once_each() -> None:
     _, texts = looks_and_texts(watched(agent_turn(500)))
 
-    stubs = [text for text in texts if "result cleared" in text]
+    stubs = [text for text in texts if "characters cleared" in text]
     assert len(stubs) == len(texts) - 2
     assert len(stubs) <= 500

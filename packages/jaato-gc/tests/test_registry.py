@@ -1,7 +1,7 @@
 """The plugin registry: what it lists, what it makes, and what no broken plugin can do to it."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from jaato_gc import (
     load_gc_plugin,
 )
 from jaato_gc import _hookspecs as hookspecs
+from jaato_gc_testing import MemoryStash
 
 # --- samples ---
 
@@ -740,22 +741,18 @@ def test_jaato_gc_register_formats_that_gives_something_else_is_broken(
     assert registry.formats() == {}
 
 
-class KeptInMemory:
+class StashPlugin:
     def __init__(self) -> None:
-        self.kept: list[Message] = []
-
-    def put(self, gc_id: str, messages: Sequence[Message]) -> None:
-        assert gc_id
-        self.kept.extend(messages)
+        self.stashes: dict[str, MemoryStash] = {}
 
     @hookimpl
-    def jaato_gc_stash(self) -> "KeptInMemory":
-        return self
+    def jaato_gc_stash(self, agent_id: str) -> MemoryStash:
+        return self.stashes.setdefault(agent_id, MemoryStash())
 
 
 def test_jaato_gc_stash_gets_what_a_session_removes(registry: PluginRegistry) -> None:
-    stash = KeptInMemory()
-    registry.register(stash, "memory")
+    plugin = StashPlugin()
+    registry.register(plugin, "memory")
 
     class Forgetful(GCStrategy[StrategySettings]):
         name = "gc_forgetful"
@@ -772,13 +769,14 @@ def test_jaato_gc_stash_gets_what_a_session_removes(registry: PluginRegistry) ->
             collection.remove_oldest(collection.turns, "forgotten")
             return collection.finish()
 
-    session = GCSession(registry=registry, counter=EstimateCounter())
+    session = GCSession(registry=registry, counter=EstimateCounter(), agent_id="scout")
     session.set_gc_plugin(Forgetful(), GCConfig(preserve_recent_turns=1))
     for number in range(3):
         session.append(Message.from_text(Role.USER, f"request {number}"))
-    session.manual_gc()
+    [item] = session.manual_gc().removal_list
 
-    assert [message.text for message in stash.kept] == ["request 1"]
+    [message] = plugin.stashes["scout"].restore(item.stash_keys)
+    assert message.text == "request 1"
 
 
 def test_jaato_gc_stash_of_no_use_is_passed_over(registry: PluginRegistry) -> None:

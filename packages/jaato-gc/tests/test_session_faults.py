@@ -37,6 +37,7 @@ from jaato_gc import (
     fenced,
     hookimpl,
 )
+from jaato_gc_testing import MemoryStash
 
 PLUGIN, ENRICHMENT = InstructionSource.PLUGIN, InstructionSource.ENRICHMENT
 LONG = "lorem ipsum dolor sit amet " * 10
@@ -277,19 +278,21 @@ def test_a_failing_policy_leaves_no_trace(fault: str, at: str) -> None:
     assert state(sessions[0]) == state(sessions[1])
 
 
-class Shelf:
+class Shelf(MemoryStash):
     """A stash that notes what it is given."""
 
     def __init__(self, fails: bool = False) -> None:
+        super().__init__()
         self.kept: list[tuple[str, list[str], list[str]]] = []
         self.fails = fails
         self.session: GCSession | None = None
 
-    def put(self, gc_id: str, messages: Sequence[Message]) -> None:
+    def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         assert self.session is not None
         self.kept.append((gc_id, [each.message_id for each in messages], ids(self.session)))
         if self.fails:
             raise OSError("disk full")
+        return super().put(gc_id, messages)
 
 
 def shelved_session(shelf: Shelf, plugin: Oldest | None = None) -> GCSession:

@@ -445,13 +445,13 @@ PROPERTY = settings(
 
 
 def comparable(value: Any) -> Any:
-    """Without the times at which entries were made, and the numbers that summaries have used up."""
+    """Without when entries were made, and the numbers that summaries have used up."""
     if not isinstance(value, dict):
         return value
     return {
         f"summary {each['message_ids']}" if key.startswith("gc_summary") else key: comparable(each)
         for key, each in value.items()
-        if key != "created_at"
+        if key not in ("created_at", "born")
     }
 
 

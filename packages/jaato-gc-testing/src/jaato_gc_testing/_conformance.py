@@ -27,6 +27,7 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
+from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
 from jaato_gc_testing._situations import (
@@ -81,18 +82,7 @@ class StrategyConformance(ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Let no check be switched off in silence."""
         super().__init_subclass__(**arguments)
-        for name in dir(StrategyConformance):
-            if not name.startswith("test_"):
-                continue
-            check = getattr(cls, name, None)
-            if check is getattr(StrategyConformance, name):
-                continue
-            marks = [mark for mark in getattr(check, "pytestmark", ()) if mark.name == "xfail"]
-            if not any(mark.kwargs.get("reason") for mark in marks):
-                raise TypeError(
-                    f"{cls.__name__} overrides {name}: a check may only be overridden with "
-                    '@pytest.mark.xfail(reason="…")'
-                )
+        refuse_silent_overrides(StrategyConformance, cls)
 
     # --- what a strategy is ---
 

@@ -6,7 +6,7 @@ Everything public is importable from here; modules whose names start with an und
 from jaato_gc._account import cache_impact
 from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._clearing import cleared
+from jaato_gc._clearing import Clearing, cleared
 from jaato_gc._collection import Collection
 from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
 from jaato_gc._errors import (
@@ -61,6 +61,7 @@ from jaato_gc._profiles import (
 )
 from jaato_gc._protection import protect
 from jaato_gc._provider import Provider, ToolHandler, UsageReport, is_context_refusal
+from jaato_gc._recall import RecallTool, recall_tool
 from jaato_gc._registry import (
     InstalledPlugin,
     PluginRegistry,
@@ -106,6 +107,7 @@ __all__ = [
     "ESTIMATE_TOLERANCE",
     "GC_POLICY_INDICATORS",
     "CacheImpact",
+    "Clearing",
     "Collection",
     "Confidence",
     "ContextFloorError",
@@ -144,6 +146,7 @@ __all__ = [
     "PluginStatus",
     "PluginToolType",
     "Provider",
+    "RecallTool",
     "ResolvedGCConfig",
     "Role",
     "Settings",
@@ -199,6 +202,7 @@ __all__ = [
     "message_tokens",
     "mint_message_id",
     "protect",
+    "recall_tool",
     "repair_history",
     "should_collect",
     "split_into_turns",

@@ -39,6 +39,10 @@ class InstructionBudget:
         self.pinned_message_ids: set[str] = set()
         self.collectable_sources: set[InstructionSource] = {InstructionSource.CONVERSATION}
         """What a collection may take from: more than the conversation if the host can drop it."""
+        self.has_stash = False
+        """Whether what a collection removes is kept, so that stubs may name the key to it."""
+        self.collections = 0
+        """How many collections were applied: see `collections_survived`."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
         self._by_key: dict[tuple[InstructionSource, str], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
@@ -117,6 +121,11 @@ class InstructionBudget:
         """The entry that a message is booked under."""
         return self._by_message.get(message_id)
 
+    def collections_survived(self, message_id: str) -> int:
+        """How many collections left a message where it was, as far as its entry knows."""
+        entry = self._by_message.get(message_id)
+        return max(0, self.collections - entry.born) if entry else 0
+
     # --- changing ---
 
     def set_entry(
@@ -165,6 +174,7 @@ class InstructionBudget:
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
+        child.born = self.collections
         self.remove_child(source, child_key)
         parent._children[child_key] = child
         child.key, child._parent = child_key, parent
@@ -287,6 +297,7 @@ class InstructionBudget:
             "gc_headroom_percent": self.gc_headroom_percent(),
             "pinned_message_ids": sorted(self.pinned_message_ids),
             "collectable_sources": sorted(self.collectable_sources),
+            "collections": self.collections,
             "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
         }
 
@@ -309,13 +320,16 @@ class InstructionBudget:
         budget.collectable_sources = {
             InstructionSource(source) for source in snapshot["collectable_sources"]
         }
+        budget.collections = snapshot["collections"]
         for entry in snapshot["entries"].values():
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
 
     def copy(self) -> "InstructionBudget":
         """Another budget with the same figures, for whoever must not see later changes."""
-        return type(self).from_snapshot(self.snapshot(), self.counter)
+        copied = type(self).from_snapshot(self.snapshot(), self.counter)
+        copied.has_stash = self.has_stash
+        return copied
 
     def get_conversation_snapshot(self) -> dict[str, Any] | None:
         """The CONVERSATION entry and the pins, for hosts that rebuild the other sources."""

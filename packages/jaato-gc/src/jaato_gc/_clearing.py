@@ -1,33 +1,132 @@
-"""Clearing: a tool result becomes a short note of itself, so that its call keeps an answer."""
+"""Clearing: a part becomes a shorter form of itself, so that calls and results stay together."""
 
 import re
-from dataclasses import replace
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from jaato_gc._messages import Message, Part
 from jaato_gc._tokens import as_text
 
-_STUB = re.compile(r"\[result cleared to free context space: it was \d+ characters long\]")
+_STUB = re.compile(r"\[(\d+) characters cleared: [^\n\]]*?(?:; recall key ([0-9a-f]{16}))?\]")
 _IMAGE_STUB = "[attachment cleared to free context space]"
 
 
-def cleared(message: Message) -> Message:
-    """The message with its tool results shortened; the message itself where there are none.
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What becomes of a part that is cleared.
+
+    Args:
+        note: Told the model, in the stub: why, or how to get it back.
+        head: Characters to keep from the beginning.
+        tail: Characters to keep from the end.
+        what: Tool results, or the long arguments of calls.
+    """
+
+    note: str = "to free context space"
+    head: int = 0
+    tail: int = 0
+    what: Literal["results", "arguments"] = "results"
+
+
+STUB_ONLY = Clearing()
+"""Nothing stays but a stub."""
+
+
+def cleared(
+    message: Message,
+    how: Clearing = STUB_ONLY,
+    *,
+    parts: Container[int] | None = None,
+    key: str | None = None,
+) -> Message:
+    """The message with results or arguments shortened; the message itself where there are none.
 
     The same content always gives the same stub, and a stub stays as it is, so a prompt cache that
-    has seen it once keeps matching. Text, thoughts and calls are left alone.
+    has seen it once keeps matching. Text and thoughts are left alone, and so are calls that a
+    provider has signed.
+
+    Args:
+        message: The message.
+        how: What becomes of it.
+        parts: Positions of the parts to clear; ``None``: all.
+        key: What the whole message can be recalled by, if it can.
     """
-    if not any(part.function_response for part in message.parts):
+    chosen = [
+        index
+        for index, part in enumerate(message.parts)
+        if (parts is None or index in parts) and _has(part, how)
+    ]
+    if not chosen:
         return message
-    return message.with_parts([_cleared_part(part) for part in message.parts])
+    new = list(message.parts)
+    for index in chosen:
+        new[index] = _shorter(new[index], how, key)
+    if how == STUB_ONLY and parts is None:
+        new = [_without_attachment(part) for part in new]
+    return message.with_parts(new)
 
 
-def _cleared_part(part: Part) -> Part:
-    if part.inline_data:
-        return replace(part, inline_data=None, text=(part.text or "") + _IMAGE_STUB)
-    if not part.function_response:
+def _has(part: Part, how: Clearing) -> bool:
+    if how.what == "results":
+        return part.function_response is not None
+    return part.function_call is not None and not part.extra
+
+
+def _shorter(part: Part, how: Clearing, key: str | None) -> Part:
+    if answer := part.function_response:
+        text = as_text(answer.result)
+        short = shortened(text, how, key)
+        if short is text:
+            return part
+        return replace(part, function_response=replace(answer, result=short))
+    if call := part.function_call:
+        return replace(part, function_call=replace(call, args=_arguments(call.args, how, key)))
+    return part
+
+
+def _arguments(value: Any, how: Clearing, key: str | None) -> Any:
+    """Arguments of the same shape, with their long texts shortened."""
+    if isinstance(value, str):
+        return shortened(value, how, key)
+    if isinstance(value, dict):
+        return {name: _arguments(each, how, key) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_arguments(each, how, key) for each in value]
+    return value
+
+
+def shortened(text: str, how: Clearing = STUB_ONLY, key: str | None = None) -> str:
+    """Head and tail of a text with a stub between them; the text itself if that is no shorter."""
+    earlier = _STUB.search(text)
+    cut_before = 0
+    if earlier and earlier[0] == text:
+        return text
+    if earlier:  # what is cleared again is still recalled as it was at first
+        cut_before = int(earlier[1]) - len(earlier[0])
+        key = earlier[2] or key
+    head, tail = _head(text, how.head), _tail(text, how.tail)
+    cut = len(text) - len(head) - len(tail) + cut_before
+    recall = f"; recall key {key}" if key else ""
+    stub = f"[{cut} characters cleared: {how.note}{recall}]"
+    short = "\n".join(filter(None, [head, stub, tail]))
+    return short if len(short) < len(text) else text
+
+
+def _head(text: str, length: int) -> str:
+    """The beginning of a text, in whole lines if that keeps half of it or more."""
+    head = text[:length]
+    end = head.rfind("\n")
+    return (head[:end] if end >= length // 2 else head).rstrip()
+
+
+def _tail(text: str, length: int) -> str:
+    tail = text[len(text) - length :] if length else ""
+    start = tail.find("\n")
+    return (tail[start:] if 0 <= start <= length // 2 else tail).lstrip()
+
+
+def _without_attachment(part: Part) -> Part:
+    if part.inline_data is None:
         return part
-    content = as_text(part.function_response.result)
-    if _STUB.fullmatch(content):
-        return part
-    stub = f"[result cleared to free context space: it was {len(content)} characters long]"
-    return replace(part, function_response=replace(part.function_response, result=stub))
+    return replace(part, inline_data=None, text=(part.text or "") + _IMAGE_STUB)

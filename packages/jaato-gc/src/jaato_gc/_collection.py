@@ -1,10 +1,12 @@
 """One collection in progress: the mechanism that strategies are written with."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from jaato_gc._account import cache_impact, outcome_of, shortfall_of
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._clearing import STUB_ONLY, Clearing, cleared
 from jaato_gc._config import GCConfig
 from jaato_gc._errors import SummaryError
 from jaato_gc._messages import Message, SyntheticKind
@@ -12,6 +14,7 @@ from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._protection import protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalAction
 from jaato_gc._stand_ins import StandIns
+from jaato_gc._stash import stash_key
 from jaato_gc._summaries import SUMMARIES_SHARE, SummaryWriter
 from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
 from jaato_gc._takings import Takings
@@ -128,12 +131,26 @@ class Collection:
                 self.take(groups, turn.key, reason)
 
     def take(
-        self, groups: Iterable[Group], key: str, reason: str, action: RemovalAction = "remove"
+        self,
+        groups: Iterable[Group],
+        key: str,
+        reason: str,
+        action: RemovalAction = "remove",
+        *,
+        keep: bool = True,
     ) -> None:
-        """Take some groups, as far as they may go, under one key of the removal list."""
+        """Take some groups, as far as they may go, under one key of the removal list.
+
+        Args:
+            groups: The groups.
+            key: The key that names them.
+            reason: Why they go.
+            action: What becomes of them.
+            keep: False: not worth a place in the stash.
+        """
         messages = [message for group in self._takable(groups) for message in group.messages]
         if messages:
-            self._takings.remove(messages, key, reason, action)
+            self._takings.remove(messages, key, reason, action, keep=keep)
 
     def take_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str
@@ -141,21 +158,72 @@ class Collection:
         """Take something that is not in the history, such as enrichment; the host drops it."""
         self._takings.drop(source, child_key, tokens, reason)
 
+    # --- clearing ---
+
+    def clear(
+        self,
+        group: Group,
+        reason: str,
+        how: Clearing = STUB_ONLY,
+        *,
+        parts: Mapping[str, Container[int]] | None = None,
+        key: str | None = None,
+        keep: bool = True,
+    ) -> None:
+        """Shorten the results or the arguments of a call, as far as that is allowed.
+
+        Args:
+            group: The call with its results; left alone if it is protected, but for results and
+                arguments of recent turns that are not of the last ``preserve_recent_groups`` calls.
+            reason: Why.
+            how: What becomes of them.
+            parts: Clear only these parts, by message id; ``None``: all.
+            key: The key of the removal list; by default every message has an item of its own.
+            keep: False: not worth a place in the stash.
+        """
+        if not self.may_clear(group):
+            return
+        for message in group.messages:
+            chosen = None if parts is None else parts.get(message.message_id, ())
+            recallable = keep and self._budget is not None and self._budget.has_stash
+            smaller = cleared(
+                self._takings.present(message),
+                how,
+                parts=chosen,
+                key=stash_key(message) if recallable else None,
+            )
+            item_key = key or message.message_id
+            self._takings.clear(message, smaller, item_key, reason, keep=keep)
+
+    def may_clear(self, group: Group) -> bool:
+        """Whether results and arguments of a group may be shortened."""
+        if self._takings.includes(group.messages[0]):
+            return False
+        return not group.hold or (group.hold is Hold.RECENT and id(group) in self._old_calls)
+
+    @cached_property
+    def _old_calls(self) -> set[int]:
+        """The calls in recent turns, but for the last ones."""
+        calls = [
+            group
+            for turn in self.turns
+            for group in turn.groups
+            if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
+        ]
+        return set(map(id, calls[: max(0, len(calls) - self.config.preserve_recent_groups)]))
+
     def clear_recent_results(self) -> None:
         """The last resort: shorten old tool results in the turns that are too recent to remove.
 
         One turn of an agent can fill the window. User and model text stays, and so do the results
         of the last ``preserve_recent_groups`` calls.
         """
-        calls = [
-            (turn, group)
-            for turn in self.turns
-            for group in turn.groups
-            if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
-        ]
-        for turn, group in calls[: max(0, len(calls) - self.config.preserve_recent_groups)]:
-            if group.hold is Hold.RECENT and self._needs_tokens:
-                self._takings.clear(group.messages, turn.key, "cleared_recent")
+        for turn in self.turns:
+            for group in turn.groups:
+                if group.hold is Hold.RECENT and id(group) in self._old_calls:
+                    if not self._needs_tokens:
+                        return
+                    self.clear(group, "cleared_recent", key=turn.key)
 
     # --- summarizing ---
 

@@ -34,6 +34,8 @@ class Context:
         self.turns = 0
         self.pinned_turns: set[int] = set()
         """Turns to pin as they come, by their number in the whole session."""
+        self.numbers: dict[str, int] = {}
+        """Where each message stood in the whole session, kept only if messages can come back."""
         self.lock = threading.RLock()
         self.reports = 0
         """How often the provider has reported its own figure."""
@@ -59,6 +61,8 @@ class Context:
             self._take_back()
             self.ledger.book(message)
             self.history.append(message)
+            if self.budget.has_stash:
+                self.numbers[message.message_id] = len(self.numbers)
             self.turns += message.opens_turn
             if self.ledger.turn in self.pinned_turns:
                 self.budget.pinned_message_ids.add(message.message_id)
@@ -66,9 +70,14 @@ class Context:
         return message
 
     def exchange(
-        self, before: Sequence[Message], after: Sequence[Message], created_by: str
+        self, before: Sequence[Message], after: Sequence[Message], created_by: str | None
     ) -> tuple[Change, list[BookedEntry]]:
         """Put one beginning of the history in place of another; what follows it stays.
+
+        Args:
+            before: How the history begins.
+            after: How it is to begin.
+            created_by: Who made what is new in it; ``None``: nobody, it comes back.
 
         Raises:
             StalePlanError: The history no longer begins like that.
@@ -134,7 +143,12 @@ class Context:
                 each.message_id: message_tokens(each, self.budget.counter) for each in restored
             }
             self._take_back()
-            added = [message for message in change.come if message.synthetic]
+            back = {message.message_id for message in change.gone}
+            added = [
+                message
+                for message in change.come
+                if message.synthetic or message.message_id not in back
+            ]
             self.ledger.revert(touched, added, counted.__getitem__)
             self.history[:] = restored
             self._note(change, sign=-1, moved=moved)

@@ -45,18 +45,28 @@ class Change:
     Args:
         positions: Where, in the history before, each message stood that went or was replaced.
         gone: Those messages.
+        ids: Their ids.
         come: Messages that stand in the history after and not in the one before.
         length: How long the history after is.
         fingerprint: What tells it from others.
         reports: How often the provider had reported its own figure until then.
+        keys: What the messages that went are kept under in a stash, if all of them are: then they
+            need not be held here.
     """
 
     positions: list[int] = field(default_factory=list)
     gone: list[Message] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
     come: list[Message] = field(default_factory=list)
     length: int = 0
     fingerprint: int = 0
     reports: int = 0
+    keys: list[str] = field(default_factory=list)
+
+    @property
+    def is_stashed(self) -> bool:
+        """Whether the messages that went are only in the stash any more."""
+        return bool(self.keys) and not self.gone
 
     @classmethod
     def between(
@@ -78,6 +88,7 @@ class Change:
             if id(message) not in kept:
                 change.positions.append(position)
                 change.gone.append(message)
+                change.ids.append(message.message_id)
         return change
 
     def revert(self, history: Sequence[Message], counter: TokenCounter) -> list[Message]:
@@ -88,8 +99,8 @@ class Change:
         """
         if _fingerprint(history[: self.length], counter) != self.fingerprint:
             raise UndoError("the history was repaired since: there is no place to put it back to")
-        came = {id(message) for message in self.come}
-        kept = iter([message for message in history if id(message) not in came])
+        came = {message.message_id for message in self.come}
+        kept = iter([message for message in history if message.message_id not in came])
         gone = dict(zip(self.positions, self.gone, strict=True))
         return list(_merge(kept, gone))
 
@@ -128,6 +139,14 @@ class JournalEntry:
     def gc_id(self) -> str:
         return self.result.gc_id or ""
 
+    def let_go(self) -> None:
+        """Hold its content no longer; what is needed to get it from a stash stays."""
+        self.tokens = 0
+        if self.change and self.change.keys:
+            self.change.gone = []
+        else:
+            self.change, self.touched = None, []
+
 
 class Journal:
     """The applied collections, oldest first, with their content up to a limit in tokens."""
@@ -144,7 +163,7 @@ class Journal:
         while self._tokens > self.max_tokens and self._first_kept < len(self.entries):
             oldest = self.entries[self._first_kept]
             self._tokens -= oldest.tokens
-            oldest.change, oldest.touched, oldest.tokens = None, [], 0
+            oldest.let_go()
             self._first_kept += 1
 
     def newest(self, gc_id: str | None = None) -> JournalEntry:

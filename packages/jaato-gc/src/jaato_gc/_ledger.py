@@ -34,6 +34,7 @@ class BookedEntry:
     label: str | None
     metadata: dict[str, Any]
     created_at: float
+    born: int
     message_ids: list[str]
 
     @classmethod
@@ -48,6 +49,7 @@ class BookedEntry:
             entry.label,
             dict(entry.metadata),
             entry.created_at,
+            entry.born,
             list(entry.message_ids),
         )
 
@@ -103,12 +105,23 @@ class Ledger:
             self._book_in_turn(message, tokens)
         return tokens
 
+    def book_again(self, message: Message) -> None:
+        """Book a message of an earlier turn that comes back: in an entry of its own."""
+        policy = self._own_policy(message) or GCPolicy.PARTIAL
+        tokens = message_tokens(message, self.budget.counter)
+        self._open(f"restored_{message.message_id}", policy, message, tokens)
+
     def change(
-        self, gone: Iterable[Message], come: Iterable[Message], created_by: str
+        self, gone: Iterable[Message], come: Iterable[Message], created_by: str | None
     ) -> list[BookedEntry]:
         """Book a collection; returns what the entries it touched held before, parents first.
 
         A message that is in both under one id was cleared: it stays in its entry.
+
+        Args:
+            gone: What stood there before and does not now.
+            come: What stands there now and did not before.
+            created_by: Who made what is new; ``None``: nobody, it comes back.
         """
         gone_by_id = {message.message_id: message for message in gone}
         come = list(come)
@@ -135,6 +148,8 @@ class Ledger:
                 before = message_tokens(gone_by_id[message.message_id], self.budget.counter)
                 freed = before - counted[message.message_id]
                 self.budget.update_tokens(entry.source, entry.tokens - freed, entry.key)
+            elif created_by is None:
+                self.book_again(message)
             else:
                 self.book(message, created_by)
         return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
@@ -165,7 +180,7 @@ class Ledger:
             if entry is not None:
                 self.budget.rebook(entry, tokens, ids)
             else:
-                self.budget.add_child(
+                entry = self.budget.add_child(
                     old.source,
                     old.key,
                     tokens,
@@ -176,6 +191,7 @@ class Ledger:
                     ids,
                     old.parent_key,
                 )
+                entry.born = old.born
 
     @property
     def turn(self) -> int:

@@ -24,6 +24,7 @@ class SyntheticKind(StrEnum):
 
     NOTICE = "notice"
     SUMMARY = "summary"
+    RECALL = "recall"
 
 
 @dataclass(slots=True)

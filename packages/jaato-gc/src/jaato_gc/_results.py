@@ -61,6 +61,7 @@ class GCRemovalItem:
         action: ``"remove"``; ``"clear"``: the messages stay, in a shorter form; ``"summarize"``:
             a summary stands in their place.
         keep: False asks not to put it into the stash.
+        stash_keys: What its messages can be recalled by; filled in by a session that has a stash.
     """
 
     source: InstructionSource
@@ -70,6 +71,7 @@ class GCRemovalItem:
     message_ids: list[str] = field(default_factory=list)
     action: RemovalAction = "remove"
     keep: bool = True
+    stash_keys: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

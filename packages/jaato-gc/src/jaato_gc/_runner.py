@@ -1,20 +1,23 @@
 """Running collections: when one is due, plan, apply, undo, and stop when it is no use."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from jaato_gc._account import cache_impact
 from jaato_gc._breaker import Breaker
 from jaato_gc._collector import Collector
 from jaato_gc._config import GCConfig, GCConfigOverrides
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StalePlanError
-from jaato_gc._journal import GCPlan, Journal, JournalEntry
+from jaato_gc._journal import Change, GCPlan, Journal, JournalEntry
+from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
 from jaato_gc._policies import InstructionSource
+from jaato_gc._recovery import Place, Recovery
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, GCTriggerReason
 from jaato_gc._stash import Stash
 from jaato_gc._synthetic import is_notice
@@ -45,6 +48,7 @@ class Runner:
         self.observers = observers
         self.journal = journal
         self.stash = stash
+        self.recovery = Recovery(context, journal, stash)
         self.remove_source = remove_source
         self.collector: Collector | None = None
         self.breaker = Breaker()
@@ -187,9 +191,11 @@ class Runner:
         ]
         dropped: list[GCRemovalItem] = []
         freed = 0
+        keys: dict[str, str] = {}
         try:  # what others do comes first: if it fails, the history has not changed yet
-            if self.stash and (to_keep := _to_keep(plan)):
-                self.stash.put(plan.gc_id, to_keep)
+            if self.stash is not None and (to_keep := _to_keep(plan)):
+                ids = (message.message_id for message in to_keep)
+                keys = dict(zip(ids, self.stash.put(plan.gc_id, to_keep), strict=True))
             for item in elsewhere:
                 if self.remove_source:
                     self.remove_source(item.source, item.child_key)
@@ -202,17 +208,24 @@ class Runner:
             total = context.budget.total_tokens()
             self._check_up_to_date(plan)
             change, touched = context.exchange(plan.before, plan.after, result.plugin_name)
+            context.budget.collections += 1
+            if all(message_id in keys for message_id in change.ids):
+                change.keys = [keys[message_id] for message_id in change.ids]
             result = replace(
                 result,
                 tokens_before=total + freed,
                 tokens_after=context.budget.total_tokens(),
                 details=dict(result.details),
+                removal_list=_with_keys(result.removal_list, keys),
             )
-            tokens = count_tokens(change.gone, context.budget.counter)
-            self.journal.add(JournalEntry(result, change, touched, tokens))
-            self.results.append(result)
+            self._enter(result, change, touched)
         self.observers.budget_changed(context.budget)
         return result
+
+    def _enter(self, result: GCResult, change: Change, touched: list[BookedEntry]) -> None:
+        tokens = count_tokens(change.gone, self.context.budget.counter)
+        self.journal.add(JournalEntry(result, change, touched, tokens))
+        self.results.append(result)
 
     def _check_up_to_date(self, plan: GCPlan) -> None:
         with self.context.lock:
@@ -253,11 +266,47 @@ class Runner:
         with self.context.lock:
             entry = self.journal.newest(gc_id)
             if entry.change is not None:
-                self.context.revert(entry.change, entry.touched)
+                self.context.revert(self.recovery.complete(entry.change), entry.touched)
             self.journal.pop()
             entry.result.details["undone"] = True
+            self.context.budget.collections -= "restored" not in entry.result.details
             self.waits_for_message = True
         self.observers.budget_changed(self.context.budget)
+
+    def restore(self, keys: Sequence[str], at: Place) -> GCResult:
+        """Put stashed messages back."""
+        context = self.context
+        with context.lock:
+            before, after, restored = self.recovery.with_restored(keys, at)
+            total = context.budget.total_tokens()
+            created_by = None if at == "place" else "restore"
+            change, touched = context.exchange(before, after, created_by)
+            self.plans_made += 1
+            result = GCResult(
+                success=True,
+                items_collected=0,
+                tokens_before=total,
+                tokens_after=context.budget.total_tokens(),
+                plugin_name="restore",
+                trigger_reason=GCTriggerReason.MANUAL,
+                details={"restored": restored},
+                outcome=GCOutcome.REACHED,
+                cache=cache_impact(before, after, context.budget.counter),
+                confidence=context.confidence,
+                gc_id=f"gc_{self.plans_made}",
+            )
+            self._enter(result, change, touched)
+            self.history_changed()
+            self.waits_for_message = True
+        self.observers.budget_changed(context.budget)
+        return result
+
+
+def _with_keys(items: Iterable[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:
+    return [
+        replace(item, stash_keys=[keys[each] for each in item.message_ids if each in keys])
+        for item in items
+    ]
 
 
 def _to_keep(plan: GCPlan) -> list[Message]:

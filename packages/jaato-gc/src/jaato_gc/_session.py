@@ -17,6 +17,8 @@ from jaato_gc._observers import BudgetListener, Observers
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._profiles import DEFAULT_PROFILES, load_gc_from_profile, load_gc_inline
 from jaato_gc._provider import Answer, Provider, ToolHandler
+from jaato_gc._recall import RecallTool, recall_tool
+from jaato_gc._recovery import Place
 from jaato_gc._registry import PluginRegistry
 from jaato_gc._results import GCResult, GCTriggerReason
 from jaato_gc._runner import Runner, SourceRemover
@@ -105,6 +107,7 @@ class GCSession(TurnPoints):
         observers = Observers(self.registry, on_instruction_budget_updated, ui_hooks, context.lock)
         journal = Journal(journal_tokens)
         stash = stash if stash is not None else self.registry.stash(agent_id)
+        budget.has_stash = stash is not None
         runner = Runner(context, observers, journal, stash, on_source_removed)
         super().__init__(context, runner, observers, repair=repair)
 
@@ -290,6 +293,37 @@ class GCSession(TurnPoints):
             UndoError: There is none, it is not the newest, or its content is no longer kept.
         """
         self._runner.undo(gc_id)
+
+    # --- the stash ---
+
+    @property
+    def stash(self) -> Stash | None:
+        """Where removed content goes."""
+        return self._runner.stash
+
+    def restore_stashed(self, keys: Iterable[str], at: Place = "place") -> GCResult:
+        """Put back what collections took, by the keys that stubs and removal lists name.
+
+        What was cleared is whole again. What was removed stands where it stood, with the call or
+        the results that belong to it; or all of it comes in one message behind everything else,
+        which leaves the prompt cache alone. No automatic collection runs until the next message,
+        and `undo` takes it back.
+
+        Args:
+            keys: Keys of the stash.
+            at: ``"place"`` or ``"tail"``.
+
+        Raises:
+            StashError: The stash does not hold them.
+            GCError: There is no stash, or no place for them.
+        """
+        return self._runner.restore(list(dict.fromkeys(keys)), at)
+
+    def recall_tool(self, name: str = "recall") -> RecallTool:
+        """A tool for the model to get back what was removed: see `recall_tool`."""
+        if self.stash is None:
+            raise GCError("there is no stash to recall from: give one to GCSession(stash=…)")
+        return recall_tool(self.stash, name)
 
     # --- saving, and sub-agents ---
 

@@ -25,6 +25,7 @@ class SourceEntry:
         "_parent",
         "_tokens",
         "_total",
+        "born",
         "created_at",
         "key",
         "label",
@@ -52,6 +53,8 @@ class SourceEntry:
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.created_at = time.time() if created_at is None else created_at
         self.message_ids: list[str] = list(message_ids)
+        self.born = 0
+        """How many collections its budget had seen before it."""
         self._tokens = tokens
         self._gc_policy = GCPolicy(gc_policy)
         self._children: dict[str, SourceEntry] = {}
@@ -150,6 +153,7 @@ class SourceEntry:
             "label": self.label,
             "metadata": dict(self.metadata),
             "created_at": self.created_at,
+            "born": self.born,
             "message_ids": list(self.message_ids),
             "children": {key: child.to_dict() for key, child in self._children.items()},
         }
@@ -157,7 +161,7 @@ class SourceEntry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
         """The entry that `to_dict` described."""
-        return cls(
+        entry = cls(
             source=InstructionSource(data["source"]),
             tokens=data["tokens"],
             gc_policy=GCPolicy(data["gc_policy"]),
@@ -167,6 +171,8 @@ class SourceEntry:
             created_at=data.get("created_at"),
             message_ids=data.get("message_ids", ()),
         )
+        entry.born = data.get("born", 0)
+        return entry
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SourceEntry) and self.to_dict() == other.to_dict()

@@ -41,6 +41,7 @@ def dump(session: "GCSession") -> str:
             "history": [pool.add(message) for message in context.history],
             "turns": context.turns,
             "pinned_turns": sorted(context.pinned_turns),
+            "numbers": list(context.numbers),
             "anchor": [
                 context.reports,
                 context.uncertain_tokens,
@@ -108,9 +109,10 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     context, runner = session._context, session._runner
     messages = [message_from_dict(each) for each in document["messages"]]
     budget = InstructionBudget.from_snapshot(document["budget"], session.budget.counter)
-    _whole(budget.correction), _whole(budget.context_limit)
+    _whole(budget.correction), _whole(budget.context_limit), _whole(budget.collections)
     # What the host can drop depends on the host as it is now.
     budget.collectable_sources = session.budget.collectable_sources
+    budget.has_stash = session.budget.has_stash
     context.ledger.budget = budget
     for name, value in document["ledger"].items():
         setattr(context.ledger, name, _whole(value))
@@ -120,6 +122,8 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
         raise GCError("its history and its budget do not agree")
     context.turns = _whole(document["turns"])
     context.pinned_turns = set(map(_whole, document["pinned_turns"]))
+    numbered = _texts(document["numbers"])
+    context.numbers = {message_id: number for number, message_id in enumerate(numbered)}
     context.reports, context.uncertain_tokens = map(_whole, document["anchor"][:2])
     counted = document["anchor"][2]
     context.counted_at_request = None if counted is None else _whole(counted)
@@ -155,6 +159,12 @@ def _whole(value: Any) -> int:
     return value
 
 
+def _texts(values: Any) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise TypeError(f"{values!r:.80} is no list of texts")
+    return values
+
+
 def _flag(value: Any) -> bool:
     if type(value) is not bool:
         raise TypeError(f"{value!r:.80} is neither true nor false")
@@ -187,6 +197,8 @@ def _entry_to_dict(entry: JournalEntry, pool: _Pool) -> dict[str, Any]:
         and {
             "positions": change.positions,
             "gone": [pool.add(message) for message in change.gone],
+            "ids": change.ids,
+            "keys": change.keys,
             "come": [pool.add(message) for message in change.come],
             "length": change.length,
             "fingerprint": change.fingerprint,
@@ -213,10 +225,14 @@ def _entry_from_dict(
         results[data["gc_id"]],
         change
         and Change(
-            list(map(_whole, change["positions"])),
-            _picked(messages, change["gone"]),
-            _picked(messages, change["come"]),
-            *(_whole(change[name]) for name in ("length", "fingerprint", "reports")),
+            positions=list(map(_whole, change["positions"])),
+            gone=_picked(messages, change["gone"]),
+            ids=_texts(change["ids"]),
+            come=_picked(messages, change["come"]),
+            length=_whole(change["length"]),
+            fingerprint=_whole(change["fingerprint"]),
+            reports=_whole(change["reports"]),
+            keys=_texts(change["keys"]),
         ),
         touched,
         data["tokens"],

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from jaato_gc._clearing import cleared
 from jaato_gc._messages import Message
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCRemovalItem, RemovalAction
@@ -16,7 +15,8 @@ class Takings:
         self._history = history
         self._counter = counter
         self._removed: set[str] = set()
-        self._cleared: dict[str, Message] = {}
+        self._cleared: dict[str, tuple[Message, str]] = {}
+        """The shorter form of a message, by its id, and the key that it is booked under."""
         self._items: dict[tuple[InstructionSource, str | None], GCRemovalItem] = {}
         self.inserted: dict[int, Message] = {}
         """Messages to stand before those at some positions."""
@@ -35,21 +35,46 @@ class Takings:
         return message.message_id in self._removed
 
     def remove(
-        self, messages: Sequence[Message], key: str, reason: str, action: RemovalAction
+        self,
+        messages: Sequence[Message],
+        key: str,
+        reason: str,
+        action: RemovalAction,
+        *,
+        keep: bool = True,
     ) -> None:
         """Take messages away."""
         self.turns_removed += sum(message.opens_turn for message in messages)
-        self._removed.update(message.message_id for message in messages)
-        self._book(messages, key, count_tokens(messages, self._counter), reason, action)
-
-    def clear(self, messages: Sequence[Message], key: str, reason: str) -> None:
-        """Put a shorter form in the place of messages, where there is one."""
         for message in messages:
-            smaller = cleared(message)
-            gain = self.size(message) - message_tokens(smaller, self._counter)
-            if gain > 0:
-                self._cleared[message.message_id] = smaller
-                self._book([message], key, gain, reason, "clear")
+            if message.message_id in self._cleared:
+                self._unclear(message)
+        self._removed.update(message.message_id for message in messages)
+        self._book(messages, key, count_tokens(messages, self._counter), reason, action, keep)
+
+    def clear(
+        self, message: Message, smaller: Message, key: str, reason: str, *, keep: bool = True
+    ) -> bool:
+        """Put a shorter form in the place of a message. False: it is no shorter."""
+        gain = self.size(message) - message_tokens(smaller, self._counter)
+        if gain <= 0:
+            return False
+        if message.message_id in self._cleared:
+            gain += self._unclear(message)
+        self._cleared[message.message_id] = (smaller, key)
+        self._book([message], key, gain, reason, "clear", keep)
+        return True
+
+    def _unclear(self, message: Message) -> int:
+        """Take a shorter form back; returns what it had freed."""
+        gain = message_tokens(message, self._counter) - self.size(message)
+        source = InstructionSource.CONVERSATION
+        item = self._items[source, self._cleared.pop(message.message_id)[1]]
+        item.message_ids.remove(message.message_id)
+        item.tokens_freed -= gain
+        self.freed -= gain
+        if not item.message_ids:
+            del self._items[source, item.child_key]
+        return gain
 
     def drop(self, source: InstructionSource, key: str | None, tokens: int, reason: str) -> None:
         """Take something that is not in the history."""
@@ -68,7 +93,11 @@ class Takings:
 
     def size(self, message: Message) -> int:
         """Tokens of a message in its present form."""
-        return message_tokens(self._cleared.get(message.message_id, message), self._counter)
+        return message_tokens(self.present(message), self._counter)
+
+    def present(self, message: Message) -> Message:
+        """A message in its present form."""
+        return self._cleared.get(message.message_id, (message,))[0]
 
     def remaining(self) -> list[Message]:
         """The history without what was taken, and with what was added."""
@@ -77,7 +106,7 @@ class Takings:
             if position in self.inserted:
                 remaining.append(self.inserted[position])
             if message.message_id not in self._removed:
-                remaining.append(self._cleared.get(message.message_id, message))
+                remaining.append(self.present(message))
         return remaining
 
     def _book(
@@ -87,11 +116,13 @@ class Takings:
         freed: int,
         reason: str,
         action: RemovalAction,
+        keep: bool,
     ) -> None:
         source = InstructionSource.CONVERSATION
-        item = self._items.setdefault(
-            (source, key), GCRemovalItem(source, key, reason=reason, action=action)
-        )
+        item = self._items.get((source, key))
+        if item is None:
+            item = GCRemovalItem(source, key, reason=reason, action=action, keep=keep)
+            self._items[source, key] = item
         item.message_ids.extend(message.message_id for message in messages)
         item.tokens_freed += freed
         self.freed += freed

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jaato_gc._messages import Message, Role
+from jaato_gc._messages import Message, Role, SyntheticKind
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import GCPolicy
+
+_IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY)
 
 
 class Hold(StrEnum):
@@ -41,7 +43,8 @@ class Turn:
     """A real user message and everything up to the next one.
 
     ``index`` counts from 0 over real user messages. What stands before the first of them belongs to
-    turn 0. System and synthetic messages belong to no turn.
+    turn 0. System messages, notices and summaries belong to no turn; recalled content belongs to
+    the one that it was recalled in.
     """
 
     index: int
@@ -77,7 +80,7 @@ def lay_out(history: Sequence[Message]) -> Layout:
     user_has_spoken = False
     for group in groups:
         first = group.messages[0]
-        if first.role is Role.SYSTEM or first.synthetic:
+        if first.role is Role.SYSTEM or first.synthetic in _IN_NO_TURN:
             continue
         opens = first.opens_turn
         if not turns or (opens and user_has_spoken):

@@ -1,0 +1,322 @@
+"""The suite that a stash has to pass."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from jaato_gc import (
+    FunctionCall,
+    Message,
+    Part,
+    Role,
+    Stash,
+    StashError,
+    ToolResult,
+    stash_key,
+)
+from jaato_gc_testing._guard import refuse_silent_overrides
+from jaato_gc_testing._stash_messages import odd_messages, stash_messages
+
+_Check = TypeVar("_Check", bound=Callable[..., None])
+
+_few = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.differing_executors,  # one suite, many subclasses: that is the point
+        HealthCheck.function_scoped_fixture,  # what earlier examples left behind may stay
+        HealthCheck.too_slow,
+    ],
+)
+
+UNUSUAL_QUERIES = [
+    "",
+    " \n",
+    "\0",
+    "\ud800",
+    '"',
+    "'",
+    '"unclosed phrase',
+    "AND",
+    "OR NOT",
+    "NEAR(a b, 2)",
+    "a AND (b OR",
+    "*",
+    "a*",
+    "^a",
+    "column:a",
+    "-a +b",
+    "a & | ! b <-> c:*",
+    "'; DROP TABLE entries; --",
+    "%s %(name)s :name ?",
+    "{}[]()\\",
+    "word " * 3000,
+    "x" * 100_000,
+]
+"""Texts that are syntax somewhere, or no words at all."""
+
+
+class StashConformance:
+    """Checks for any stash. Subclass it in a test module and say how to make yours, empty::
+
+        class TestMine(StashConformance):
+            @pytest.fixture
+            def stash(self, tmp_path):
+                return MyStash(tmp_path / "stash")
+
+    A check that yours can't pass may be overridden only with ``@pytest.mark.xfail(reason="…")``.
+    """
+
+    @pytest.fixture
+    def stash(self) -> Stash:
+        """Make an empty stash, as you would use it."""
+        raise NotImplementedError(f"{type(self).__name__} has no fixture `stash` of its own")
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let no check be switched off in silence."""
+        super().__init_subclass__(**arguments)
+        refuse_silent_overrides(StashConformance, cls)
+
+    # --- what is put is kept ---
+
+    def test_an_empty_stash_is_a_stash(self, stash: Stash) -> None:
+        """It has all methods, and nothing in it is no error."""
+        assert isinstance(stash, Stash)
+        stats = stash.stats()
+        assert (stats.entries, stats.contents, stats.bytes) == (0, 0, 0)
+        assert (stats.oldest, stats.newest) == (None, None)
+        assert stash.put("gc-1", []) == []
+        assert stash.restore([]) == []
+        assert stash.search("anything") == []
+        assert stash.forget() == 0
+
+    def test_put_returns_the_key_of_each_message(self, stash: Stash) -> None:
+        """Keys are those that stubs name already, in the order of the messages."""
+        messages = odd_messages()
+        assert stash.put("gc-1", messages) == [stash_key(message) for message in messages]
+
+    def test_gives_back_equal_messages(self, stash: Stash) -> None:
+        """Every kind of part and every odd text comes back as it was, with who removed it."""
+        messages = odd_messages()
+        before = time.time()
+        keys = stash.put("gc-1", messages)
+        after = time.time()
+        for key, message in zip(keys, messages, strict=True):
+            entry = stash.get(key)
+            assert entry is not None, message
+            assert entry.message == message
+            assert (entry.key, entry.gc_id) == (key, "gc-1")
+            assert before - 1 <= entry.stashed_at <= after + 1
+
+    @_few
+    @given(messages=st.lists(stash_messages(), max_size=4))
+    def test_gives_back_any_message(self, stash: Stash, messages: list[Message]) -> None:
+        """The same for messages that were never thought of."""
+        assert stash.restore(stash.put("gc-1", messages)) == messages
+
+    def test_later_changes_do_not_reach_it(self, stash: Stash) -> None:
+        """Neither the message that was put nor one that was got is the one that is kept."""
+        args = {"path": "a.py"}
+        message = Message(Role.MODEL, [Part(function_call=FunctionCall("call_1", "read", args))])
+        [key] = stash.put("gc-1", [message])
+        args["path"] = "changed"
+        for _ in range(2):
+            [kept] = stash.restore([key])
+            assert kept.function_calls[0].args == {"path": "a.py"}
+            kept.function_calls[0].args.clear()
+
+    def test_put_again_is_no_second_entry(self, stash: Stash) -> None:
+        """What is kept already is kept once, within a put and across puts."""
+        message = _said("the same again")
+        first = stash.put("gc-1", [message, message])
+        assert stash.put("gc-2", [message]) == first[:1]
+        assert stash.stats().entries == 1
+        assert stash.restore(first) == [message, message]
+
+    def test_put_keeps_all_or_nothing(self, stash: Stash) -> None:
+        """If one message can't be kept, none is, and what was there stays."""
+        [key] = stash.put("gc-1", [_said("here before")])
+        good = [_said("in front"), _said("behind")]
+        bad = Message(Role.TOOL, [Part(function_response=ToolResult("1", "read", object()))])
+        with pytest.raises(StashError):
+            stash.put("gc-2", [good[0], bad, good[1]])
+        assert stash.get(key) is not None
+        assert stash.stats().entries == 1
+        assert [stash.get(stash_key(message)) for message in good] == [None, None]
+        assert stash.search("front behind") == []
+
+    # --- getting it back ---
+
+    def test_an_unknown_key_is_none(self, stash: Stash) -> None:
+        """Whatever the key looks like."""
+        [key] = stash.put("gc-1", [_said("something")])
+        for unknown in (key[:-1], key + "0", "0" * 16, "", "\0", "\ud800", "' OR 1=1 --", "%"):
+            assert stash.get(unknown) is None
+
+    def test_restores_in_the_order_of_the_keys(self, stash: Stash) -> None:
+        """Not in the order of storing, and twice what is asked for twice."""
+        messages = [_said(f"message {number}") for number in range(5)]
+        keys = stash.put("gc-1", messages)
+        order = [3, 0, 4, 0, 2]
+        restored = stash.restore([keys[each] for each in order])
+        assert restored == [messages[each] for each in order]
+
+    def test_restore_names_what_is_missing(self, stash: Stash) -> None:
+        """All of it, and nothing that is there."""
+        [key] = stash.put("gc-1", [_said("something")])
+        with pytest.raises(StashError) as caught:
+            stash.restore(["0" * 16, key, "f" * 16])
+        assert "0" * 16 in str(caught.value)
+        assert "f" * 16 in str(caught.value)
+        assert key not in str(caught.value)
+
+    # --- searching ---
+
+    def test_search_finds_words_wherever_they_stand(self, stash: Stash) -> None:
+        """In texts, thoughts, names of tools, arguments and results, in any case of letters."""
+        parts = {
+            "apricot": Part(text="An Apricot, perhaps?"),
+            "banana": Part(thought="or a banana"),
+            "cherry_tool": Part(function_call=FunctionCall("1", "cherry_tool", {})),
+            "src/date/elder_berry.py": Part(
+                function_call=FunctionCall("1", "read", {"paths": ["src/date/elder_berry.py"]})
+            ),
+            "fig": Part(function_response=ToolResult("1", "read", "one\nfig\n")),
+            "grape.vine": Part(function_response=ToolResult("1", "read", [{"name": "grape.vine"}])),
+            "größe": Part(text="Die GRÖSSE zählt."),
+        }
+        keys = stash.put("gc-1", [Message(Role.MODEL, [part]) for part in parts.values()])
+        for word, key in zip(parts, keys, strict=True):
+            assert [hit.key for hit in stash.search(word)][:1] == [key], word
+            assert [hit.key for hit in stash.search(word.upper())][:1] == [key], word
+        assert [hit.key for hit in stash.search("elder_berry")] == [keys[3]]
+        assert stash.search("kumquat") == []
+
+    def test_search_puts_the_best_first(self, stash: Stash) -> None:
+        """More of the words before fewer; among equals, the newer before the older."""
+        [all_words] = stash.put("gc-1", [_said("copper and tin")])
+        _tick()
+        [old] = stash.put("gc-1", [_said("copper or lead")])
+        _tick()
+        [new] = stash.put("gc-1", [_said("copper or lead")])
+        _tick()
+        stash.put("gc-1", [_said("nothing of the kind")])
+        hits = stash.search("copper tin")
+        assert [hit.key for hit in hits] == [all_words, new, old]
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+    def test_search_shows_what_it_found(self, stash: Stash) -> None:
+        """A hit leads to its message, says what it is, and shows the words around the match."""
+        text = "filler " * 500 + "the needle is here" + " filler" * 500
+        message = Message(Role.TOOL, [Part(function_response=ToolResult("1", "read_file", text))])
+        [key] = stash.put("gc-1", [message])
+        [hit] = stash.search("needle")
+        entry = stash.get(hit.key)
+        assert entry is not None
+        assert (hit.key, hit.stashed_at) == (key, entry.stashed_at)
+        assert "tool" in hit.about
+        assert "read_file" in hit.about
+        assert "needle" in hit.snippet
+        assert len(hit.snippet) < 1000
+
+    def test_search_respects_its_limit(self, stash: Stash) -> None:
+        """Never more than asked for, and the best of all."""
+        stash.put("gc-1", [_said(f"common word {number}") for number in range(15)])
+        everything = [hit.key for hit in stash.search("common", limit=100)]
+        assert len(everything) == 15
+        for limit in (0, 1, 7):
+            assert [hit.key for hit in stash.search("common", limit)] == everything[:limit]
+        assert len(stash.search("common")) == 10
+
+    @_few
+    @given(query=st.text("aZ9_.\"'*^:;()[]{}<>-+|&!%?$\\/~ \n\0漢\ud800", max_size=40))
+    @example("a AND b")
+    def test_search_takes_any_text(self, stash: Stash, query: str) -> None:
+        """Quotes, operators and statements are words like others, or none."""
+        stash.put("gc-1", [_said("a b")])
+        for each in (query, *UNUSUAL_QUERIES):
+            assert isinstance(stash.search(each), list), each
+        assert stash.stats().entries >= 1
+
+    # --- forgetting, counting ---
+
+    def test_forgets_by_key(self, stash: Stash) -> None:
+        """What is named goes, is found no more, and nothing else goes."""
+        messages = [_said("silver one"), _said("silver two"), _said("silver three")]
+        keys = stash.put("gc-1", messages)
+        assert stash.forget([]) == 0
+        assert stash.forget(iter([keys[0], keys[0], keys[2], "0" * 16])) == 2
+        assert [stash.get(key) is None for key in keys] == [True, False, True]
+        assert [hit.key for hit in stash.search("silver")] == [keys[1]]
+        assert stash.forget([keys[0]]) == 0
+        assert stash.stats().entries == 1
+
+    def test_what_is_forgotten_leaves_what_others_share(self, stash: Stash) -> None:
+        """Two messages of equal content are two entries: one can go."""
+        first, second = _said("shared words"), _said("shared words")
+        keys = stash.put("gc-1", [first, second])
+        assert stash.forget(keys[:1]) == 1
+        assert stash.restore(keys[1:]) == [second]
+        assert [hit.key for hit in stash.search("shared")] == keys[1:]
+
+    def test_forgets_everything(self, stash: Stash) -> None:
+        """Without keys, all goes, and it can be used again."""
+        messages = odd_messages()
+        keys = stash.put("gc-1", messages)
+        assert stash.forget() == len(messages)
+        assert stash.stats().entries == stash.stats().contents == stash.stats().bytes == 0
+        assert {stash.get(key) for key in keys} == {None}
+        assert stash.restore(stash.put("gc-2", messages)) == messages
+
+    def test_stats_count_what_is_kept(self, stash: Stash) -> None:
+        """Entries, their different contents, their size and their times."""
+        text = "the very same tool output " * 100
+        stash.put("gc-1", [_said(text)])
+        alone = stash.stats()
+        assert (alone.entries, alone.contents) == (1, 1)
+        assert alone.bytes >= len(text)
+        _tick()
+        [key] = stash.put("gc-2", [_said(text)])
+        shared = stash.stats()
+        assert (shared.entries, shared.contents) == (2, 1)
+        assert shared.bytes - alone.bytes < len(text) / 2
+        entry = stash.get(key)
+        assert entry is not None
+        assert shared.oldest == alone.oldest == alone.newest
+        assert shared.newest == entry.stashed_at
+        assert alone.newest is not None
+        assert shared.newest > alone.newest
+
+    # --- at once ---
+
+    def test_can_be_used_from_threads(self, stash: Stash) -> None:
+        """Several at once: everything that was put is there, and nothing fails."""
+
+        def work(number: int) -> list[str]:
+            keys = []
+            for turn in range(10):
+                messages = [_said(f"thread {number} turn {turn}"), _said(f"turn {turn}")]
+                keys += stash.put(f"gc-{number}-{turn}", messages)
+                assert stash.restore(keys[-2:]) == messages
+                assert stash.search(f"thread {number}")
+                stash.stats()
+            stash.forget(keys[:2])
+            return keys[2:]
+
+        with ThreadPoolExecutor(4) as threads:
+            kept = [key for keys in threads.map(work, range(4)) for key in keys]
+        assert len(stash.restore(kept)) == len(kept) == stash.stats().entries == 72
+
+
+def _said(text: str) -> Message:
+    return Message.from_text(Role.USER, text)
+
+
+def _tick() -> None:
+    """Let a clock of the coarsest kind move on."""
+    time.sleep(0.02)

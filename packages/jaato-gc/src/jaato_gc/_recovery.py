@@ -1,0 +1,110 @@
+"""Getting back what collections took, from the journal and the stash."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from jaato_gc._context import Context
+from jaato_gc._errors import GCError, StashError, UndoError
+from jaato_gc._invariants import check_history
+from jaato_gc._journal import Change, Journal
+from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._rendering import render
+from jaato_gc._stash import Stash, stash_key
+from jaato_gc._synthetic import fenced
+from jaato_gc._turns import lay_out
+
+Place = Literal["place", "tail"]
+"""Where content comes back: where it stood, or behind everything else."""
+
+
+class Recovery:
+    """What was taken from a history, and how it would be with it again."""
+
+    def __init__(self, context: Context, journal: Journal, stash: Stash | None) -> None:
+        self._context = context
+        self._journal = journal
+        self._stash = stash
+
+    def complete(self, change: Change) -> Change:
+        """A change with the messages that went, wherever they are kept.
+
+        Raises:
+            UndoError: They are not kept, or not as they were.
+        """
+        if not change.is_stashed:
+            return change
+        if self._stash is None:
+            raise UndoError("its content is in a stash: give that one to the session")
+        try:
+            gone = self._stash.restore(change.keys)
+        except StashError as error:
+            raise UndoError(f"its content can't be had from the stash: {error}") from error
+        for key, message in zip(change.keys, gone, strict=True):
+            if stash_key(message) != key:
+                raise UndoError(f"the stash does not hold {key!r} as it was: it was redacted")
+        return replace(change, gone=gone)
+
+    def with_restored(
+        self, keys: Sequence[str], at: Place
+    ) -> tuple[list[Message], list[Message], list[str]]:
+        """The history as it is, as it would be with stashed messages, and their ids.
+
+        Raises:
+            GCError: There is no stash, or no place for them.
+            StashError: The stash does not hold them.
+        """
+        if self._stash is None:
+            raise GCError("there is no stash to restore from: give one to GCSession(stash=…)")
+        wanted = {message.message_id: message for message in self._stash.restore(keys)}
+        before = list(self._context.history)
+        if at == "tail":
+            after = [*before, _recalled(wanted.values())]
+        else:
+            after = self._in_place(before, wanted)
+        faults = set(check_history(before))
+        for fault in check_history(after):
+            if fault not in faults:
+                raise GCError(f"it can't be put there: {fault}")
+        return before, after, list(wanted)
+
+    def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:
+        alive = {message.message_id for message in before}
+        coming = {
+            mate.message_id: wanted.get(mate.message_id, mate)
+            for message_id in wanted.keys() - alive
+            for mate in self._exchange_of(message_id)
+            if mate.message_id not in alive
+        }
+        numbers = self._context.numbers
+        after: list[Message] = []
+        queue = sorted(coming.values(), key=lambda message: numbers[message.message_id])
+        queue.reverse()
+        for message in before:
+            number = numbers.get(message.message_id, -1)  # what a collection added has none
+            while queue and numbers[queue[-1].message_id] < number:
+                after.append(queue.pop())
+            after.append(wanted.get(message.message_id, message))
+        return after + queue[::-1]
+
+    def _exchange_of(self, message_id: str) -> list[Message]:
+        """A message that was removed, with the call or the results that it belongs to."""
+        for entry in reversed(self._journal.entries):
+            change = entry.change
+            if change is None or message_id not in change.ids:
+                continue
+            if message_id not in {message.message_id for message in change.come}:
+                for group in lay_out(self.complete(change).gone).groups:
+                    if any(message.message_id == message_id for message in group.messages):
+                        return group.messages
+        raise GCError(
+            f"message {message_id!r} has no place in this session: restore it with at='tail'"
+        )
+
+
+def _recalled(messages: Iterable[Message]) -> Message:
+    return Message.from_text(
+        Role.USER,
+        fenced(SyntheticKind.RECALL, render(messages)),
+        synthetic=SyntheticKind.RECALL,
+    )
