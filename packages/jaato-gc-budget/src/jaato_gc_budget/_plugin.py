@@ -51,7 +51,7 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
         phases = [clear_enrichment, remove_ephemeral, remove_partial_turns]
         if reason is GCTriggerReason.TURN_LIMIT:
             phases = [remove_partial_turns]
-        elif _is_under_pressure(budget, collection.config, reason):
+        elif collection.under_pressure:
             phases.append(remove_preservable)
         for phase in phases:
             if collection.needs_more:
@@ -60,18 +60,6 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
         remaining, result = collection.finish()
         result.details |= _breakdown(collection, result)
         return remaining, result
-
-
-def _is_under_pressure(
-    budget: InstructionBudget, config: GCConfig, reason: GCTriggerReason
-) -> bool:
-    """A refused request is pressure at any percentage; in continuous mode there is none."""
-    if not config.pressure_percent:
-        return False
-    if reason is GCTriggerReason.CONTEXT_LIMIT:
-        return True
-    window = config.window(budget.context_limit)
-    return window is not None and budget.total_tokens() >= window * config.pressure_percent / 100
 
 
 def _truncate_instead(collection: Collection) -> tuple[list[Message], GCResult]:

@@ -24,6 +24,7 @@ from jaato_gc import (
     check_collection,
     count_tokens,
     lay_out,
+    never_cleared,
     protect,
     split_into_turns,
 )
@@ -132,7 +133,7 @@ class StrategyConformance(ABC):
     def test_keeps_what_is_protected(self, situation: Situation) -> None:
         """LOCKED, pinned and recent messages and open calls stay as they are.
 
-        Only tool results in recent turns may be cleared, and not those of the last calls.
+        Only results and arguments in recent turns may be cleared, and not those of the last calls.
         """
         answer = ask(self.factory(), situation)
         session = answer.session
@@ -150,7 +151,9 @@ class StrategyConformance(ABC):
             for message in group.messages:
                 left = after.get(message.message_id)
                 assert left is not None, _lost(group, message)
-                if not (may_clear and message.is_tool_output):
+                if may_clear:
+                    assert never_cleared(left) == never_cleared(message), _lost(group, message)
+                else:
                     assert left == message, _lost(group, message)
 
     @_in_any_situation

@@ -107,7 +107,8 @@ class MemoryStash:
 
 def _to_json(message: Message) -> str:
     try:
-        return json.dumps(message_to_dict(message))
+        # Not escaped: two lone surrogates side by side would come back as one character.
+        return json.dumps(message_to_dict(message), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise StashError(
             f"message {message.message_id} can't be stashed, since it is no JSON: {error}; "

@@ -6,7 +6,7 @@ Everything public is importable from here; modules whose names start with an und
 from jaato_gc._account import cache_impact
 from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._clearing import Clearing, cleared
+from jaato_gc._clearing import Clearing, cleared, never_cleared
 from jaato_gc._collection import Collection
 from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
 from jaato_gc._errors import (
@@ -201,6 +201,7 @@ __all__ = [
     "message_to_dict",
     "message_tokens",
     "mint_message_id",
+    "never_cleared",
     "protect",
     "recall_tool",
     "repair_history",

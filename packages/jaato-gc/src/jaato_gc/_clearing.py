@@ -8,7 +8,10 @@ from typing import Any, Literal
 from jaato_gc._messages import Message, Part
 from jaato_gc._tokens import as_text
 
-_STUB = re.compile(r"\[(\d+) characters cleared: [^\n\]]*?(?:; recall key ([0-9a-f]{16}))?\]")
+_STUB = re.compile(
+    r"\[([0-9]{1,15}) characters cleared: [^\n\]]*?(?:; recall key ([0-9a-f]{16}))?\]"
+)
+_IN_A_NOTE = str.maketrans("[]\n", "() ")
 _IMAGE_STUB = "[attachment cleared to free context space]"
 
 
@@ -67,6 +70,20 @@ def cleared(
     return message.with_parts(new)
 
 
+def never_cleared(message: Message) -> Message:
+    """A message without what clearing can take: results, arguments, and what tools attached."""
+    kept: list[Part] = []
+    for part in message.parts:
+        if call := part.function_call:
+            part = replace(part, function_call=replace(call, args={}))
+        elif answer := part.function_response:
+            part = replace(part, function_response=replace(answer, result=None))
+        elif message.is_tool_output:
+            continue
+        kept.append(part)
+    return message.with_parts(kept)
+
+
 def _has(part: Part, how: Clearing) -> bool:
     if how.what == "results":
         return part.function_response is not None
@@ -99,31 +116,38 @@ def _arguments(value: Any, how: Clearing, key: str | None) -> Any:
 def shortened(text: str, how: Clearing = STUB_ONLY, key: str | None = None) -> str:
     """Head and tail of a text with a stub between them; the text itself if that is no shorter."""
     earlier = _STUB.search(text)
-    cut_before = 0
     if earlier and earlier[0] == text:
         return text
-    if earlier:  # what is cleared again is still recalled as it was at first
-        cut_before = int(earlier[1]) - len(earlier[0])
+    first = last = text
+    length = len(text)
+    if earlier:  # what is cleared again is still counted and recalled as it was at first
+        first = text[: earlier.start()].removesuffix("\n")
+        last = text[earlier.end() :].removeprefix("\n")
+        length = len(first) + int(earlier[1]) + len(last)
         key = earlier[2] or key
-    head, tail = _head(text, how.head), _tail(text, how.tail)
-    cut = len(text) - len(head) - len(tail) + cut_before
+    head, tail = _head(first, how.head), _tail(last, how.tail)
     recall = f"; recall key {key}" if key else ""
-    stub = f"[{cut} characters cleared: {how.note}{recall}]"
+    note = how.note.translate(_IN_A_NOTE)
+    stub = f"[{length - len(head) - len(tail)} characters cleared: {note}{recall}]"
     short = "\n".join(filter(None, [head, stub, tail]))
     return short if len(short) < len(text) else text
 
 
 def _head(text: str, length: int) -> str:
     """The beginning of a text, in whole lines if that keeps half of it or more."""
+    if len(text) <= length:
+        return text
     head = text[:length]
     end = head.rfind("\n")
     return (head[:end] if end >= length // 2 else head).rstrip()
 
 
 def _tail(text: str, length: int) -> str:
-    tail = text[len(text) - length :] if length else ""
+    if len(text) <= length:
+        return text
+    tail = text[len(text) - length :]
     start = tail.find("\n")
-    return (tail[start:] if 0 <= start <= length // 2 else tail).lstrip()
+    return (tail[start:] if 0 <= start <= length // 2 else tail).lstrip("\n")
 
 
 def _without_attachment(part: Part) -> Part:

@@ -97,6 +97,22 @@ class Collection:
         return self._needs_tokens
 
     @property
+    def under_pressure(self) -> bool:
+        """Whether even PRESERVABLE content may go: a refused request, or a window that is full.
+
+        There is no pressure in continuous mode, and none is known without a budget.
+        """
+        percent = self.config.pressure_percent
+        if not percent:
+            return False
+        if self.reason is GCTriggerReason.CONTEXT_LIMIT:
+            return True
+        window = self.config.window(self._budget.context_limit) if self._budget else None
+        return bool(
+            window and self._budget and self._budget.total_tokens() >= window * percent / 100
+        )
+
+    @property
     def _needs_tokens(self) -> bool:
         return self._wanted > 0 and self._takings.freed < self._wanted
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from jaato_gc._account import cache_impact, outcome_of
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._clearing import never_cleared
 from jaato_gc._invariants import Violation, check_collection
-from jaato_gc._messages import Message, Part, Role
+from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
 from jaato_gc._source_entry import SourceEntry
@@ -199,23 +200,9 @@ def _protected_unaltered(after: Sequence[Message], layout: Layout) -> Iterator[V
             now = left.get(message.message_id, message)
             if now is message or now == message:
                 continue
-            if group.hold is not Hold.RECENT or _said(now) != _said(message):
+            if group.hold is not Hold.RECENT or never_cleared(now) != never_cleared(message):
                 detail = "it was protected and is not what it was"
                 yield Violation("protected_unaltered", message.message_id, detail)
-
-
-def _said(message: Message) -> Message:
-    """A message without what a recent turn may lose: results, arguments, attachments of tools."""
-    spoken: list[Part] = []
-    for part in message.parts:
-        if call := part.function_call:
-            part = replace(part, function_call=replace(call, args={}))
-        elif answer := part.function_response:
-            part = replace(part, function_response=replace(answer, result=None))
-        elif message.is_tool_output:
-            continue
-        spoken.append(part)
-    return message.with_parts(spoken)
 
 
 def _source_may_go(item: GCRemovalItem, budget: InstructionBudget) -> Iterator[Violation]:

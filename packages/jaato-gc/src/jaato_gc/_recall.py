@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaato_gc._errors import StashError
 from jaato_gc._rendering import render_message
 from jaato_gc._stash import Stash
 
@@ -63,14 +62,15 @@ def recall_tool(
     }
 
     def handler(arguments: Mapping[str, Any]) -> str:
-        key, query = arguments.get("key"), arguments.get("query")
+        given = arguments if isinstance(arguments, Mapping) else {}  # models make mistakes
+        key, query = given.get("key"), given.get("query")
         try:
             if isinstance(key, str) and key.strip():
-                return _content(stash, key.strip(), arguments.get("offset"), max_characters)
+                return _content(stash, key.strip(), given.get("offset"), max_characters)
             if isinstance(query, str) and query.strip():
                 return _findings(stash, query, max_characters)
-        except StashError as error:
-            return f"Nothing can be recalled at the moment: {error}"
+        except Exception as error:  # whatever it is, the model has to be answered
+            return f"Nothing can be recalled at the moment: {error}"[:max_characters]
         return "Give a key, or a query to search for."
 
     return RecallTool(definition, handler)
@@ -79,7 +79,7 @@ def recall_tool(
 def _content(stash: Stash, key: str, offset: Any, most: int) -> str:
     entry = stash.get(key)
     if entry is None:
-        return f"Nothing is kept under the key {key!r}. Give a query to search for it."
+        return f"Nothing is kept under the key {key!r:.80}. Give a query to search for it."
     text = render_message(entry.message)
     start = offset if isinstance(offset, int) and 0 < offset < len(text) else 0
     rest = len(text) - start - most
@@ -91,6 +91,6 @@ def _content(stash: Stash, key: str, offset: Any, most: int) -> str:
 def _findings(stash: Stash, query: str, most: int) -> str:
     hits = stash.search(query)
     if not hits:
-        return f"Nothing that was removed mentions {query!r}."
+        return f"Nothing that was removed mentions {query!r:.80}."
     lines = [f"key {hit.key} ({hit.about}): {' '.join(hit.snippet.split())}" for hit in hits]
     return "\n".join(lines)[:most]

@@ -123,6 +123,7 @@ class Takings:
         if item is None:
             item = GCRemovalItem(source, key, reason=reason, action=action, keep=keep)
             self._items[source, key] = item
+        item.keep |= keep  # what several share is kept if one of them is to be
         item.message_ids.extend(message.message_id for message in messages)
         item.tokens_freed += freed
         self.freed += freed

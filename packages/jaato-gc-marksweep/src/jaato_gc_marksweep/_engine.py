@@ -1,0 +1,234 @@
+"""The engine: roots, marks, scores, candidates, a plan."""
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+
+from jaato_gc import GCConfigError
+from jaato_gc_marksweep._pruning_plan import (
+    PruningCandidate,
+    PruningCandidates,
+    PruningPlan,
+    make_plan,
+)
+from jaato_gc_marksweep._reachability import collect_references, count_references, mark
+from jaato_gc_marksweep._scoring import age_in_hours, prune_score
+from jaato_gc_marksweep._segments import ContextSegment
+from jaato_gc_marksweep._times import as_utc, hours_since, utc_now
+
+
+class IGCEngine(ABC):
+    """What finds out which segments of a context can go."""
+
+    @abstractmethod
+    def analyze_pruning_candidates(
+        self, segments: Sequence[ContextSegment], roots: Set[str]
+    ) -> list[PruningCandidate]:
+        """What could go, those that go first at the front."""
+
+    @abstractmethod
+    def compute_reachability(
+        self, roots: Set[str], references: Mapping[str, Collection[str]]
+    ) -> set[str]:
+        """Ids of the roots and of all that they lead to."""
+
+    @abstractmethod
+    def score_segment(self, segment: ContextSegment, now: datetime) -> float:
+        """How readily a segment goes: the higher, the sooner."""
+
+    @abstractmethod
+    def generate_pruning_plan(
+        self, candidates: Sequence[PruningCandidate], target_tokens: int
+    ) -> PruningPlan:
+        """What is to go, so that *target_tokens* are freed if possible."""
+
+
+@dataclass(kw_only=True)
+class GCEngine(IGCEngine):
+    """Mark and sweep: what no root leads to can go, that with the highest score first.
+
+    The engine keeps nothing between calls. It changes segments in three places, and nothing else
+    of them: `analyze_pruning_candidates` counts references, `touch` sets the time of the last use,
+    and `record_collection` ages what is left. With the same clock, the same segments in any order
+    give the same plan.
+
+    Args:
+        recent_messages: The last so many segments of type ``message`` are roots.
+        decision_hours: So are decisions that are younger.
+        stash_score: What scores no higher than this stays.
+        delete_score: Logs and notes that score higher are deleted; all else is stashed.
+        prune_reachable: Also stash what roots lead to, once nothing else is left to go.
+        old_after: What has survived so many collections is of the old generation.
+        now: The clock.
+
+    Example:
+        >>> engine = GCEngine()
+        >>> segments = [
+        ...     ContextSegment("fix", "Fix the build.", type="note", task_id="t1"),
+        ...     ContextSegment("build.log", "ok " * 900, type="log"),
+        ... ]
+        >>> roots = engine.compute_roots(segments, current_task="t1")
+        >>> candidates = engine.analyze_pruning_candidates(segments, roots)
+        >>> [candidate.reason for candidate in candidates]
+        ['unreachable; log; under 1 h old; no references; score 0.53']
+        >>> engine.generate_pruning_plan(candidates, 500).stash_segments
+        ['build.log']
+    """
+
+    recent_messages: int = 10
+    decision_hours: float = 1.0
+    stash_score: float = 0.4
+    delete_score: float = 0.7
+    prune_reachable: bool = False
+    old_after: int = 3
+    now: Callable[[], datetime] = utc_now
+
+    def __post_init__(self) -> None:
+        if self.delete_score < self.stash_score:
+            raise GCConfigError(
+                f"delete_score={self.delete_score:g} is below stash_score={self.stash_score:g}: "
+                "give the same or more (math.inf deletes nothing)"
+            )
+        for name, least in (("recent_messages", 0), ("decision_hours", 0), ("old_after", 1)):
+            if getattr(self, name) < least:
+                raise GCConfigError(f"{name}={getattr(self, name)}: give {least} or more")
+
+    def compute_roots(
+        self,
+        segments: Sequence[ContextSegment],
+        *,
+        current_task: str | None = None,
+        active_file: str | None = None,
+    ) -> set[str]:
+        """Ids of what must stay, and makes stay what it refers to.
+
+        These are the segments of the current task and of the active file, the latest messages by
+        the time they were made (of equal times the greater id is the later), pinned segments, and
+        decisions made in the last hour.
+        """
+        now = as_utc(self.now())
+        roots = {segment.id for segment in segments if segment.pinned}
+        if current_task is not None:
+            roots |= {segment.id for segment in segments if segment.task_id == current_task}
+        if active_file is not None:
+            roots |= {segment.id for segment in segments if segment.file_path == active_file}
+        messages = [
+            (-hours_since(segment.created_at, now), segment.id)
+            for segment in segments
+            if segment.type == "message"
+        ]
+        roots |= {id for _, id in heapq.nlargest(self.recent_messages, messages)}
+        decisions = [segment for segment in segments if segment.type == "decision"]
+        for decision in decisions:
+            if hours_since(decision.created_at, now) <= self.decision_hours:
+                roots.add(decision.id)
+        return roots
+
+    def compute_reachability(
+        self, roots: Set[str], references: Mapping[str, Collection[str]]
+    ) -> set[str]:
+        """Ids of the roots and of all that they lead to.
+
+        What is referred to need not be a key of *references*: it then refers to nothing. The time
+        is that of looking at each id and each reference once.
+        """
+        return mark(roots, references)
+
+    def score_segment(self, segment: ContextSegment, now: datetime) -> float:
+        """How readily a segment goes: the higher, the sooner.
+
+        Age counts most, then type, references and generation: a weighted sum that begins at
+        0.06 and grows by 0.4 with each day since the last use. Override it for your own.
+        """
+        return prune_score(segment, age_in_hours(segment, now))
+
+    def analyze_pruning_candidates(
+        self, segments: Sequence[ContextSegment], roots: Set[str]
+    ) -> PruningCandidates:
+        """What could go, those that go first at the front.
+
+        That is what neither *roots* nor pinned segments lead to; with ``prune_reachable`` also
+        what they do lead to, after the rest. Roots and pinned segments are never in it. Ids among
+        the roots or references that no segment has are ignored.
+
+        Changes the segments: sets the ``refcount`` of each to what their references say.
+
+        Raises:
+            GCError: Two segments have the same id.
+        """
+        now = as_utc(self.now())
+        references = collect_references(segments)
+        count_references(segments, references)
+        fixed = {segment.id for segment in segments if segment.pinned}.union(roots)
+        reachable = self.compute_reachability(fixed, references)
+        prune_reachable = self.prune_reachable
+        root_tokens = reachable_tokens = 0
+        candidates = PruningCandidates()
+        for segment in segments:
+            id, tokens = segment.id, segment.tokens
+            is_reachable = id in reachable
+            if id in fixed:
+                root_tokens += tokens
+            elif is_reachable and not prune_reachable:
+                reachable_tokens += tokens
+            else:
+                score, age = self.score_segment(segment, now), age_in_hours(segment, now)
+                candidates.append(
+                    PruningCandidate(
+                        id, score, tokens, segment.type, age, segment.refcount, is_reachable
+                    )
+                )
+        candidates.order()
+        candidates.root_tokens, candidates.reachable_tokens = root_tokens, reachable_tokens
+        return candidates
+
+    def generate_pruning_plan(
+        self, candidates: Sequence[PruningCandidate], target_tokens: int
+    ) -> PruningPlan:
+        """What is to go, so that *target_tokens* are freed if possible.
+
+        Takes candidates, those with the highest score first, until enough is free: what scores no
+        higher than ``stash_score`` stays. Logs and notes above ``delete_score`` are deleted, unless
+        something leads to them; all else is stashed. The plan only says so: carrying it out, and
+        then calling `record_collection`, is up to you.
+
+        Raises:
+            GCError: Two candidates stand for the same segment.
+        """
+        return make_plan(
+            candidates,
+            target_tokens,
+            stash_score=self.stash_score,
+            delete_score=self.delete_score,
+        )
+
+    def touch(self, segments: Iterable[ContextSegment]) -> None:
+        """Note that these segments were used just now: their age begins anew.
+
+        Changes the segments: sets ``last_touched_at``.
+        """
+        now = as_utc(self.now())
+        for segment in segments:
+            segment.last_touched_at = now
+
+    def record_collection(
+        self, segments: Sequence[ContextSegment], plan: PruningPlan
+    ) -> list[ContextSegment]:
+        """Note that a plan was carried out, and return the segments that are left.
+
+        Changes the segments that are left: they have survived one collection more, are of the old
+        generation if that makes ``old_after``, and are no longer referred to by what is gone.
+
+        Raises:
+            GCError: Two segments have the same id.
+        """
+        gone = {*plan.stash_segments, *plan.delete_segments}
+        survivors = [segment for segment in segments if segment.id not in gone]
+        count_references(survivors, collect_references(survivors))
+        for segment in survivors:
+            segment.survival_count += 1
+            if segment.survival_count >= self.old_after:
+                segment.generation = "old"
+        return survivors

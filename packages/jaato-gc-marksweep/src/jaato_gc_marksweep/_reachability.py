@@ -1,0 +1,59 @@
+"""The mark phase: which segments can be reached from the roots."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+from jaato_gc import GCError
+from jaato_gc_marksweep._segments import ContextSegment
+
+References = Mapping[str, Collection[str]]
+"""What each segment refers to, by id."""
+
+
+def mark(roots: Iterable[str], references: References) -> set[str]:
+    """The roots, and all that they lead to: each segment and each reference is seen once.
+
+    Ids stay strings. Numbering them first would take longer than all the lookups that it saves.
+    """
+    marked = set(roots)
+    stack = list(marked)
+    while stack:
+        for target in references.get(stack.pop(), ()):
+            if target not in marked:
+                marked.add(target)
+                stack.append(target)
+    return marked
+
+
+def collect_references(segments: Sequence[ContextSegment]) -> dict[str, Collection[str]]:
+    """What each segment refers to, by id; ids of unknown segments are still among it.
+
+    Raises:
+        GCError: Two segments have the same id.
+    """
+    references = {segment.id: segment.referenced_ids() for segment in segments}
+    if len(references) != len(segments):
+        raise _duplicate_id(segments)
+    return references
+
+
+def _duplicate_id(segments: Sequence[ContextSegment]) -> GCError:
+    seen: dict[str, int] = {}
+    for position, segment in enumerate(segments):
+        first = seen.setdefault(segment.id, position)
+        if first != position:
+            return GCError(
+                f"segments {first} and {position} of {len(segments)} have the same id "
+                f"{segment.id!r}: references could mean either, so give each an id of its own"
+            )
+    raise AssertionError("called although all ids differ")
+
+
+def count_references(segments: Sequence[ContextSegment], references: References) -> None:
+    """Set the refcount of each segment to the number of other segments that refer to it."""
+    counts = Counter(chain.from_iterable(references.values()))
+    for segment in segments:
+        id = segment.id
+        # Most are not referred to at all, and then there is nothing to look up.
+        segment.refcount = counts[id] - (id in references[id]) if id in counts else 0

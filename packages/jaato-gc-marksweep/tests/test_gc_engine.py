@@ -1,0 +1,909 @@
+"""The engine: what must stay, what can go, in which order, and that it says so truly."""
+
+import doctest
+import math
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaato_gc_marksweep._engine
+from jaato_gc import GCConfigError, GCError, estimate_tokens
+from jaato_gc_marksweep import (
+    ContextSegment,
+    GCEngine,
+    Generation,
+    IGCEngine,
+    PruningCandidate,
+    PruningCandidates,
+    PruningPlan,
+)
+
+NOW = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+TYPES = ["log", "note", "code", "message", "decision", "summary", "diagram"]
+GENERATIONS: list[Generation] = ["young", "old"]
+
+
+def engine(**options: float) -> GCEngine:
+    made = GCEngine(now=lambda: NOW)
+    return replace(made, **options)  # type: ignore[arg-type]
+
+
+def hours_ago(hours: float) -> datetime:
+    return NOW - timedelta(hours=hours)
+
+
+def segment(
+    id: str,
+    type: str = "note",
+    *,
+    age: float = 0.0,
+    tokens: int = 100,
+    pinned: bool = False,
+    refs: Collection[str] = (),
+    tags: Collection[str] = (),
+    task_id: str | None = None,
+    file_path: str | None = None,
+    generation: Generation = "young",
+    refcount: int = 0,
+) -> ContextSegment:
+    return ContextSegment(
+        id,
+        f"text of {id}",
+        type,
+        task_id=task_id,
+        file_path=file_path,
+        created_at=hours_ago(age),
+        pinned=pinned,
+        generation=generation,
+        refcount=refcount,
+        tags=tags,
+        references=refs,
+        tokens=tokens,
+    )
+
+
+def candidate(
+    id: str,
+    score: float = 0.6,
+    *,
+    tokens: int = 100,
+    type: str = "message",
+    is_reachable: bool = False,
+) -> PruningCandidate:
+    return PruningCandidate(id, score, tokens, type, is_reachable=is_reachable)
+
+
+def ids(candidates: Iterable[PruningCandidate]) -> list[str]:
+    return [each.segment_id for each in candidates]
+
+
+def removed(plan: PruningPlan) -> set[str]:
+    return {*plan.stash_segments, *plan.delete_segments}
+
+
+def cycle(
+    gc: GCEngine, segments: list[ContextSegment], target: int, **situation: str
+) -> PruningPlan:
+    roots = gc.compute_roots(segments, **situation)
+    return gc.generate_pruning_plan(gc.analyze_pruning_candidates(segments, roots), target)
+
+
+def formula(segment: ContextSegment, now: datetime) -> float:
+    """The score as it is specified, for aware times in the past."""
+    recency = (now - segment.last_touched_at).total_seconds() / 3600 / 24.0
+    type_scores = {
+        "log": 1.0, "note": 0.8, "code": 0.5, "message": 0.3, "decision": 0.1, "summary": 0.2,
+    }  # fmt: skip
+    return (
+        0.4 * recency
+        + 0.3 * type_scores.get(segment.type, 0.5)
+        + 0.2 * (1.0 / (segment.refcount + 1))
+        + 0.1 * (1.0 if segment.generation == "old" else 0.3)
+    )
+
+
+def closure(roots: Set[str], references: Mapping[str, Collection[str]]) -> set[str]:
+    """What is reachable, found the slow way: add what is referred to until nothing is new."""
+    reached = set(roots)
+    while True:
+        larger = reached.union(*(references.get(id, ()) for id in reached))
+        if larger == reached:
+            return reached
+        reached = larger
+
+
+IDS = [f"s{number}" for number in range(12)]
+REFERENCES = st.dictionaries(st.sampled_from(IDS), st.sets(st.sampled_from([*IDS, "nowhere"])))
+
+
+@st.composite
+def segment_lists(draw: st.DrawFn) -> list[ContextSegment]:
+    chosen = draw(st.lists(st.sampled_from(IDS), unique=True))
+    return [
+        ContextSegment(
+            id,
+            type=draw(st.sampled_from(TYPES)),
+            task_id=draw(st.sampled_from([None, "t1", "t2"])),
+            file_path=draw(st.sampled_from([None, "a.py", "b.py"])),
+            created_at=hours_ago(draw(st.sampled_from([-2.0, 0.0, 0.5, 1.0, 30.0, 200.0]))),
+            pinned=draw(st.booleans()) and draw(st.booleans()),
+            generation=draw(st.sampled_from(GENERATIONS)),
+            tags=draw(st.sets(st.sampled_from(["ref:s1", "ref:s2", "ref:", "todo"]), max_size=2)),
+            references=draw(st.lists(st.sampled_from([*IDS, "nowhere"]), max_size=3)),
+            tokens=draw(st.integers(0, 50)),
+        )
+        for id in chosen
+    ]
+
+
+ENGINES = st.builds(
+    GCEngine,
+    recent_messages=st.integers(0, 3),
+    prune_reachable=st.booleans(),
+    stash_score=st.sampled_from([0.0, 0.4, 0.6]),
+    now=st.just(lambda: NOW),
+)
+TARGETS = st.integers(-10, 400)
+
+
+class TestScenario1SimpleRootSetCurrentTaskOnly:
+    def test_segments_of_the_current_task_are_roots(self) -> None:
+        segments = [
+            segment("a", task_id="t1"),
+            segment("b", task_id="t2"),
+            segment("c"),
+            segment("d", task_id="t1"),
+        ]
+
+        assert engine().compute_roots(segments, current_task="t1") == {"a", "d"}
+
+    def test_without_a_current_task_segments_without_a_task_are_no_roots(self) -> None:
+        assert engine().compute_roots([segment("a"), segment("b", task_id="t1")]) == set()
+
+    def test_other_tasks_can_go(self) -> None:
+        segments = [segment("mine", task_id="t1"), segment("other", "log", task_id="t2", age=30)]
+
+        plan = cycle(engine(), segments, 100, current_task="t1")
+
+        assert removed(plan) == {"other"}
+
+
+class TestScenario2ComplexRootSetTaskFileMessagesPinned:
+    def test_all_five_rules_together(self) -> None:
+        segments = [
+            segment("task", task_id="t1", age=90),
+            segment("file", "code", file_path="src/a.py", age=90),
+            segment("other file", "code", file_path="src/b.py"),
+            segment("pinned", "log", pinned=True, age=900),
+            segment("fresh decision", "decision", age=0.5),
+            segment("stale decision", "decision", age=1.5),
+            segment("log", "log"),
+            *(segment(f"message {number:02}", "message", age=50 - number) for number in range(25)),
+        ]
+
+        roots = engine().compute_roots(segments, current_task="t1", active_file="src/a.py")
+
+        messages = {f"message {number:02}" for number in range(15, 25)}
+        assert roots == messages | {"task", "file", "pinned", "fresh decision"}
+
+    def test_a_decision_of_exactly_an_hour_ago_is_a_root(self) -> None:
+        segments = [segment("on time", "decision", age=1), segment("late", "decision", age=1.001)]
+
+        assert engine().compute_roots(segments) == {"on time"}
+
+    def test_a_decision_that_was_touched_lately_is_not_a_recent_decision(self) -> None:
+        old = segment("old", "decision", age=5)
+        old.last_touched_at = NOW
+
+        assert engine().compute_roots([old]) == set()
+
+    @pytest.mark.parametrize("count", [0, 1, 3, 100])
+    def test_the_number_of_recent_messages_can_be_set(self, count: int) -> None:
+        segments = [segment(f"m{number}", "message", age=number) for number in range(5)]
+
+        roots = engine(recent_messages=count).compute_roots(segments)
+
+        assert roots == {f"m{number}" for number in range(min(count, 5))}
+
+    def test_messages_are_recent_by_time_not_by_position(self) -> None:
+        segments = [
+            segment("newest", "message", age=1),
+            segment("oldest", "message", age=3),
+            segment("middle", "message", age=2),
+        ]
+
+        assert engine(recent_messages=2).compute_roots(segments) == {"newest", "middle"}
+
+    def test_of_messages_at_the_same_time_the_greater_id_is_the_later(self) -> None:
+        segments = [segment(id, "message") for id in ("b", "c", "a")]
+
+        assert engine(recent_messages=2).compute_roots(segments) == {"b", "c"}
+
+    def test_messages_with_and_without_zones_are_put_in_order(self) -> None:
+        tokyo = timezone(timedelta(hours=9))
+        naive = segment("naive", "message")
+        naive.created_at = hours_ago(1).replace(tzinfo=None)
+        aware = segment("aware", "message")
+        aware.created_at = hours_ago(2).astimezone(tokyo)
+
+        assert engine(recent_messages=1).compute_roots([aware, naive]) == {"naive"}
+
+
+class TestScenario3ReachabilityWithCircularReferences:
+    def test_a_cycle_is_followed_once(self) -> None:
+        references = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "x": {"y"}, "y": {"x"}}
+
+        assert engine().compute_reachability({"a"}, references) == {"a", "b", "c"}
+
+    def test_a_self_reference_leads_nowhere(self) -> None:
+        assert engine().compute_reachability({"a"}, {"a": {"a"}, "b": {"b"}}) == {"a"}
+
+    def test_a_target_without_references_of_its_own_is_reachable(self) -> None:
+        assert engine().compute_reachability({"a"}, {"a": {"leaf"}}) == {"a", "leaf"}
+
+    def test_no_roots_reach_nothing(self) -> None:
+        assert engine().compute_reachability(set(), {"a": {"b"}}) == set()
+
+    def test_a_long_chain_needs_no_recursion(self) -> None:
+        references = {str(number): {str(number + 1)} for number in range(50_000)}
+
+        assert len(engine().compute_reachability({"0"}, references)) == 50_001
+
+    def test_a_cycle_that_no_root_leads_to_can_go(self) -> None:
+        segments = [
+            segment("root", refs=["kept"], pinned=True),
+            segment("kept", refs=["root"]),
+            segment("x", refs=["y"]),
+            segment("y", refs=["x", "kept"]),
+        ]
+
+        assert ids(engine().analyze_pruning_candidates(segments, set())) == ["x", "y"]
+
+    def test_references_are_followed_by_field_and_by_tag(self) -> None:
+        segments = [
+            segment("root", refs={"by field"}, tags=["ref:by tag", "urgent"]),
+            segment("by field", refs=["twice removed"]),
+            segment("by tag"),
+            segment("twice removed"),
+            segment("urgent"),
+        ]
+
+        assert ids(engine().analyze_pruning_candidates(segments, {"root"})) == ["urgent"]
+
+    def test_the_references_of_each_segment_are_followed_once(self) -> None:
+        class Counting(dict[str, set[str]]):
+            lookups = 0
+
+            def get(self, key: str, default: object = None) -> set[str]:
+                self.lookups += 1
+                assert default == ()
+                return super().get(key, set())
+
+        everything = {str(number) for number in range(60)}
+        references = Counting(dict.fromkeys(everything, everything))
+
+        engine().compute_reachability({"0", "7"}, references)
+
+        assert references.lookups == len(everything)
+
+    @given(st.sets(st.sampled_from([*IDS, "nowhere"])), REFERENCES)
+    def test_it_is_the_closure_of_the_roots(
+        self, roots: set[str], references: dict[str, set[str]]
+    ) -> None:
+        assert engine().compute_reachability(roots, references) == closure(roots, references)
+
+
+class TestScenario4ScoringWithVariousSegmentTypesAndAges:
+    @pytest.mark.parametrize("type", TYPES)
+    @pytest.mark.parametrize("age", [0, 0.25, 24, 31, 24 * 365])
+    @pytest.mark.parametrize("refcount", [0, 1, 9])
+    @pytest.mark.parametrize("generation", GENERATIONS)
+    def test_it_is_the_formula(
+        self, type: str, age: float, refcount: int, generation: Generation
+    ) -> None:
+        scored = segment("s", type, age=age, refcount=refcount, generation=generation)
+
+        assert engine().score_segment(scored, NOW) == formula(scored, NOW)
+
+    def test_the_lowest_score(self) -> None:
+        best = segment("s", "decision", refcount=10**9)
+
+        assert engine().score_segment(best, NOW) == pytest.approx(0.06)
+
+    def test_types_from_the_dearest_to_the_cheapest(self) -> None:
+        scores = {type: engine().score_segment(segment("s", type), NOW) for type in TYPES}
+
+        dearest_first = ["decision", "summary", "message", "code", "diagram", "note", "log"]
+        assert sorted(scores, key=lambda type: (scores[type], type)) == dearest_first
+
+    @given(st.floats(0, 1e5), st.floats(0, 1e5), st.sampled_from(TYPES), st.integers(0, 20))
+    def test_age_raises_the_score_and_references_lower_it(
+        self, one: float, other: float, type: str, refcount: int
+    ) -> None:
+        def score(age: float, refcount: int, generation: Generation = "young") -> float:
+            scored = segment("s", type, age=age, refcount=refcount, generation=generation)
+            return engine().score_segment(scored, NOW)
+
+        assert score(min(one, other), refcount) <= score(max(one, other), refcount)
+        assert score(one, refcount) > score(one, refcount + 1)
+        assert score(one, refcount) < score(one, refcount, "old")
+
+    def test_a_time_yet_to_come_counts_as_now(self) -> None:
+        now, later = segment("now"), segment("later", age=-48)
+
+        assert engine().score_segment(later, NOW) == engine().score_segment(now, NOW)
+        [candidate] = engine().analyze_pruning_candidates([later], set())
+        assert candidate.age_hours == 0
+
+    @pytest.mark.parametrize("now", [NOW, NOW.replace(tzinfo=None)])
+    @pytest.mark.parametrize(
+        "touched",
+        [
+            hours_ago(30),
+            hours_ago(30).replace(tzinfo=None),
+            hours_ago(30).astimezone(timezone(timedelta(hours=-7))),
+        ],
+    )
+    def test_a_time_without_a_zone_is_in_utc(self, now: datetime, touched: datetime) -> None:
+        scored = segment("s")
+        scored.last_touched_at = touched
+
+        assert engine().score_segment(scored, now) == formula(segment("s", age=30), NOW)
+
+    def test_ages_are_right_across_a_change_of_summer_time(self) -> None:
+        try:
+            berlin = ZoneInfo("Europe/Berlin")
+        except KeyError:
+            pytest.skip("this machine has no time zone data (the tzdata package has)")
+        touched = datetime(2025, 3, 30, 1, 30, tzinfo=berlin)
+        now = datetime(2025, 3, 30, 3, 30, tzinfo=berlin)  # an hour later: 02:00 became 03:00
+
+        gc = GCEngine(now=lambda: now)
+        [candidate] = gc.analyze_pruning_candidates(
+            [ContextSegment("s", created_at=touched)], set()
+        )
+
+        assert candidate.age_hours == 1
+        one_hour = 0.4 / 24 + 0.3 * 0.3 + 0.2 + 0.1 * 0.3
+        assert gc.score_segment(ContextSegment("s", created_at=touched), now) == one_hour
+
+    def test_an_overridden_score_decides(self) -> None:
+        class ByName(GCEngine):
+            def score_segment(self, segment: ContextSegment, now: datetime) -> float:  # noqa: ARG002
+                return float(segment.id)
+
+        found = ByName().analyze_pruning_candidates(
+            [segment("1"), segment("3"), segment("2")], set()
+        )
+
+        assert ids(found) == ["3", "2", "1"]
+
+
+class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
+    @pytest.mark.parametrize(
+        ("target", "taken"), [(1, 1), (100, 1), (101, 2), (250, 3), (1000, 10)]
+    )
+    def test_candidates_are_taken_until_the_target_is_met(self, target: int, taken: int) -> None:
+        candidates = [candidate(f"c{number}", 0.9 - number / 100) for number in range(10)]
+
+        plan = engine().generate_pruning_plan(candidates, target)
+
+        assert plan.candidates == candidates[:taken]
+        assert plan.total_tokens_freed == 100 * taken
+        assert plan.is_met
+        assert plan.shortfall == 0
+        assert plan.held == {}
+        assert plan.reason.startswith("target met")
+
+    @pytest.mark.parametrize("target", [0, -1, -(10**9)])
+    def test_nothing_goes_when_nothing_has_to(self, target: int) -> None:
+        plan = engine().generate_pruning_plan([candidate("a", 9)], target)
+
+        assert (plan.candidates, plan.total_tokens_freed, removed(plan)) == ([], 0, set())
+        assert plan.is_met
+        assert plan.reason == "nothing had to be freed"
+
+    def test_a_target_out_of_reach_is_missed_openly(self) -> None:
+        plan = engine().generate_pruning_plan([candidate("a"), candidate("b", 0.2)], 1500)
+
+        assert not plan.is_met
+        assert (plan.target_tokens, plan.total_tokens_freed, plan.shortfall) == (1500, 100, 1400)
+        assert plan.held == {"low_score": 100}
+        assert plan.reason == (
+            "target missed by 1,400 tokens: frees 100 of 1,500 tokens (1 to stash, 0 to delete); "
+            "100 tokens are scored 0.4 or less"
+        )
+
+    def test_a_missed_target_says_what_stands_in_the_way(self) -> None:
+        segments = [
+            segment("root", task_id="t1", refs=["reached"], tokens=1),
+            segment("pinned", pinned=True, tokens=10),
+            segment("reached", tokens=200),
+            segment("dear", "decision", age=2, tokens=3000),
+            segment("garbage", "log", age=30, tokens=40_000),
+        ]
+
+        plan = cycle(engine(), segments, 50_000, current_task="t1")
+
+        assert plan.held == {"roots": 11, "reachable": 200, "low_score": 3000}
+        assert plan.reason == (
+            "target missed by 10,000 tokens: frees 40,000 of 50,000 tokens "
+            "(0 to stash, 1 to delete); 11 tokens are roots or pinned; "
+            "200 tokens are reachable from roots; 3,000 tokens are scored 0.4 or less"
+        )
+
+    def test_without_segments_there_is_nothing_to_free(self) -> None:
+        plan = cycle(engine(), [], 10)
+
+        assert plan == PruningPlan(
+            candidates=[],
+            total_tokens_freed=0,
+            stash_segments=[],
+            delete_segments=[],
+            reason=(
+                "target missed by 10 tokens: frees 0 of 10 tokens (0 to stash, 0 to delete); "
+                "there is nothing else"
+            ),
+            target_tokens=10,
+        )
+
+    def test_the_best_are_taken_first_whatever_the_order(self) -> None:
+        candidates = [candidate("low", 0.5), candidate("high", 0.9), candidate("middle", 0.7)]
+
+        plan = engine().generate_pruning_plan(candidates, 200)
+
+        assert ids(plan.candidates) == ["high", "middle"]
+        assert ids(candidates) == ["low", "high", "middle"], "the list given is as it was"
+
+    def test_ties_are_broken_by_id(self) -> None:
+        candidates = [candidate(id) for id in ("b", "c", "a")]
+
+        assert engine().generate_pruning_plan(candidates, 150).stash_segments == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("type", "score", "action"),
+        [
+            ("log", 0.71, "delete"),
+            ("note", 0.71, "delete"),
+            ("log", 0.7, "stash"),
+            ("log", 0.41, "stash"),
+            ("log", 0.4, "keep"),
+            ("code", 9.0, "stash"),
+            ("decision", 9.0, "stash"),
+            ("diagram", 9.0, "stash"),
+            ("code", 0.4, "keep"),
+        ],
+    )
+    def test_what_is_deleted_stashed_and_kept(self, type: str, score: float, action: str) -> None:
+        plan = engine().generate_pruning_plan([candidate("s", score, type=type)], 1)
+
+        assert plan.stash_segments == (["s"] if action == "stash" else [])
+        assert plan.delete_segments == (["s"] if action == "delete" else [])
+
+    def test_infinite_delete_score_deletes_nothing(self) -> None:
+        gc = engine(delete_score=math.inf)
+
+        plan = gc.generate_pruning_plan([candidate("s", 1e9, type="log")], 1)
+
+        assert plan.stash_segments == ["s"]
+
+    def test_what_frees_nothing_stays(self) -> None:
+        plan = engine().generate_pruning_plan([candidate("empty", 2, tokens=0), candidate("a")], 10)
+
+        assert removed(plan) == {"a"}
+
+    def test_a_candidate_given_twice_is_an_error(self) -> None:
+        with pytest.raises(GCError, match="2 candidates stand for 1 segments: give each"):
+            engine().generate_pruning_plan([candidate("a"), candidate("a")], 10)
+
+    @given(segment_lists(), ENGINES, TARGETS)
+    def test_the_sums_are_right(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int
+    ) -> None:
+        tokens = {each.id: each.tokens for each in segments}
+
+        plan = cycle(gc, segments, target, current_task="t1", active_file="a.py")
+
+        assert sorted([*plan.stash_segments, *plan.delete_segments]) == sorted(ids(plan.candidates))
+        assert plan.total_tokens_freed == sum(tokens[id] for id in removed(plan))
+        assert plan.is_met == (plan.total_tokens_freed >= target)
+        if plan.is_met:
+            assert plan.total_tokens_freed - tokens.get(
+                plan.candidates[-1].segment_id if plan.candidates else "", 0
+            ) < max(target, 1), "the last one taken was needed"
+        else:
+            assert plan.total_tokens_freed + sum(plan.held.values()) == sum(tokens.values())
+
+    @given(segment_lists(), ENGINES, TARGETS, st.randoms())
+    def test_the_order_of_the_segments_does_not_matter(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int, rng: random.Random
+    ) -> None:
+        shuffled = deepcopy(segments)
+        rng.shuffle(shuffled)
+
+        assert cycle(gc, segments, target) == cycle(gc, shuffled, target)
+
+    @given(segment_lists(), ENGINES, TARGETS)
+    def test_the_highest_score_goes_first(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int
+    ) -> None:
+        found = gc.analyze_pruning_candidates(segments, gc.compute_roots(segments))
+        plan = gc.generate_pruning_plan(found, target)
+
+        order = [(each.is_reachable, -each.score, each.segment_id) for each in found]
+        assert order == sorted(order)
+        takeable = [each for each in found if each.score > gc.stash_score and each.tokens]
+        assert plan.candidates == takeable[: len(plan.candidates)]
+
+
+class TestScenario6PinnedSegmentsExcludedFromPruning:
+    def test_a_pinned_segment_is_no_candidate_even_if_no_root_names_it(self) -> None:
+        segments = [segment("pinned", "log", age=999, pinned=True), segment("free", "log", age=999)]
+
+        assert ids(engine().analyze_pruning_candidates(segments, set())) == ["free"]
+
+    def test_what_a_pinned_segment_refers_to_stays(self) -> None:
+        segments = [
+            segment("pinned", pinned=True, refs=["kept"]),
+            segment("kept", "log", age=999, refs=["kept too"]),
+            segment("kept too", "log", age=999),
+        ]
+
+        assert engine().analyze_pruning_candidates(segments, set()) == []
+
+    def test_a_pin_holds_in_the_second_stage(self) -> None:
+        segments = [
+            segment("pinned", "log", age=999, pinned=True, refs=["a"]),
+            segment("a", "log", age=999, refs=["pinned"]),
+        ]
+
+        assert removed(cycle(engine(prune_reachable=True), segments, 10**6)) == {"a"}
+
+    def test_a_pin_holds_although_an_engine_marks_nothing(self) -> None:
+        class Blind(GCEngine):
+            def compute_reachability(
+                self,
+                roots: Set[str],  # noqa: ARG002
+                references: Mapping[str, Collection[str]],  # noqa: ARG002
+            ) -> set[str]:
+                return set()
+
+        segments = [segment("pinned", pinned=True), segment("root"), segment("free")]
+
+        assert ids(Blind().analyze_pruning_candidates(segments, {"root"})) == ["free"]
+
+    @given(segment_lists(), ENGINES, TARGETS, st.sets(st.sampled_from([*IDS, "nowhere"])))
+    def test_pins_and_roots_are_never_pruned(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int, roots: set[str]
+    ) -> None:
+        found = gc.analyze_pruning_candidates(segments, roots)
+        plan = gc.generate_pruning_plan(found, target)
+
+        fixed = roots | {each.id for each in segments if each.pinned}
+        assert fixed.isdisjoint(ids(found))
+        assert fixed.isdisjoint(removed(plan))
+
+    @given(segment_lists(), TARGETS)
+    def test_what_roots_lead_to_is_not_pruned_unless_asked(
+        self, segments: list[ContextSegment], target: int
+    ) -> None:
+        gc = engine(stash_score=0.0)
+        references = {each.id: each.referenced_ids() for each in segments}
+        roots = gc.compute_roots(segments, current_task="t1")
+
+        plan = cycle(gc, segments, target, current_task="t1")
+
+        assert removed(plan).isdisjoint(closure(roots, references))
+
+
+class TestScenario7PerformanceWithLargeContext:
+    """Times are for the benchmarks; here is what would make them grow."""
+
+    def test_a_large_context(self) -> None:
+        count = 200_000
+        segments = [
+            ContextSegment(
+                str(number),
+                type=TYPES[number % len(TYPES)],
+                task_id=str(number % 1000),
+                created_at=hours_ago(number / 1000),
+                references=[str(number * 7 % count)] if number % 2 else (),
+                tokens=10,
+            )
+            for number in range(count)
+        ]
+
+        plan = cycle(engine(), segments, count * 3, current_task="1")
+
+        assert plan.total_tokens_freed == count * 3
+
+    @pytest.mark.parametrize("prune_reachable", [False, True])
+    def test_each_segment_is_scored_at_most_once(self, prune_reachable: bool) -> None:
+        scored: list[str] = []
+
+        class Counting(GCEngine):
+            def score_segment(self, segment: ContextSegment, now: datetime) -> float:
+                scored.append(segment.id)
+                return super().score_segment(segment, now)
+
+        segments = [segment(str(number), refs=[str(number // 2)]) for number in range(100)]
+
+        Counting(prune_reachable=prune_reachable).analyze_pruning_candidates(segments, {"99"})
+
+        assert len(scored) == len(set(scored)) == (99 if prune_reachable else 92)
+
+    def test_the_clock_is_read_once_an_analysis(self) -> None:
+        readings: list[datetime] = []
+
+        def clock() -> datetime:
+            readings.append(NOW)
+            return NOW
+
+        GCEngine(now=clock).analyze_pruning_candidates([segment(id) for id in IDS], set())
+
+        assert len(readings) == 1
+
+
+class TestAcceptanceCriteria:
+    """Those of the specification that no scenario above has in so many words."""
+
+    @pytest.fixture
+    def context(self) -> list[ContextSegment]:
+        """A few days of work on one project."""
+        return [
+            segment("plan", "decision", age=70, task_id="t1", refs=["design"], tokens=80),
+            segment("design", "summary", age=71, tokens=400),
+            segment(
+                "parser.py", "code", age=2, file_path="parser.py", refs=["grammar"], tokens=900
+            ),
+            segment("grammar", "note", age=60, tokens=300),
+            segment("old build", "log", age=60, tokens=4000),
+            segment("new build", "log", age=1, tokens=2500),
+            segment("scratch", "note", age=40, tokens=200),
+            segment("licence", "note", age=99, pinned=True, tokens=50),
+            segment("use LL(1)", "decision", age=0.5, tokens=40),
+            *(segment(f"m{n:02}", "message", age=30 - n, tokens=60) for n in range(20)),
+        ]
+
+    SITUATION = {"current_task": "t1", "active_file": "parser.py"}  # noqa: RUF012
+
+    def test_root_sets_identify_essential_context(self, context: list[ContextSegment]) -> None:
+        roots = engine().compute_roots(context, **self.SITUATION)
+
+        messages = {f"m{number}" for number in range(10, 20)}
+        assert roots == messages | {"plan", "parser.py", "licence", "use LL(1)"}
+
+    def test_reachability_finds_all_referenced_segments(
+        self, context: list[ContextSegment]
+    ) -> None:
+        roots = engine().compute_roots(context, **self.SITUATION)
+        found = engine().analyze_pruning_candidates(context, roots)
+
+        assert {"design", "grammar"}.isdisjoint(ids(found))
+
+    def test_scores_are_reasonable(self, context: list[ContextSegment]) -> None:
+        roots = engine().compute_roots(context, **self.SITUATION)
+        found = engine().analyze_pruning_candidates(context, roots)
+
+        assert ids(found)[:3] == ["old build", "scratch", "m00"]
+
+    def test_plans_meet_their_target(self, context: list[ContextSegment]) -> None:
+        plan = cycle(engine(), context, 4100, **self.SITUATION)
+
+        assert (plan.delete_segments, plan.stash_segments) == (["old build", "scratch"], [])
+        assert plan.total_tokens_freed == 4200
+        assert plan.is_met
+
+    def test_pinned_segments_are_never_pruned(self, context: list[ContextSegment]) -> None:
+        plan = cycle(engine(stash_score=0.0, prune_reachable=True), context, 10**6)
+
+        assert "licence" not in removed(plan)
+
+    def test_collections_follow_each_other(self, context: list[ContextSegment]) -> None:
+        gc = engine(old_after=2)
+        sizes = []
+        for _ in range(3):
+            plan = cycle(gc, context, 2000, **self.SITUATION)
+            context = gc.record_collection(context, plan)
+            sizes.append(sum(each.tokens for each in context))
+
+        assert sizes == sorted(sizes, reverse=True)
+        assert {each.generation for each in context} == {"old"}
+        assert {"plan", "design", "parser.py", "grammar", "licence"} <= {
+            each.id for each in context
+        }
+
+
+class TestSecondStage:
+    SEGMENTS: Callable[[], list[ContextSegment]] = staticmethod(
+        lambda: [
+            segment("root", "decision", task_id="t1", refs=["reached log", "reached summary"]),
+            segment("reached log", "log", age=99),
+            segment("reached summary", "summary", age=0),
+            segment("garbage", "code", age=10),
+        ]
+    )
+
+    def test_is_opt_in(self) -> None:
+        plan = cycle(engine(), self.SEGMENTS(), 300, current_task="t1")
+
+        assert removed(plan) == {"garbage"}
+        assert plan.held == {"roots": 100, "reachable": 200}
+
+    def test_takes_what_roots_lead_to_after_the_rest_and_stashes_it(self) -> None:
+        plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 300, current_task="t1")
+
+        assert plan.stash_segments == ["garbage", "reached log"]
+        assert plan.delete_segments == []
+        assert plan.held == {"roots": 100, "low_score": 100}
+
+    def test_is_not_needed_when_the_first_suffices(self) -> None:
+        plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 100, current_task="t1")
+
+        assert removed(plan) == {"garbage"}
+
+
+class TestReasons:
+    def test_of_an_unreachable_log(self) -> None:
+        [found] = engine().analyze_pruning_candidates([segment("s", "log", age=31)], set())
+
+        assert found.reason == "unreachable; log; 31 h old; no references; score 1.05"
+
+    def test_of_a_fresh_note_with_one_reference(self) -> None:
+        segments = [segment("a", refs=["b"]), segment("b", age=0.9)]
+
+        found = engine().analyze_pruning_candidates(segments, set())
+
+        assert found[1].reason == "unreachable; note; under 1 h old; 1 reference; score 0.39"
+
+    def test_of_a_reachable_one(self) -> None:
+        segments = [segment("a", refs=["c"]), segment("b", refs=["c"]), segment("c", age=48)]
+
+        [found] = engine(prune_reachable=True).analyze_pruning_candidates(segments, {"a", "b"})
+
+        assert found.reason == (
+            "reachable, but of low value; note; 48 h old; 2 references; score 1.14"
+        )
+
+
+class TestBookkeeping:
+    def test_analysis_counts_the_other_segments_that_refer(self) -> None:
+        segments = [
+            segment("a", refs=["a", "b", "b"], tags=["ref:b", "ref:c"], refcount=7),
+            segment("b", refs={"c"}),
+            segment("c", refs=frozenset({"nowhere"})),
+        ]
+
+        engine().analyze_pruning_candidates(segments, set())
+
+        assert [each.refcount for each in segments] == [0, 1, 2]
+
+    def test_analysis_and_planning_change_nothing_else(self) -> None:
+        segments = [segment("a", refs=["b"]), segment("b", "log", age=30), segment("c", "message")]
+        before = deepcopy(segments)
+
+        cycle(engine(), segments, 1000)
+
+        assert [replace(each, refcount=0) for each in segments] == before
+
+    def test_touch_begins_the_age_anew(self) -> None:
+        used, unused = segment("used", age=50), segment("unused", age=50)
+
+        engine().touch([used])
+
+        assert (used.last_touched_at, used.created_at) == (NOW, hours_ago(50))
+        assert unused.last_touched_at == hours_ago(50)
+
+    def test_what_survives_grows_old(self) -> None:
+        gc = engine(old_after=2)
+        survivor = segment("s")
+        plan = gc.generate_pruning_plan([], 0)
+
+        for count, generation in [(1, "young"), (2, "old"), (3, "old")]:
+            gc.record_collection([survivor], plan)
+            assert (survivor.survival_count, survivor.generation) == (count, generation)
+
+    def test_what_is_gone_neither_ages_nor_refers(self) -> None:
+        gc = engine()
+        stashed, deleted, left = (
+            segment("stashed", "code", age=50, refs=["left"]),
+            segment("deleted", "log", age=50, refs=["left"]),
+            segment("left", "decision", pinned=True),
+        )
+        plan = cycle(gc, [stashed, deleted, left], 200)
+        assert left.refcount == 2
+
+        survivors = gc.record_collection([stashed, deleted, left], plan)
+
+        assert survivors == [left]
+        assert left.refcount == 0
+        assert (stashed.survival_count, deleted.survival_count) == (0, 0)
+
+
+class TestSegments:
+    def test_tokens_are_estimated_unless_given(self) -> None:
+        text = "def main() -> None: ..."
+
+        assert ContextSegment("s", text).tokens == estimate_tokens(text) > 0
+        assert ContextSegment("s", text, tokens=0).tokens == 0
+
+    def test_times_are_now_unless_given(self) -> None:
+        before = datetime.now(UTC)
+        made = ContextSegment("s")
+
+        assert before <= made.created_at <= datetime.now(UTC)
+        assert made.last_touched_at == made.created_at
+        assert ContextSegment("s", created_at=NOW).last_touched_at == NOW
+
+    @pytest.mark.parametrize("field", ["references", "tags"])
+    def test_one_string_is_no_collection_of_strings(self, field: str) -> None:
+        with pytest.raises(GCError, match=r"segment 's': .* put it into a list"):
+            ContextSegment("s", **{field: "abc"})  # type: ignore[arg-type]
+
+    def test_ids_that_no_segment_has_are_ignored(self) -> None:
+        segments = [segment("a", refs=["nowhere"], tags=["ref:", "ref:elsewhere"])]
+
+        assert ids(engine().analyze_pruning_candidates(segments, {"gone"})) == ["a"]
+        assert engine().analyze_pruning_candidates(segments, {"gone", "a"}) == []
+
+    def test_the_same_id_twice_is_an_error(self) -> None:
+        segments = [segment("a"), segment("b"), segment("c"), segment("b")]
+
+        with pytest.raises(GCError, match=r"segments 1 and 3 of 4 have the same id 'b': .* own"):
+            engine().analyze_pruning_candidates(segments, set())
+
+    def test_no_segments(self) -> None:
+        found = engine().analyze_pruning_candidates([], {"a"})
+
+        assert found == PruningCandidates()
+        assert engine().compute_roots([], current_task="t1", active_file="a.py") == set()
+
+
+class TestOptions:
+    def test_the_defaults_are_as_specified(self) -> None:
+        gc = GCEngine()
+
+        assert (gc.recent_messages, gc.decision_hours) == (10, 1)
+        assert (gc.stash_score, gc.delete_score, gc.prune_reachable) == (0.4, 0.7, False)
+
+    def test_what_is_deleted_can_not_be_dearer_than_what_is_stashed(self) -> None:
+        with pytest.raises(GCConfigError, match=r"delete_score=0.3 is below stash_score=0.4"):
+            GCEngine(delete_score=0.3)
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("recent_messages", -1), ("decision_hours", -0.5), ("old_after", 0)]
+    )
+    def test_options_out_of_range(self, option: str, value: float) -> None:
+        with pytest.raises(GCConfigError, match=f"{option}={value}: give . or more"):
+            engine(**{option: value})
+
+    def test_the_interface_has_the_methods_of_the_specification(self) -> None:
+        assert IGCEngine.__abstractmethods__ == {
+            "analyze_pruning_candidates",
+            "compute_reachability",
+            "generate_pruning_plan",
+            "score_segment",
+        }
+        assert isinstance(GCEngine(), IGCEngine)
+
+
+@settings(max_examples=30)
+@given(segment_lists(), ENGINES, TARGETS)
+def test_an_analysis_can_be_repeated(
+    segments: list[ContextSegment], gc: GCEngine, target: int
+) -> None:
+    assert cycle(gc, segments, target) == cycle(gc, segments, target)
+
+
+def test_the_examples_in_the_documentation() -> None:
+    result = doctest.testmod(jaato_gc_marksweep._engine)
+
+    assert result.attempted
+    assert not result.failed
