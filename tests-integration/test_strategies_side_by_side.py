@@ -46,6 +46,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "gc_budget": {},
     "gc_summarize": {},  # without a summarizer it extracts
     "gc_hybrid": {"summarizer": extractive_summary, "on_summarizer_error": "truncate"},
+    "gc_marksweep": {},
 }
 WINDOWS = [8_000, 32_000, 128_000]
 COUNTER = EstimateCounter()
@@ -56,7 +57,7 @@ PER_FILE = 4
 """In the sample, no more dialogues than this come from one file."""
 
 
-def test_these_four_are_installed() -> None:
+def test_these_five_are_installed() -> None:
     assert set(discover_gc_plugins()) == set(STRATEGIES)
 
 

@@ -73,9 +73,7 @@ def test_a_key_brings_back_the_whole_message() -> None:
     answered = Message(Role.TOOL, [Part(function_response=ToolResult("1", "read_file", "x = 1\n"))])
     stash, keys = filled(asked, answered)
     _, handler = recall_tool(stash)
-    assert handler({"key": keys[0]}) == (
-        '[model]\nlet me see\n(calls read_file) {"path":"a.py"}'
-    )
+    assert handler({"key": keys[0]}) == ('[model]\nlet me see\n(calls read_file) {"path":"a.py"}')
     assert handler({"key": f" {keys[1]}\n"}) == "[tool]\n(result of read_file) x = 1\n"
 
 
@@ -155,10 +153,10 @@ class Broken(MemoryStash):
         super().__init__()
         self.error = error
 
-    def get(self, key: str) -> StashEntry | None:
+    def get(self, _key: str) -> StashEntry | None:
         raise self.error
 
-    def search(self, query: str, limit: int = 10) -> list[StashHit]:
+    def search(self, _query: str, _limit: int = 10) -> list[StashHit]:
         raise self.error
 
 

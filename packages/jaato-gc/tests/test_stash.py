@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Clearing,
-    Collection,
     ContextUsage,
     EstimateCounter,
     FunctionCall,
@@ -88,9 +87,9 @@ class Sweep(GCStrategy[StrategySettings]):
                 collection.take([group], collection.key_of(group), "summarized", "summarize")
         after, result = collection.finish()
         if self.summarizes and result.removal_list:
-            text = fenced(SyntheticKind.SUMMARY, result.removal_list[0].message_ids[0])
-            summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
-            after.insert(1, summary)
+            kind, gone = SyntheticKind.SUMMARY, result.removal_list[0].message_ids[0]
+            text, name = fenced(kind, "summary"), f"summary-{gone}"
+            after.insert(1, Message.from_text(Role.USER, text, message_id=name, synthetic=kind))
         return after, result
 
 
@@ -113,8 +112,9 @@ def registry(*plugins: object) -> PluginRegistry:
 
 
 def new_session(plugin: Sweep | None = None, /, **given: Any) -> GCSession:
-    options = {"counter": COUNTER, "registry": registry(), "stash": MemoryStash()} | given
-    config = {"preserve_recent_turns": 1, "preserve_recent_groups": 0}
+    options: dict[str, Any] = {"counter": COUNTER, "registry": registry(), "stash": MemoryStash()}
+    options |= given
+    config: dict[str, Any] = {"preserve_recent_turns": 1, "preserve_recent_groups": 0}
     config |= options.pop("config", {})
     session = GCSession(**options)
     session.set_gc_plugin(plugin or Sweep(), GCConfig(**config))
@@ -122,7 +122,8 @@ def new_session(plugin: Sweep | None = None, /, **given: Any) -> GCSession:
 
 
 def restarted(session: GCSession, **given: Any) -> GCSession:
-    options = {"counter": COUNTER, "registry": registry(), "stash": session.stash} | given
+    options: dict[str, Any] = {"counter": COUNTER, "registry": registry(), "stash": session.stash}
+    options |= given
     return GCSession.restore(session.save(), plugin=session.plugin, **options)
 
 
@@ -240,13 +241,16 @@ def test_the_keys_of_an_item_bring_back_its_messages(mode: str) -> None:
         assert item.stash_keys == [stash_key(said[each]) for each in item.message_ids]
 
 
-def test_what_is_not_worth_keeping_is_not_stashed() -> None:
-    class Picky(Sweep):
-        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-            after, result = super().collect(*arguments)
-            result.removal_list[1].keep = False
-            return after, result
+class Picky(Sweep):
+    """Finds one of the things that it takes not worth keeping."""
 
+    def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
+        after, result = super().collect(*arguments)
+        result.removal_list[1].keep = False
+        return after, result
+
+
+def test_what_is_not_worth_keeping_is_not_stashed() -> None:
     stash = MemoryStash()
     session = new_session(Picky(), stash=stash)
     talk(session, *range(5))
@@ -254,9 +258,7 @@ def test_what_is_not_worth_keeping_is_not_stashed() -> None:
     kept = [len(item.stash_keys) == len(item.message_ids) for item in result.removal_list]
     assert kept == [True, False, True, True]
     assert result.removal_list[1].stash_keys == []
-    assert stash.stats().entries == len(keys_of(replace(result, removal_list=[]))) + sum(
-        len(item.message_ids) for item in result.removal_list if item.keep
-    )
+    assert stash.stats().entries == 3 + 4 + 4
 
 
 @pytest.mark.parametrize("error", [StashError("disk full"), OSError("disk full")])
@@ -375,21 +377,15 @@ STEPS = st.lists(
 
 
 def comparable(value: Any) -> Any:
-    """Without when entries were made, and the ids of summaries."""
+    """Without when entries were made."""
     if not isinstance(value, dict):
         return value
-    return {
-        key: comparable(each)
-        for key, each in value.items()
-        if key != "created_at" and not (key == "message_ids" and str(each).startswith("['msg-"))
-    }
+    return {key: comparable(each) for key, each in value.items() if key != "created_at"}
 
 
 def look(session: GCSession) -> Any:
     history, budget, usage = picture(session)
-    names = [each.message_id for each in history if not each.synthetic]
-    parts = [(each.role, each.parts, each.synthetic, each.policy) for each in history]
-    return names, parts, comparable(budget), usage
+    return history, comparable(budget), usage
 
 
 def count_all(messages: Iterable[Message]) -> int:
@@ -498,9 +494,9 @@ def test_a_stash_out_of_reach_can_be_tried_again() -> None:
     assert len(session.history) == 16
 
 
-def test_what_is_neither_stashed_nor_in_the_journal_can_not_be_undone() -> None:
-    plugin = Sweep()
-    plugin.keep = False
+@pytest.mark.parametrize("plugin", [Sweep(), Picky()])
+def test_what_is_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
+    plugin.keep = isinstance(plugin, Picky)
     session = new_session(plugin, journal_tokens=0)
     talk(session, *range(4))
     session.manual_gc()
@@ -520,7 +516,7 @@ def test_what_is_not_stashed_can_be_undone_while_the_journal_holds_it() -> None:
 def test_a_thousand_turns() -> None:
     stash = MemoryStash()
     session = new_session(stash=stash, context_limit=4000, journal_tokens=0)
-    said = []
+    said, collections = [], 0
     for number in range(1000):
         for message in turn(number, calls=number % 10 == 0):
             if message.message_id == "r10.0":
@@ -528,7 +524,8 @@ def test_a_thousand_turns() -> None:
                 assert part.function_response
                 part.function_response.result = "the staging port is 8123"
             said.append(session.append(message))
-        session.after_turn()
+        collections += session.after_turn() is not None
+    assert collections > 30
     assert len(session.history) < 100
     _, recall = session.recall_tool()
     assert not any("8123" in str(message.parts) for message in session.history)
@@ -537,11 +534,8 @@ def test_a_thousand_turns() -> None:
     session.restore_stashed([key])
     assert [name for name in ids(session) if name in ("c10.0", "r10.0")] == ["c10.0", "r10.0"]
     session.undo()
-    for _ in session.get_gc_history():
-        try:
-            session.undo()
-        except UndoError:
-            break
+    for _ in range(collections):
+        session.undo()
     assert session.history == said
     assert_in_step(session)
 
@@ -611,6 +605,17 @@ def test_turns_count_again_when_their_request_is_back() -> None:
     assert session.get_context_usage()["turns"] == 3
     session.undo()
     assert session.get_context_usage()["turns"] == 2
+
+
+def test_a_turn_that_is_back_is_not_the_current_one() -> None:
+    session = new_session()
+    talk(session, *range(4))
+    keys = keys_of(session.manual_gc())
+    session.restore_stashed([keys["u2"], keys["c2.0"]])
+    session.append(Message.from_text(Role.MODEL, "more", message_id="more"))
+    last, more = session.budget.entry_of("a3"), session.budget.entry_of("more")
+    assert last is not None
+    assert last is more
 
 
 def test_what_came_back_can_go_again() -> None:
@@ -688,7 +693,7 @@ def test_an_unknown_key_changes_nothing() -> None:
     before = state(session)
     for at in ("place", "tail"):
         with pytest.raises(StashError, match="0123456789abcdef"):
-            session.restore_stashed([known, "0123456789abcdef"], at=at)  # type: ignore[arg-type]
+            session.restore_stashed([known, "0123456789abcdef"], at=at)
     assert state(session) == before
 
 
@@ -716,7 +721,7 @@ def test_another_session_s_message_of_the_same_id_takes_nobody_s_place() -> None
         other.append(replace(message, parts=[Part(text="other")]) if message.text else message)
     key = keys_of(other.manual_gc())["u1"]
     before = state(session)
-    with pytest.raises(GCError, match="'u1'.*at='tail'"):
+    with pytest.raises(GCError, match=r"'u1'.*at='tail'"):
         session.restore_stashed([key])
     assert state(session) == before
 
@@ -801,7 +806,7 @@ def test_no_automatic_collection_until_the_next_message() -> None:
 
 def test_listeners_hear_of_it() -> None:
     heard: list[int] = []
-    session = new_session(on_instruction_budget_updated=lambda told: heard.append(1))
+    session = new_session(on_instruction_budget_updated=lambda _: heard.append(1))
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     heard.clear()
@@ -857,7 +862,7 @@ def test_places_are_known_after_a_time_without_the_stash() -> None:
     stash = MemoryStash()
     session = new_session(stash=stash)
     said = talk(session, *range(3))
-    keys = keys_of(session.manual_gc())
+    keys = keys_of(session.manual_gc(preserve_recent_turns=0))
     session = restarted(session, stash=None)
     said += talk(session, *range(3, 6))
     session = restarted(session, stash=stash)
@@ -901,6 +906,16 @@ def test_restoring_much_asks_the_stash_little() -> None:
     assert stash.restored <= 3 * len(keys)
 
 
+def restore_or_refuse(session: GCSession, keys: list[str]) -> GCResult | None:
+    """Refused is only an answer to a request that is still away, at the very beginning."""
+    try:
+        return session.restore_stashed(keys)
+    except GCError as error:
+        if "user_first" in str(error):
+            return None
+        raise
+
+
 @PROPERTY
 @given(
     history=histories(min_turns=2, max_turns=5),
@@ -920,20 +935,20 @@ def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
     order = {session.append(message).message_id: number for number, message in enumerate(history)}
     collections = 0
     for keep, plugin.mode in sweeps:
-        before = session.history
+        left = session.history
         assert session.manual_gc(preserve_recent_turns=keep).success
-        collections += session.history != before
+        collections += session.history != left
     keys = list(dict.fromkeys(all_keys(session)))
     if not keys:
         return
-    wanted = data.draw(st.lists(st.lists(st.sampled_from(keys), min_size=1, max_size=6), max_size=4))
+    wanted = data.draw(
+        st.lists(st.lists(st.sampled_from(keys), min_size=1, max_size=6), max_size=4)
+    )
     pictures = []
     for batch in [*wanted, keys]:
         before = picture(session)
-        try:
-            result = session.restore_stashed(batch)
-        except GCError as error:
-            assert "user_first" in str(error)  # an answer to a request that is still away
+        result = restore_or_refuse(session, batch)
+        if result is None:
             assert picture(session) == before
             continue
         pictures.append(before)
@@ -948,7 +963,7 @@ def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
             size = message_tokens(message, COUNTER)
             assert message_tokens(now[message.message_id], COUNTER) >= size
         if data.draw(st.booleans()):
-            session = restarted(session, **{"journal_tokens": journal_tokens})
+            session = restarted(session, journal_tokens=journal_tokens)
     assert session.history == history
     for before in reversed(pictures):
         session.undo()
@@ -1031,7 +1046,7 @@ def test_nothing_comes_between_a_call_and_its_result() -> None:
     talk(session, 3)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("x", "look"))], "open"))
     before = state(session)
-    with pytest.raises(GCError, match="can't be put there.*'open'"):
+    with pytest.raises(GCError, match=r"can't be put there.*'open'"):
         session.restore_stashed([keys["u1"]], at="tail")
     assert state(session) == before
     session.restore_stashed([keys["r1.0"]])

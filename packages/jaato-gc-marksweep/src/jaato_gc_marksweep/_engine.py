@@ -63,7 +63,7 @@ class GCEngine(IGCEngine):
         old_after: What has survived so many collections is of the old generation.
         now: The clock.
 
-    Example:
+    Examples:
         >>> engine = GCEngine()
         >>> segments = [
         ...     ContextSegment("fix", "Fix the build.", type="note", task_id="t1"),

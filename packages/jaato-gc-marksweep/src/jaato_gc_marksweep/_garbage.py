@@ -7,7 +7,7 @@ from typing import Final
 
 from jaato_gc import Clearing, Group
 from jaato_gc_marksweep._settings import MarkSweepSettings
-from jaato_gc_marksweep._tool_uses import Kind, ToolUse
+from jaato_gc_marksweep._tool_uses import Kind, ToolUse, strings_in
 
 CHARACTERS_PER_TOKEN: Final = 4
 """To look at sizes without counting tokens: near enough to choose by."""
@@ -85,7 +85,7 @@ def _dead(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
         if cause:
             tail = OUTCOME if use.kind is Kind.SHELL else 0
             found.append(_of_result(Rung.DEAD, use, *cause, tail=tail))
-        later.add(use)
+        later.add(use, stays=not cause)
     return reversed(found)
 
 
@@ -94,7 +94,7 @@ class _Later:
 
     def __init__(self) -> None:
         self._asked: set[tuple[str, str]] = set()
-        self._succeeded: set[tuple[str, str]] = set()
+        self._succeeded: set[tuple[str, ...]] = set()
         self._read: set[str] = set()
         self._texts: set[str] = set()
 
@@ -106,20 +106,24 @@ class _Later:
             return None
         if use.signature in self._asked:
             return "cleared_superseded", "the same call was made again later"
-        if use.kind is Kind.READ and use.path in self._read:
+        if use.kind is Kind.READ and use.paths[0] in self._read:
             return "cleared_superseded", "the file was read again later"
         if len(use.text) >= SAME_TEXT and use.text in self._texts:
             return "cleared_duplicate", "the same text came again later"
         return None
 
-    def add(self, use: ToolUse) -> None:
-        self._texts.add(use.text)
+    def add(self, use: ToolUse, *, stays: bool) -> None:
+        """Note a tool use; only what is still there can take the place of anything."""
+        if not use.is_intact:
+            return
+        if stays:
+            self._texts.add(use.text)
         if use.failed:
             return
         self._asked.add(use.signature)
         self._succeeded.add(use.attempt)
-        if use.whole_file and use.path:
-            self._read.add(use.path)
+        if use.whole_file:
+            self._read.add(use.paths[0])
 
 
 # --- what can still be of use ---
@@ -130,7 +134,7 @@ def _long(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garb
     most = settings.max_result_tokens * CHARACTERS_PER_TOKEN
     head = int(most * HEAD_SHARE)
     for use in uses:
-        if len(use.text) > most:
+        if len(use.text) > most and use.is_intact:
             note = "the middle of a long result, made again by the same call"
             yield _of_result(Rung.LONG, use, "cleared_long", note, head=head, tail=most - head)
 
@@ -142,22 +146,21 @@ def _applied(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[G
     how = Clearing("the edit was applied", head, most - head, what="arguments")
     for use in uses:
         if use.kind is Kind.EDIT and not use.failed:
-            lengths = (len(each) for each in use.call.args.values() if isinstance(each, str))
-            excess = sum(length - most for length in lengths if length > most)
+            excess = sum(max(0, len(each) - most) for each in strings_in(use.call.args))
             if excess > 0:
                 yield Garbage(Rung.APPLIED, "cleared_applied", use.group, *use.call_at, how, excess)
 
 
 def _stale(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
     """What was read of files that were edited later, oldest first."""
-    edited: set[str | None] = set()
+    edited: set[str] = set()
     found = []
     for use in reversed(uses):
-        if use.kind is Kind.READ and use.path is not None and use.path in edited:
+        if use.kind is Kind.READ and use.paths[0] in edited:
             note = "the file was edited since: read it again"
             found.append(_of_result(Rung.STALE, use, "cleared_stale", note))
         elif use.kind is Kind.EDIT and not use.failed:
-            edited.add(use.path)
+            edited.update(use.paths)
     return reversed(found)
 
 

@@ -4,6 +4,7 @@ from jaato_gc import (
     Collection,
     ContextUsage,
     GCConfig,
+    GCPolicy,
     GCResult,
     GCStrategy,
     GCTriggerReason,
@@ -11,6 +12,7 @@ from jaato_gc import (
     InstructionBudget,
     Message,
     StrategyInfo,
+    Turn,
     hookimpl,
 )
 from jaato_gc_marksweep._settings import MarkSweepSettings
@@ -37,7 +39,7 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
     ) -> tuple[list[Message], GCResult]:
         collection = self.begin(history, context_usage, config, reason, budget)
         if reason is GCTriggerReason.TURN_LIMIT:
-            collection.remove_oldest(collection.turns, "truncated")
+            collection.remove_oldest(_turns_that_may_end(collection), "truncated")
             return collection.finish()
         _keep_the_first_request(collection)
         sweep = Sweep(collection, budget, self.settings)
@@ -50,6 +52,14 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
             if collection.needs_more:
                 rung()
         return collection.finish()
+
+
+def _turns_that_may_end(collection: Collection) -> list[Turn]:
+    """Without pressure, a turn in which something is dear stays, and stays whole."""
+    dear = () if collection.under_pressure else (GCPolicy.PRESERVABLE,)
+    return [
+        turn for turn in collection.turns if not any(group.policy in dear for group in turn.groups)
+    ]
 
 
 def _keep_the_first_request(collection: Collection) -> None:

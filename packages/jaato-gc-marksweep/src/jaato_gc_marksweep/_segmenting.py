@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jaato_gc import GCPolicy, Group, Message, Role, TokenCounter, as_text, count_tokens
 from jaato_gc_marksweep._engine import GCEngine
 from jaato_gc_marksweep._names import names_in
 from jaato_gc_marksweep._segments import ContextSegment
-from jaato_gc_marksweep._tool_uses import Kind
+from jaato_gc_marksweep._tool_uses import Kind, strings_in
 
 RECENT_SEGMENTS: Final = 10
 """So many of the last segments are roots."""
@@ -93,20 +93,9 @@ def _texts(message: Message) -> Iterator[tuple[bool, str]]:
         if part.text:
             yield message.role is Role.MODEL, part.text
         if part.function_call:
-            yield True, "\n".join(_strings(part.function_call.args))
+            yield True, "\n".join(strings_in(part.function_call.args))
         if part.function_response:
             yield False, as_text(part.function_response.result)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _strings(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _strings(each)
 
 
 def _time(position: int) -> datetime:

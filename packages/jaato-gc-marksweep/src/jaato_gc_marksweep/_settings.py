@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from jaato_gc import Settings, StrategySettings
+from jaato_gc import StrategySettings
 
 
 def words(text: str) -> Any:
@@ -12,26 +12,29 @@ def words(text: str) -> Any:
     return Field(default_factory=text.split)
 
 
-class ToolNames(Settings):
-    """How the tools of an agent are recognised: by patterns of their names, in lower case.
+class ToolNames(BaseModel):
+    """How the tools of an agent are recognised: by patterns of their names, whatever their case.
 
     Of a tool that does several things, such as an editor, its ``command`` argument is looked at
-    before its name. What no pattern fits is some other tool: of those, only the same call made
-    again counts.
+    before its name; of ``mcp__server__tool``, the last part too. A call that shows or changes a
+    file has to name one, and one that runs a command has to give it. What is none of these is some
+    other tool: of those, only the same call made again counts.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     read: list[str] = words("read* view* cat open* get_file* notebookread *_read_file")
     """Tools that show a file."""
     edit: list[str] = words(
-        "edit* write* multiedit multi_edit *patch* replace* str_replace* create* insert* append* "
-        "update_file* notebookedit undo_edit *_write_file"
+        "edit* write* multiedit multi_edit apply_* patch* *_patch replace* str_replace* create* "
+        "insert* append* update_file* notebookedit undo_edit *_write_file"
     )
     """Tools that change a file."""
     search: list[str] = words("ls list* glob* grep* search* find* tree *_search")
     """Tools that list or find something."""
     shell: list[str] = words(
-        "bash* sh shell* *_shell *_bash exec* run_command* run_shell* terminal* *_command "
-        "powershell*"
+        "bash* sh shell* *_shell *_bash exec* *.exec run run_command* run_shell* *terminal* "
+        "*_command *_cmd powershell*"
     )
     """Tools that run a command."""
     path_arguments: list[str] = words(

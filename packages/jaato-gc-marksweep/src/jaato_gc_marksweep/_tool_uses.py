@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jaato_gc import FunctionCall, Group, ToolResult, as_text
 from jaato_gc_marksweep._settings import ToolNames
@@ -38,11 +38,12 @@ class ToolUse:
         result: The result.
         result_at: Where the result is, likewise.
         kind: What the tool does.
-        path: The file that it is about, if that is known.
+        paths: The files that it is about, as far as they are known: one, unless a patch has more.
         whole_file: Whether it shows all of that file.
         signature: The same for calls that ask for the same.
         attempt: The same for calls that try the same, perhaps in another way.
         failed: Whether it went wrong.
+        is_intact: Whether the result is still as it came: nothing of it was cleared.
     """
 
     group: Group
@@ -51,11 +52,12 @@ class ToolUse:
     result: ToolResult
     result_at: tuple[str, int]
     kind: Kind
-    path: str | None
+    paths: tuple[str, ...]
     whole_file: bool
     signature: tuple[str, str]
-    attempt: tuple[str, str]
+    attempt: tuple[str, ...]
     failed: bool
+    is_intact: bool
 
     @property
     def text(self) -> str:
@@ -94,36 +96,72 @@ def _use(
     names: ToolNames,
 ) -> ToolUse:
     arguments = call.args if isinstance(call.args, dict) else {}
-    kind = kind_of(call.name, arguments, names)
-    path = _path_in(arguments, names)
-    whole_file = kind is Kind.READ and not _asks_for_a_part(arguments, names)
+    kind, paths, whole_file = _what_is_done(call.name, arguments, names)
     signature = (call.name, json.dumps(arguments, sort_keys=True, default=str))
-    attempt = (call.name, path or signature[1])
-    if kind is Kind.SHELL:
-        command = _command_in(arguments)
-        attempt = (call.name, " ".join(command.split()[:2]))
-        if shown := _file_shown_by(command):
-            kind, path, whole_file = Kind.READ, *shown
+    attempt: tuple[str, ...] = signature
+    if kind in (Kind.READ, Kind.EDIT):
+        attempt = (call.name, kind, *paths)
+    elif kind is Kind.SHELL:
+        attempt = (call.name, *_what_is_tried(_command_in(arguments)))
+    text = as_text(result.result)
     return ToolUse(
-        group, call, call_at, result, result_at, kind, path, whole_file, signature, attempt,
-        failed=result.is_error or _looks_failed(as_text(result.result)),
+        group, call, call_at, result, result_at, kind, paths, whole_file, signature, attempt,
+        failed=result.is_error or _looks_failed(text),
+        is_intact=not _CLEARED.search(text),
     )  # fmt: skip
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """All texts in a call's arguments."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from strings_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from strings_in(each)
 
 
 # --- what a tool does ---
 
 
-def kind_of(name: str, arguments: dict[str, Any], names: ToolNames) -> Kind:
+class _Deed(NamedTuple):
+    kind: Kind
+    paths: tuple[str, ...] = ()
+    whole_file: bool = False
+
+
+def _what_is_done(name: str, arguments: dict[str, Any], names: ToolNames) -> _Deed:
+    """What a call does, to which files.
+
+    Names alone can mislead: who reads or edits a file has to say which, and who runs a command has
+    to give one. All else is some other tool.
+    """
+    kind = _kind_of(name, arguments, names)
+    if kind is Kind.SHELL:
+        return _done_by(_command_in(arguments))
+    paths = _paths_in(arguments, names)
+    if kind is Kind.EDIT and not paths:
+        paths = _patched_files("\n".join(strings_in(arguments)))
+    if kind in (Kind.READ, Kind.EDIT) and not paths:
+        return _Deed(Kind.OTHER)
+    return _Deed(kind, paths, kind is Kind.READ and not _asks_for_a_part(arguments, names))
+
+
+def _kind_of(name: str, arguments: dict[str, Any], names: ToolNames) -> Kind:
     """What a tool does, by its name; of tools that do several things, by what they are told."""
-    known = _kind_of_name(name.lower(), names)
+    known = _kind_of_name(name, names)
     if known is Kind.SHELL:
         return known
     command = arguments.get("command")
-    told = _kind_of_name(command.lower(), names) if isinstance(command, str) else Kind.OTHER
+    told = _kind_of_name(command, names) if isinstance(command, str) else Kind.OTHER
     return known if told is Kind.OTHER else told
 
 
 def _kind_of_name(name: str, names: ToolNames) -> Kind:
+    name = name.lower()
+    short = name.rpartition("__")[2]  # as in mcp__server__tool
     patterns = {
         Kind.READ: names.read,
         Kind.EDIT: names.edit,
@@ -131,8 +169,9 @@ def _kind_of_name(name: str, names: ToolNames) -> Kind:
         Kind.SHELL: names.shell,
     }
     for kind, those in patterns.items():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in those):
-            return kind
+        for pattern in map(str.lower, those):
+            if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(short, pattern):
+                return kind
     return Kind.OTHER
 
 
@@ -141,17 +180,29 @@ _PART_ARGUMENTS: Final = re.compile(r"offset|limit|line|range|start|end|pages?$"
 
 def _asks_for_a_part(arguments: dict[str, Any], names: ToolNames) -> bool:
     return any(
-        value is not None and name not in names.path_arguments and _PART_ARGUMENTS.search(name)
+        value not in (None, -1)
+        and name not in names.path_arguments
+        and _PART_ARGUMENTS.search(name)
         for name, value in arguments.items()
     )
 
 
-def _path_in(arguments: dict[str, Any], names: ToolNames) -> str | None:
+def _paths_in(arguments: dict[str, Any], names: ToolNames) -> tuple[str, ...]:
     for name in names.path_arguments:
         path = arguments.get(name)
         if isinstance(path, str) and path:
-            return _plain(path)
-    return None
+            return (_plain(path),)
+    return ()
+
+
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?(?!/dev/null))([^\t\r\n]+)",
+    re.MULTILINE,
+)
+
+
+def _patched_files(patch: str) -> tuple[str, ...]:
+    return tuple(map(_plain, _PATCHED.findall(patch)))
 
 
 def _plain(path: str) -> str:
@@ -160,39 +211,66 @@ def _plain(path: str) -> str:
 
 # --- shell commands ---
 
+_SHELLS: Final = frozenset({"bash", "sh", "zsh"})
 _SHOWS_ALL: Final = frozenset({"cat", "nl", "bat", "type"})
 _SHOWS_PART: Final = frozenset({"head", "tail", "sed"})
 _MORE_THAN_ONE_COMMAND: Final = re.compile(r"[|;&<>`$]|\n\s*\S")
+_GO_THERE: Final = re.compile(r"\A\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
+_WORDS_OF_A_TRY: Final = 3
+"""So many words say what a command is about: npm run build, python -m pytest."""
 
 
 def _command_in(arguments: dict[str, Any]) -> str:
     for name in ("command", "cmd", "script", "code"):
         command = arguments.get(name)
         if isinstance(command, list):
-            return " ".join(map(str, command))
+            words = [str(each) for each in command]
+            if len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS:  # bash -lc "…"
+                return words[2]
+            return shlex.join(words)
         if isinstance(command, str):
             return command
     return ""
 
 
-def _file_shown_by(command: str) -> tuple[str, bool] | None:
-    """The file that a simple command prints, and whether it prints all of it."""
+def _done_by(command: str) -> _Deed:
+    """What a command does: most are just commands, but some show a file or apply a patch."""
+    if not command.strip():
+        return _Deed(Kind.OTHER)
+    if command.lstrip().startswith("apply_patch") and (paths := _patched_files(command)):
+        return _Deed(Kind.EDIT, paths)
     if _MORE_THAN_ONE_COMMAND.search(command.strip()):
-        return None
+        return _Deed(Kind.SHELL)
     try:
         program, *rest = shlex.split(command) or [""]
     except ValueError:
-        return None
-    paths = [word for word in rest if not word.startswith("-")]
+        return _Deed(Kind.SHELL)
+    options = [word for word in rest if word.startswith("-")]
+    paths = tuple(_plain(word) for word in rest if not word.startswith("-"))
     if program in _SHOWS_ALL and len(paths) == 1:
-        return _plain(paths[0]), True
+        return _Deed(Kind.READ, paths, whole_file=True)
+    if program == "sed" and options != ["-n"]:  # it edits, or shows something else
+        return _Deed(Kind.SHELL)
     if program in _SHOWS_PART and paths:
-        return _plain(paths[-1]), False
-    return None
+        return _Deed(Kind.READ, paths[-1:])
+    return _Deed(Kind.SHELL)
 
 
+def _what_is_tried(command: str) -> list[str]:
+    """The words that a command has in common with another try of the same; of a script, all."""
+    command = _GO_THERE.sub("", command, count=1).strip()
+    if "\n" in command:
+        return [command]
+    words = command.split()[:_WORDS_OF_A_TRY]
+    while words[1:] and words[-1].startswith("-"):
+        words.pop()
+    return words
+
+
+_CLEARED: Final = re.compile(r"\[[0-9]+ characters cleared: ")
 _FAILURE: Final = re.compile(
-    r"\s*(?:<tool_use_error>|error\b|traceback \(most recent call last\)|fatal:|"
+    r"\s*(?:<tool_use_error>|\[[0-9]+ characters cleared: this attempt failed|"
+    r"error\b|traceback \(most recent call last\)|fatal:|"
     r"exit code:? [1-9]|[^\n]{0,80}(?:command not found|no such file or directory))",
     re.IGNORECASE,
 )

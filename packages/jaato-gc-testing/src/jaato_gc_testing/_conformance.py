@@ -65,7 +65,7 @@ def _in_any_situation(check: Callable[[Any, Situation], None]) -> Callable[[Any]
 
 
 class StrategyConformance(ABC):
-    """Checks for any strategy. Subclass it in a test module and say how to make yours::
+    """Checks for any strategy. Subclass it in a test module and say how to make yours:
 
         class TestMine(StrategyConformance):
             @staticmethod

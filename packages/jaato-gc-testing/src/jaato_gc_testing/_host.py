@@ -45,7 +45,7 @@ class NoGCPlugin(GCStrategy[StrategySettings]):
 class DummyModel:
     """A provider that answers nonsense but refuses what a real one would refuse.
 
-    Give it to a `GCSession` as ``provider``, and its :meth:`run_tool` as ``tools``. The same seed
+    Give it to a `GCSession` as ``provider``, and its `run_tool` as ``tools``. The same seed
     gives the same conversation.
 
     Args:

@@ -61,7 +61,7 @@ UNUSUAL_QUERIES = [
 
 
 class StashConformance:
-    """Checks for any stash. Subclass it in a test module and say how to make yours, empty::
+    """Checks for any stash. Subclass it in a test module and say how to make yours, empty:
 
         class TestMine(StashConformance):
             @pytest.fixture

@@ -8,8 +8,12 @@ from typing import Any, Literal
 from jaato_gc._messages import Message, Part
 from jaato_gc._tokens import as_text
 
+_LONGEST_NOTE = 8_000
+# A note holds no bracket, and not any number of characters: text that only begins like a stub costs
+# no more than other text, and no tool can pass off a long result as something cleared already.
 _STUB = re.compile(
-    r"\[([0-9]{1,15}) characters cleared: [^\n\]]*?(?:; recall key ([0-9a-f]{16}))?\]"
+    r"\[([0-9]{1,15}) characters cleared: "
+    rf"[^\n\[\]]{{0,{_LONGEST_NOTE}}}?(?:; recall key ([0-9a-f]{{16}}))?\]"
 )
 _IN_A_NOTE = str.maketrans("[]\n", "() ")
 _IMAGE_STUB = "[attachment cleared to free context space]"
@@ -65,9 +69,18 @@ def cleared(
     new = list(message.parts)
     for index in chosen:
         new[index] = _shorter(new[index], how, key)
-    if how == STUB_ONLY and parts is None:
+    if how.what == "results" and how.head == how.tail == 0 and _is_over(message.parts, chosen):
         new = [_without_attachment(part) for part in new]
     return message.with_parts(new)
+
+
+def _is_over(parts: list[Part], chosen: Container[int]) -> bool:
+    """Whether no result is left whole, so that what tools attached belongs to none."""
+    return all(
+        index in chosen or _STUB.fullmatch(as_text(part.function_response.result))
+        for index, part in enumerate(parts)
+        if part.function_response
+    )
 
 
 def never_cleared(message: Message) -> Message:
@@ -127,7 +140,7 @@ def shortened(text: str, how: Clearing = STUB_ONLY, key: str | None = None) -> s
         key = earlier[2] or key
     head, tail = _head(first, how.head), _tail(last, how.tail)
     recall = f"; recall key {key}" if key else ""
-    note = how.note.translate(_IN_A_NOTE)
+    note = how.note.translate(_IN_A_NOTE)[:_LONGEST_NOTE]
     stub = f"[{length - len(head) - len(tail)} characters cleared: {note}{recall}]"
     short = "\n".join(filter(None, [head, stub, tail]))
     return short if len(short) < len(text) else text

@@ -27,8 +27,8 @@ class Collection:
     """What may go, what has gone so far, and whether that is enough.
 
     A strategy makes one at the start of ``collect`` (with `GCStrategy.begin`), takes turns and
-    groups from it in the order it thinks best while :attr:`needs_more`, and returns
-    :meth:`finish`::
+    groups from it in the order it thinks best while `needs_more`, and returns
+    `finish`:
 
         collection = self.begin(history, context_usage, config, reason, budget)
         collection.remove_oldest(collection.turns, "truncated")
@@ -83,6 +83,7 @@ class Collection:
         )
         self._everything = everything or self.goal.tokens_to_free is None
         self._takings = Takings(history, self.counter)
+        self._recall_keys: dict[str, str] = {}
         self._stand_ins = StandIns(self._takings, self.counter, self.details)
         self._notice = notice
         self._notice_cost = self._reserve_for_notice()
@@ -200,16 +201,24 @@ class Collection:
         if not self.may_clear(group):
             return
         for message in group.messages:
-            chosen = None if parts is None else parts.get(message.message_id, ())
-            recallable = keep and self._budget is not None and self._budget.has_stash
+            if parts is not None and message.message_id not in parts:
+                continue
             smaller = cleared(
                 self._takings.present(message),
                 how,
-                parts=chosen,
-                key=stash_key(message) if recallable else None,
+                parts=None if parts is None else parts[message.message_id],
+                key=self._recall_key(message) if keep else None,
             )
             item_key = key or message.message_id
             self._takings.clear(message, smaller, item_key, reason, keep=keep)
+
+    def _recall_key(self, message: Message) -> str | None:
+        """What the stash will know a message by, if there is one; made once, as it costs."""
+        if self._budget is None or not self._budget.has_stash:
+            return None
+        if message.message_id not in self._recall_keys:
+            self._recall_keys[message.message_id] = stash_key(message)
+        return self._recall_keys[message.message_id]
 
     def may_clear(self, group: Group) -> bool:
         """Whether results and arguments of a group may be shortened."""

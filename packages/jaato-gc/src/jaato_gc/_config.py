@@ -3,7 +3,7 @@
 import difflib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -16,6 +16,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from jaato_gc._errors import GCConfigError
 
@@ -193,17 +194,25 @@ class GCConfigOverrides(GCConfig):
         return self
 
 
-def explain(error: ValidationError, known_keys: Iterable[str]) -> str:
-    """All that is wrong, in one line a user can act on."""
+def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
+    """All that is wrong with data for a model of these fields, in one line a user can act on."""
     problems = []
     for item in error.errors():
         key = ".".join(str(step) for step in item["loc"])
         if item["type"] == "extra_forbidden":
-            problems.append(unknown_key(key, known_keys))
+            problems.append(unknown_key(key, _beside(item["loc"], fields)))
         else:
             message = item["msg"][0].lower() + item["msg"][1:]
             problems.append(f"{key}={item['input']!r:.80}: {message}")
     return "; ".join(problems)
+
+
+def _beside(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) -> list[str]:
+    """The keys that would have been known in the place of one, from the outermost model on."""
+    for step in path[:-1]:
+        field = fields.get(str(step))
+        fields = getattr(field.annotation, "model_fields", {}) if field else {}
+    return [".".join(map(str, [*path[:-1], name])) for name in fields]
 
 
 def unknown_key(key: str, known_keys: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ class Context:
         self.pinned_turns: set[int] = set()
         """Turns to pin as they come, by their number in the whole session."""
         self.numbers: dict[str, int] = {}
-        """Where each message stood in the whole session, kept only if messages can come back."""
+        """Where each message stood in the whole session, in that order, if they can come back."""
         self.lock = threading.RLock()
         self.reports = 0
         """How often the provider has reported its own figure."""
@@ -61,8 +61,10 @@ class Context:
             self._take_back()
             self.ledger.book(message)
             self.history.append(message)
-            if self.budget.has_stash:
-                self.numbers[message.message_id] = len(self.numbers)
+            if self.budget.has_stash or self.numbers:
+                self.numbers.pop(message.message_id, None)  # an id that went may be used again
+                last = next(reversed(self.numbers.values()), -1)
+                self.numbers[message.message_id] = last + 1
             self.turns += message.opens_turn
             if self.ledger.turn in self.pinned_turns:
                 self.budget.pinned_message_ids.add(message.message_id)

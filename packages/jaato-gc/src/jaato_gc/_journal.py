@@ -140,11 +140,14 @@ class JournalEntry:
         return self.result.gc_id or ""
 
     def let_go(self) -> None:
-        """Hold its content no longer; what is needed to get it from a stash stays."""
+        """Hold its content no longer; what is needed to get it from a stash stays.
+
+        What a restore took are short forms at most: they stay, since no stash holds them.
+        """
         self.tokens = 0
         if self.change and self.change.keys:
             self.change.gone = []
-        else:
+        elif "restored" not in self.result.details:
             self.change, self.touched = None, []
 
 

@@ -68,6 +68,11 @@ def _part_from_dict(data: Mapping[str, Any]) -> Part:
     for text in (data.get("text"), data.get("thought")):
         if not isinstance(text, str | None):
             raise TypeError(f"{text!r:.80} is no text")
+    for named in filter(None, (call, answer)):
+        if not isinstance(named["name"], str):
+            raise TypeError(f"{named['name']!r:.80} is no name of a tool")
+        if isinstance(named.get("id", named.get("call_id")), dict | list):
+            raise TypeError(f"{named!r:.80} has no id that a call could have")
     return Part(
         data.get("text"),
         FunctionCall(**call) if call else None,

@@ -92,7 +92,7 @@ class Message:
     """One message of a history.
 
     Treat a message as finished once it was handed over: token counts are remembered on it. To
-    change one, make another with :meth:`with_parts`.
+    change one, make another with `with_parts`.
 
     Args:
         role: Who speaks.

@@ -27,7 +27,7 @@ def recall_tool(
 ) -> RecallTool:
     """A tool that searches a stash and brings back what is in it.
 
-    Add the definition to the model's tools, and let the handler answer its calls::
+    Add the definition to the model's tools, and let the handler answer its calls:
 
         definition, recall = session.recall_tool()
         ...

@@ -1,9 +1,10 @@
 """Getting back what collections took, from the journal and the stash."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from jaato_gc._clearing import never_cleared
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StashError, UndoError
 from jaato_gc._invariants import check_history
@@ -12,6 +13,7 @@ from jaato_gc._messages import Message, Role, SyntheticKind
 from jaato_gc._rendering import render
 from jaato_gc._stash import Stash, stash_key
 from jaato_gc._synthetic import fenced
+from jaato_gc._tokens import message_tokens
 from jaato_gc._turns import lay_out
 
 Place = Literal["place", "tail"]
@@ -56,7 +58,10 @@ class Recovery:
         """
         if self._stash is None:
             raise GCError("there is no stash to restore from: give one to GCSession(stash=…)")
-        wanted = {message.message_id: message for message in self._stash.restore(keys)}
+        wanted: dict[str, Message] = {}
+        for message in self._stash.restore(keys):
+            known = wanted.get(message.message_id, message)
+            wanted[message.message_id] = self._fuller(known, message)
         before = list(self._context.history)
         if at == "tail":
             after = [*before, _recalled(wanted.values())]
@@ -70,36 +75,59 @@ class Recovery:
 
     def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:
         alive = {message.message_id for message in before}
-        coming = {
-            mate.message_id: wanted.get(mate.message_id, mate)
-            for message_id in wanted.keys() - alive
-            for mate in self._exchange_of(message_id)
-            if mate.message_id not in alive
-        }
         numbers = self._context.numbers
-        after: list[Message] = []
-        queue = sorted(coming.values(), key=lambda message: numbers[message.message_id])
+        queue: list[tuple[int, Message]] = []
+        for exchange in self._exchanges(wanted.keys() - alive):
+            number = None
+            for mate in exchange:
+                number = numbers.get(mate.message_id, number)
+                if number is None:
+                    raise _no_place(mate.message_id)
+                if mate.message_id not in alive:
+                    queue.append((number, wanted.get(mate.message_id, mate)))
+        queue.sort(key=lambda each: each[0])
         queue.reverse()
+        after: list[Message] = []
         for message in before:
             number = numbers.get(message.message_id, -1)  # what a collection added has none
-            while queue and numbers[queue[-1].message_id] < number:
-                after.append(queue.pop())
-            after.append(wanted.get(message.message_id, message))
-        return after + queue[::-1]
+            while queue and queue[-1][0] < number:
+                after.append(queue.pop()[1])
+            back = wanted.get(message.message_id, message)
+            if back is not message and never_cleared(back) != never_cleared(message):
+                raise _no_place(message.message_id)  # another one has its id
+            after.append(self._fuller(message, back))
+        return after + [message for _, message in reversed(queue)]
 
-    def _exchange_of(self, message_id: str) -> list[Message]:
-        """A message that was removed, with the call or the results that it belongs to."""
+    def _fuller(self, message: Message, other: Message) -> Message:
+        """The larger one of two forms of a message."""
+        counter = self._context.budget.counter
+        is_larger = message_tokens(other, counter) > message_tokens(message, counter)
+        return other if is_larger else message
+
+    def _exchanges(self, message_ids: set[str]) -> Iterator[list[Message]]:
+        """Messages that were removed, each with the call or the results that it belongs to."""
+        missing = set(message_ids)
         for entry in reversed(self._journal.entries):
             change = entry.change
-            if change is None or message_id not in change.ids:
+            if change is None:
                 continue
-            if message_id not in {message.message_id for message in change.come}:
-                for group in lay_out(self.complete(change).gone).groups:
-                    if any(message.message_id == message_id for message in group.messages):
-                        return group.messages
-        raise GCError(
-            f"message {message_id!r} has no place in this session: restore it with at='tail'"
-        )
+            removed = set(change.ids) - {message.message_id for message in change.come}
+            if missing.isdisjoint(removed):
+                continue
+            gone = [each for each in self.complete(change).gone if each.message_id in removed]
+            for group in lay_out(gone).groups:
+                names = {message.message_id for message in group.messages}
+                if not missing.isdisjoint(names):
+                    missing -= names
+                    yield group.messages
+        if missing:
+            raise _no_place(min(missing))
+
+
+def _no_place(message_id: str) -> GCError:
+    return GCError(
+        f"message {message_id!r} has no place in this session: restore it with at='tail'"
+    )
 
 
 def _recalled(messages: Iterable[Message]) -> Message:

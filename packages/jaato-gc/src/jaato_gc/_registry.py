@@ -84,7 +84,7 @@ class PluginRegistry:
     raises the cause.
 
     Args:
-        load_installed: False: only what is given to :meth:`register`.
+        load_installed: False: only what is given to `register`.
     """
 
     def __init__(self, *, load_installed: bool = True) -> None:

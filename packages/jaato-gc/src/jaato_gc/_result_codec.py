@@ -33,6 +33,7 @@ def _as_json(details: dict[str, Any]) -> dict[str, Any]:
 def result_from_dict(data: Mapping[str, Any]) -> GCResult:
     """The result that `result_to_dict` described."""
     fields = dict(data)
+    fields["details"] = dict(data["details"])
     fields["trigger_reason"] = GCTriggerReason(data["trigger_reason"])
     fields["confidence"] = Confidence(data["confidence"])
     fields["outcome"] = GCOutcome(data["outcome"]) if data["outcome"] else None

@@ -116,6 +116,23 @@ class GCResult:
     Token figures are recounted from the histories before and after. With a budget they speak of
     the whole context, without one of the history alone. The fields from ``outcome`` on may be left
     out by a strategy; the session fills them in.
+
+    Args:
+        success: False if it failed or was rejected; then nothing has changed.
+        items_collected: How many items the removal list has.
+        tokens_before: Tokens before it.
+        tokens_after: Tokens after it.
+        plugin_name: The strategy.
+        trigger_reason: Why it ran.
+        notification: What the model was told, if it was.
+        details: What the strategy adds, such as counts by phase.
+        error: What went wrong, if something did.
+        removal_list: What went, one item per source and key.
+        outcome: How it ended.
+        shortfall: Why the goal is out of reach, if it is.
+        cache: What it means for the provider's prompt cache.
+        confidence: How sure the token figures are.
+        gc_id: The session's name for it, to undo it by.
     """
 
     success: bool

@@ -23,7 +23,7 @@ from jaato_gc._registry import PluginRegistry
 from jaato_gc._results import GCResult, GCTriggerReason
 from jaato_gc._runner import Runner, SourceRemover
 from jaato_gc._stash import Stash
-from jaato_gc._state import dump, load
+from jaato_gc._state import dump, load, parse
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import TokenCounter
 from jaato_gc._turn_loop import Turn, run, run_async, turn
@@ -37,15 +37,15 @@ class GCSession(TurnPoints):
     """A conversation that never outgrows its window.
 
     The session holds history and budget. A host with its own loop uses it at four points of a turn:
-    :meth:`append` whatever is said, :meth:`before_send` to get the request, :meth:`report_usage`
-    while and after the answer streams, :meth:`after_turn` at the end.
+    `append` whatever is said, `before_send` to get the request, `report_usage`
+    while and after the answer streams, `after_turn` at the end.
 
     Whatever the strategy does, the session guarantees: a request that does not fit is not sent, an
     invalid one neither; nothing LOCKED, pinned or recent is lost; a collection is applied whole or
     not at all, and can be undone.
 
     Args:
-        provider: Sends a request to the model; only :meth:`send_message` needs it.
+        provider: Sends a request to the model; only `send_message` needs it.
         tools: Runs the model's tool calls; without it, calls are left to the host.
         context_limit: The model's window, in tokens.
         counter: What counts tokens; chosen by ``model`` where not given.
@@ -355,8 +355,10 @@ class GCSession(TurnPoints):
         Raises:
             GCError: The text is no saved session, or was counted with another counter.
         """
-        session = cls(provider, **options)
-        load(session, saved, plugin)
+        document = parse(saved)
+        agent_id = document["budget"]["agent_id"]  # a plugin's stash is the agent's own
+        session = cls(provider, **{"agent_id": agent_id, **options})
+        load(session, document, plugin)
         session._runner.settle()
         if "context_limit" in options:  # the model may be another one by now
             session.set_context_limit(options["context_limit"])

@@ -161,6 +161,8 @@ class SourceEntry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
         """The entry that `to_dict` described."""
+        if type(data["tokens"]) is not int:
+            raise TypeError(f"tokens={data['tokens']!r:.80} is no whole number")
         entry = cls(
             source=InstructionSource(data["source"]),
             tokens=data["tokens"],

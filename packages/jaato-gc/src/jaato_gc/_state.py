@@ -1,7 +1,8 @@
 """A session as JSON, and back: the restored one behaves as the saved one would have."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -70,21 +71,32 @@ def dump(session: "GCSession") -> str:
         raise GCError(f"the session can't be saved as JSON: {_culprit(pool, error)}") from error
 
 
-def load(session: "GCSession", saved: str, plugin: GCPlugin | None) -> None:
+def parse(saved: str) -> dict[str, Any]:
+    """What `dump` wrote, as data.
+
+    Raises:
+        GCError: It is not what `dump` wrote.
+    """
+    with _restoring():
+        document: dict[str, Any] = json.loads(saved)
+        if document["format"] != FORMAT:
+            raise GCError(f"it has format {document['format']}, and this version reads {FORMAT}")
+        _texts([document["budget"]["agent_id"]])
+        return document
+
+
+def load(session: "GCSession", document: Mapping[str, Any], plugin: GCPlugin | None) -> None:
     """Put a saved state into a session that was just made.
 
     Args:
         session: The session.
-        saved: What `dump` wrote.
+        document: What `parse` read.
         plugin: The strategy; ``None``: made anew from its saved name and options.
 
     Raises:
         GCError: It is not what `dump` wrote, or was counted with another counter.
     """
-    try:
-        document = json.loads(saved)
-        if document["format"] != FORMAT:
-            raise GCError(f"it has format {document['format']}, and this version reads {FORMAT}")
+    with _restoring():
         counter = session.budget.counter
         if document["counter"] != counter.name:
             raise GCError(
@@ -96,6 +108,12 @@ def load(session: "GCSession", saved: str, plugin: GCPlugin | None) -> None:
         if plugin is not None:
             session.set_gc_plugin(plugin, GCConfig(**document["config"]))
         _fill(session, document)
+
+
+@contextmanager
+def _restoring() -> Iterator[None]:
+    try:
+        yield
     except GCError as error:
         raise GCError(f"the saved session can't be restored: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -114,8 +132,8 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
     context.ledger.budget = budget
-    for name, value in document["ledger"].items():
-        setattr(context.ledger, name, _whole(value))
+    for name in ("turns_opened", "exchanges_opened", "summaries_made"):
+        setattr(context.ledger, name, _whole(document["ledger"][name]))
     context.history = _picked(messages, document["history"])
     found = {message.message_id for message in context.history}
     if len(found) < len(context.history) or None in map(budget.entry_of, found):
@@ -123,6 +141,8 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     context.turns = _whole(document["turns"])
     context.pinned_turns = set(map(_whole, document["pinned_turns"]))
     numbered = _texts(document["numbers"])
+    if budget.has_stash and not numbered:  # there was no stash so far
+        numbered = [message.message_id for message in context.history]
     context.numbers = {message_id: number for number, message_id in enumerate(numbered)}
     context.reports, context.uncertain_tokens = map(_whole, document["anchor"][:2])
     counted = document["anchor"][2]

@@ -27,7 +27,7 @@ class Group:
 
     Parallel calls and their results are one group. ``is_open`` marks the last calls of a history
     that still wait for an answer; ``policy`` (the strongest of its messages') and ``hold`` are set
-    by :func:`protect`.
+    by `protect`.
     """
 
     messages: list[Message]

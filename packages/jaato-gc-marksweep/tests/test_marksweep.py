@@ -1,0 +1,1276 @@
+"""gc_marksweep: what is garbage goes first, cheapest loss first, and no more than has to."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaato_gc import (
+    Confidence,
+    FunctionCall,
+    GCConfig,
+    GCConfigError,
+    GCOutcome,
+    GCPlan,
+    GCPolicy,
+    GCResult,
+    GCSession,
+    GCTriggerReason,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    SyntheticKind,
+    ToolResult,
+    as_text,
+    check_history,
+    lay_out,
+    load_gc_from_file,
+)
+from jaato_gc_marksweep import create_plugin
+from jaato_gc_testing import MemoryStash, count_operations, long_history
+
+LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
+
+DEAD = ("cleared_superseded", "cleared_failed", "cleared_duplicate")
+GARBAGE = (*DEAD, "cleared_long", "cleared_applied", "cleared_stale")
+LIMIT = 1_000_000
+
+
+class Quarters:
+    """A token per four characters, as the strategy itself guesses."""
+
+    name = "quarters"
+    confidence = Confidence.EXACT
+    tolerance = 0.0
+
+    def count_text(self, text: str) -> int:
+        return (len(text) + 3) // 4
+
+
+def body(name: str, length: int = 800) -> str:
+    """Lines of text that mention nothing."""
+    line = f"some words about {name}\n"
+    return (line * (length // len(line) + 1))[:length]
+
+
+Use = tuple[str, dict[str, Any], Any]
+
+
+class Agent:
+    """A session with gc_marksweep in which tools are used."""
+
+    def __init__(
+        self,
+        options: dict[str, Any] | None = None,
+        *,
+        limit: int = LIMIT,
+        stash: MemoryStash | None = None,
+        **config: Any,
+    ) -> None:
+        self.session = GCSession(
+            context_limit=limit,
+            counter=Quarters(),
+            stash=stash,
+            registry=PluginRegistry(load_installed=False),
+        )
+        self.limit = limit
+        plugin = create_plugin()
+        plugin.initialize(options)
+        self.session.set_gc_plugin(plugin, GCConfig(**{"preserve_recent_turns": 1, **config}))
+        self.calls = 0
+        self.ask("Make it work.")
+
+    def ask(self, text: str = "Go on.", **fields: Any) -> str:
+        return self.session.append(Message.from_text(Role.USER, text, **fields)).message_id
+
+    def say(self, text: str = "Done.", **fields: Any) -> str:
+        return self.session.append(Message.from_text(Role.MODEL, text, **fields)).message_id
+
+    def use(self, name: str, args: dict[str, Any], result: Any, **fields: Any) -> str:
+        """Call a tool; returns the id of its result's message."""
+        return self.use_at_once((name, args, result), **fields)[0]
+
+    def use_at_once(
+        self,
+        *uses: Use,
+        failed: bool = False,
+        in_one_message: bool = False,
+        extra: dict[str, Any] | None = None,
+        call_ids: Iterable[str | None] | None = None,
+        policy: GCPolicy | None = None,
+    ) -> list[str]:
+        """Call some tools in parallel; returns the ids of the messages with their results."""
+        ids = list(call_ids or (f"call_{self.calls + number}" for number in range(len(uses))))
+        self.calls += len(uses)
+        calls = [
+            Part(function_call=FunctionCall(call_id, name, args), extra=extra)
+            for call_id, (name, args, _) in zip(ids, uses, strict=True)
+        ]
+        results = [
+            Part(function_response=ToolResult(call_id, name, result, failed))
+            for call_id, (name, _, result) in zip(ids, uses, strict=True)
+        ]
+        self.session.append(Message(Role.MODEL, calls, policy=policy))
+        batches = [results] if in_one_message else [[each] for each in results]
+        return [self.session.append(Message(Role.TOOL, each)).message_id for each in batches]
+
+    @property
+    def tokens(self) -> int:
+        return self.session.budget.total_tokens()
+
+    def plan(self, free: int, reason: GCTriggerReason = THRESHOLD) -> GCPlan:
+        """A collection that is to free so many tokens."""
+        target = max(0, self.tokens - free)
+        return self.session.plan_gc(reason, target_percent=100 * target / self.limit)
+
+    def collect(self, free: int, reason: GCTriggerReason = THRESHOLD) -> GCResult:
+        result = self.session.apply(self.plan(free, reason))
+        assert result.success, result.error
+        assert check_history(self.session.history) == []
+        return result
+
+    def collect_only(self, *reasons: str) -> dict[str, str]:
+        """Collect for as long as nothing goes for another reason; tells why each message went."""
+        last, free = None, 1
+        while True:
+            plan = self.plan(free)
+            if not plan.result.removal_list or not set(why(plan.result).values()) <= {*reasons}:
+                break
+            last = plan
+            if plan.result.outcome is not GCOutcome.REACHED:
+                break
+            free = plan.result.tokens_freed + 1
+        return why(self.session.apply(last)) if last else {}
+
+    def message(self, message_id: str) -> Message:
+        [found] = [each for each in self.session.history if each.message_id == message_id]
+        return found
+
+    def text(self, message_id: str, index: int = 0) -> str:
+        """A result as it is now."""
+        return as_text(self.message(message_id).function_responses[index].result)
+
+    def args(self, result_id: str) -> dict[str, Any]:
+        """The arguments of the call before a result, as they are now."""
+        ids = [each.message_id for each in self.session.history]
+        return self.session.history[ids.index(result_id) - 1].function_calls[0].args
+
+
+def why(result: GCResult) -> dict[str, str]:
+    """The reason for which each message was taken or cleared."""
+    return {each: item.reason for item in result.removal_list for each in item.message_ids}
+
+
+def read(path: str, **args: Any) -> tuple[str, dict[str, Any]]:
+    return "Read", {"file_path": path, **args}
+
+
+def edit(path: str, new: str = "new", **args: Any) -> tuple[str, dict[str, Any]]:
+    return "Edit", {"file_path": path, "old_string": "old", "new_string": new, **args}
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return "Bash", {"command": command}
+
+
+def enough_calls_to_be_recent(agent: Agent) -> None:
+    """So that what was called before is not of the last calls."""
+    agent.ask()
+    for number in range(3):
+        agent.use("Bash", {"command": f"true {number}"}, "")
+
+
+# --- rung 1: dead ---
+
+
+def dead_results(*uses: Use, options: dict[str, Any] | None = None) -> list[str | None]:
+    """Use tools one after the other; why rung 1 cleared the result of each, if it did."""
+    agent = Agent(options)
+    ids = [agent.use(*each) for each in uses]
+    enough_calls_to_be_recent(agent)
+    reasons = agent.collect_only(*DEAD)
+    return [reasons.get(each) for each in ids]
+
+
+FIRST, SECOND = body("the first"), body("the second")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_dead"),
+    [
+        (read("a.py"), read("a.py"), True),
+        (read("a.py", offset=1, limit=9), read("a.py", limit=9, offset=1), True),
+        (read("a.py", offset=1, limit=9), read("a.py"), True),
+        (read("a.py"), read("./a.py"), True),
+        (read("a.py"), bash("cat a.py"), True),
+        (bash("sed -n '1,9p' a.py"), read("a.py"), True),
+        (read("a.py"), read("a.py", offset=1, limit=9), False),
+        (read("a.py", offset=1, limit=9), read("a.py", offset=2, limit=9), False),
+        (read("a.py"), bash("head -n 5 a.py"), False),
+        (read("a.py"), read("b.py"), False),
+        (read("a.py"), read("lib/a.py"), False),
+        (("LS", {"path": "src"}), ("LS", {"path": "src"}), True),
+        (("LS", {"path": "src"}), ("LS", {"path": "lib"}), False),
+        (("Grep", {"pattern": "x"}), ("Grep", {"pattern": "x"}), True),
+        (("Grep", {"pattern": "x"}), ("Grep", {"pattern": "y"}), False),
+        (bash("make test"), bash("make test"), True),
+        (bash("make test"), bash("make tests"), False),
+        (("get_order", {"id": 7}), ("get_order", {"id": 7}), True),
+        (("get_order", {"id": 7}), ("get_order", {"id": 8}), False),
+    ],
+)
+def test_a_result_is_dead_once_the_same_is_shown_again(
+    first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], is_dead: bool
+) -> None:
+    expected = "cleared_superseded" if is_dead else None
+    assert dead_results((*first, FIRST), (*second, SECOND)) == [expected, None]
+
+
+def test_of_many_reads_the_last_stays() -> None:
+    uses = [(*read("a.py"), body(f"version {number}")) for number in range(5)]
+    assert dead_results(*uses) == ["cleared_superseded"] * 4 + [None]
+
+
+@pytest.mark.parametrize(
+    "failure", ["Error: no such file", "<tool_use_error>gone</tool_use_error>"]
+)
+def test_what_failed_supersedes_nothing(failure: str) -> None:
+    assert dead_results((*read("a.py"), FIRST), (*read("a.py"), failure)) == [None, None]
+
+
+FAILURE = "Error: it went wrong\n" + body("a failure")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_dead"),
+    [
+        (read("a.py"), read("a.py", offset=1, limit=9), True),
+        (edit("a.py", "one"), edit("a.py", "two"), True),
+        (bash("make test"), bash("make test -k"), True),
+        (bash("cd /repo && npm run build"), bash("npm run build --verbose"), True),
+        (bash("python -m pytest -x"), bash("python -m pytest -x -v"), True),
+        (("book", {"seat": 1}), ("book", {"seat": 1}), True),
+        (read("a.py"), read("b.py"), False),
+        (edit("a.py"), edit("b.py"), False),
+        (edit("a.py"), read("a.py"), False),
+        (bash("cd /repo && make test"), bash("cd /repo && ls"), False),
+        (bash("npm run build"), bash("npm run lint"), False),
+        (bash("python -m pytest"), bash("python -m mypy"), False),
+        (bash("import x\nimport y\nx()"), bash("import x\nimport y\ny()"), False),
+        (("Grep", {"pattern": "[", "path": "a"}), ("Grep", {"pattern": "x", "path": "a"}), False),
+        (("book", {"seat": 1}), ("book", {"seat": 2}), False),
+        (("execute_sql", {"query": "selec 1"}), ("execute_sql", {"query": "drop"}), False),
+        (
+            ("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}),
+            ("str_replace_editor", {"command": "view", "path": "a.py"}),
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_failure_is_dead_once_the_same_has_succeeded(
+    first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], is_dead: bool
+) -> None:
+    expected = "cleared_failed" if is_dead else None
+    assert dead_results((*first, FAILURE), (*second, "fine")) == [expected, None]
+    assert dead_results((*first, FAILURE), (*second, FAILURE + "!")) == [None, None]
+    assert dead_results((*first, "fine " + FIRST), (*second, FAILURE))[0] is None
+
+
+def test_a_provider_s_own_flag_tells_a_failure_too() -> None:
+    agent = Agent()
+    failed = agent.use_at_once((*read("a.py"), body("refusal")), failed=True)[0]
+    agent.use(*read("a.py"), "fine")
+    enough_calls_to_be_recent(agent)
+
+    assert agent.collect_only(*DEAD) == {failed: "cleared_failed"}
+
+
+@pytest.mark.parametrize(("length", "expected"), [(200, "cleared_duplicate"), (199, None)])
+def test_a_text_that_comes_again_stands_once(length: int, expected: str | None) -> None:
+    text = body("the same", length)
+    uses = [("Grep", {"pattern": "x"}, text), ("WebFetch", {"url": "y"}, text)]
+    assert dead_results(*uses) == [expected, None]
+
+
+def test_a_copy_that_is_dead_itself_makes_no_other_dead() -> None:
+    """Otherwise the text would be nowhere any more, though it is what ``make`` said last."""
+    uses = [(*bash("make"), FIRST), (*read("log"), FIRST), (*read("log"), SECOND)]
+    assert dead_results(*uses) == [None, "cleared_superseded", None]
+
+
+def test_a_command_keeps_its_last_words() -> None:
+    agent = Agent()
+    first = agent.use(
+        *bash("git push"), body("objects") + "\nTo origin\n   1a2b..3c4d  main -> main"
+    )
+    agent.use(*bash("git push"), "Everything up-to-date")
+    other = agent.use("LS", {"path": "."}, FIRST)
+    agent.use("LS", {"path": "."}, SECOND)
+    enough_calls_to_be_recent(agent)
+    agent.collect_only(*DEAD)
+
+    assert agent.text(first).startswith("[")
+    assert agent.text(first).endswith("\nTo origin\n   1a2b..3c4d  main -> main")
+    assert agent.text(other) == "[800 characters cleared: the same call was made again later]"
+
+
+# --- rung 1 leaves the newest evidence alone, whatever was called ---
+
+FILES = ["a.py", "b.py", "c.py"]
+TEXTS = [body(each, 260) for each in "xyz"] + ["ok", FAILURE, body("w", 240)]
+CALLS = st.one_of(
+    st.builds(read, st.sampled_from(FILES)),
+    st.builds(read, st.sampled_from(FILES), offset=st.just(1), limit=st.integers(1, 2)),
+    st.builds(edit, st.sampled_from(FILES)),
+    st.builds(lambda path: ("LS", {"path": path}), st.sampled_from(["src", "lib"])),
+    st.builds(bash, st.sampled_from(["make", "make test", "cat a.py", "head a.py", "cat b | wc"])),
+)
+USES = st.tuples(CALLS, st.sampled_from(TEXTS)).map(lambda each: (*each[0], each[1]))
+BATCHES = st.lists(
+    st.tuples(
+        st.lists(USES, min_size=1, max_size=3),
+        st.booleans(),
+        st.sampled_from(["new ids", "same ids", "no ids"]),
+    ),
+    max_size=12,
+)
+
+
+class History:
+    """What was used in which order, and what became of the results."""
+
+    def __init__(self, batches: list[tuple[list[Use], bool, str]]) -> None:
+        self.agent = Agent()
+        self.uses: list[tuple[Use, str, int]] = []
+        for uses, in_one_message, ids in batches:
+            given: list[str | None] | None = None
+            if ids != "new ids":
+                given = [f"id_{n}" if ids == "same ids" else None for n in range(len(uses))]
+            messages = self.agent.use_at_once(*uses, in_one_message=in_one_message, call_ids=given)
+            for number, use in enumerate(uses):
+                place = (messages[0], number) if in_one_message else (messages[number], 0)
+                self.uses.append((use, *place))
+        enough_calls_to_be_recent(self.agent)
+
+    def left(self) -> Iterator[tuple[Use, bool]]:
+        """All uses, newest first, and whether the result is still there."""
+        for use, message, index in reversed(self.uses):
+            yield use, self.agent.text(message, index) == use[2]
+
+
+def has_failed(use: Use) -> bool:
+    return bool(use[2].startswith("Error"))
+
+
+def file_shown(use: Use) -> str | None:
+    if use[0] == "Read":
+        return str(use[1]["file_path"])
+    match = re.fullmatch(r"(?:cat|head) (\S+)", use[1].get("command", ""))
+    return match[1] if match else None
+
+
+def shows_all(use: Use) -> bool:
+    return "limit" not in use[1] and not use[1].get("command", "").startswith("head")
+
+
+@settings(max_examples=150, deadline=None)
+@given(BATCHES)
+def test_the_newest_evidence_survives_rung_1(batches: list[tuple[list[Use], bool, str]]) -> None:
+    history = History(batches)
+    reasons = history.agent.collect_only(*DEAD)
+
+    left = list(history.left())
+    texts = {use[2] for use, is_left in left if is_left}
+    shown: set[str | None] = set()
+    shown_whole: set[str | None] = set()
+    asked: set[str] = set()
+    for use, is_left in left:
+        if has_failed(use):
+            continue
+        assert is_left or use[0] != "Edit"
+        path, signature = file_shown(use), json.dumps(use[:2])
+        if (path and path not in shown) or (signature not in asked and path not in shown_whole):
+            assert is_left or use[2] in texts, use  # the same text may stand elsewhere
+        asked.add(signature)
+        if path:
+            shown.add(path)
+            shown_whole.update([path] if shows_all(use) else [])
+    alone = {message for _, message, index in history.uses if index == 0}
+    alone -= {message for _, message, index in history.uses if index > 0}
+    for use, message, _ in history.uses:
+        if message in alone and reasons.get(message) == "cleared_duplicate":
+            assert use[2] in texts
+
+
+@settings(max_examples=60, deadline=None)
+@given(BATCHES, st.integers(1, 2_000))
+def test_whatever_is_collected_can_be_sent_and_comes_back(
+    batches: list[tuple[list[Use], bool, str]], free: int
+) -> None:
+    agent = History(batches).agent
+    before = agent.session.history
+
+    result = agent.collect(free)
+
+    assert (result.outcome is GCOutcome.REACHED) == (result.tokens_freed >= free)
+    if result.removal_list:
+        agent.session.undo()
+    assert agent.session.history == before
+
+
+# --- rung 2: long results ---
+
+
+def test_of_a_long_result_whole_lines_of_head_and_tail_stay() -> None:
+    agent = Agent({"max_result_tokens": 100, "max_name_tokens": 0})
+    lines = [f"line number {number:03}" for number in range(100)]
+    long = agent.use("WebFetch", {"url": "u"}, "\n".join(lines))
+    short = agent.use("WebFetch", {"url": "v"}, body("short", 400))
+    enough_calls_to_be_recent(agent)
+
+    assert agent.collect_only("cleared_long") == {long: "cleared_long"}
+    (
+        *head,
+        stub,
+    ) = agent.text(long).partition("\n[")[0].splitlines(), agent.text(long).split("\n")
+    kept = [line for line in stub if line in lines]
+    assert kept == lines[: len(head[0])] + lines[-(len(kept) - len(head[0])) :]
+    assert 300 <= len("\n".join(kept)) <= 400
+    assert len(head[0]) > len(kept) - len(head[0]) > 0
+    [note] = [line for line in stub if line not in lines]
+    assert note.endswith("cleared: the middle of a long result, made again by the same call]")
+    assert agent.text(short) == body("short", 400)
+
+
+# --- rung 3: arguments of edits ---
+
+
+def test_arguments_of_an_edit_that_succeeded_are_cleared_in_their_shape() -> None:
+    agent = Agent()
+    edits = [{"old_string": body("old", 900), "new_string": "short"} for _ in range(2)]
+    args = {"file_path": "a.py", "edits": edits, "replace_all": False}
+    done = agent.use("MultiEdit", args, "ok")
+    enough_calls_to_be_recent(agent)
+
+    reasons = agent.collect_only("cleared_applied")
+
+    assert list(reasons.values()) == ["cleared_applied"]
+    left = agent.args(done)
+    assert left == args | {"edits": left["edits"]}
+    for each in left["edits"]:
+        assert each["new_string"] == "short"
+        assert len(each["old_string"]) < 500
+        assert "characters cleared: the edit was applied]" in each["old_string"]
+
+
+@pytest.mark.parametrize(
+    ("use", "is_cleared"),
+    [
+        ((*edit("a.py", body("x", 1_000)), "ok"), True),
+        ((*edit("a.py", body("x", 400)), "ok"), False),
+        ((*edit("a.py", body("x", 1_000)), "Error: no match"), False),
+        (("Task", {"prompt": body("x", 1_000)}, "ok"), False),
+        (("create_ticket", {"text": body("x", 1_000)}, "ok"), False),
+    ],
+)
+def test_only_long_arguments_of_applied_edits_are_cleared(use: Use, is_cleared: bool) -> None:
+    agent = Agent()
+    done = agent.use(*use)
+    enough_calls_to_be_recent(agent)
+    agent.collect_only("cleared_applied")
+
+    assert (agent.args(done) != use[1]) == is_cleared
+
+
+def test_a_failed_edit_keeps_its_arguments_after_its_result_was_cleared() -> None:
+    """The stub in the place of the failure is no success."""
+    agent = Agent()
+    failed = agent.use(*edit("a.py", body("x", 1_000)), FAILURE)
+    agent.use(*edit("a.py"), "ok")
+    enough_calls_to_be_recent(agent)
+    assert agent.collect_only(*DEAD) == {failed: "cleared_failed"}
+
+    assert agent.collect_only(*GARBAGE) == {}
+    assert agent.args(failed)["new_string"] == body("x", 1_000)
+
+
+# --- rung 4: stale reads ---
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome", "is_stale"),
+    [
+        (edit("a.py"), "ok", True),
+        (("Write", {"file_path": "a.py", "content": "x"}), "ok", True),
+        (("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n"}), "ok", True),
+        (("apply_patch", {"diff": "--- a/b.py\n+++ b/b.py\n--- a/a.py\n+++ b/a.py"}), "ok", True),
+        (("shell", {"command": ["apply_patch", "\n*** Update File: a.py\n"]}), "ok", True),
+        (edit("a.py"), "Error: no match", False),
+        (edit("b.py"), "ok", False),
+        (("Grep", {"path": "a.py", "pattern": "x"}), "ok", False),
+    ],
+)
+def test_a_read_is_stale_once_the_file_was_edited(
+    change: tuple[str, dict[str, Any]], outcome: str, is_stale: bool
+) -> None:
+    agent = Agent()
+    first = agent.use(*read("a.py", limit=50), FIRST)
+    agent.use(*change, outcome)
+    after = agent.use(*read("a.py", limit=20), SECOND)
+    enough_calls_to_be_recent(agent)
+
+    reasons = agent.collect_only("cleared_stale")
+
+    assert reasons == ({first: "cleared_stale"} if is_stale else {})
+    assert agent.text(after) == SECOND
+    if is_stale:
+        stub = "[800 characters cleared: the file was edited since: read it again]"
+        assert agent.text(first) == stub
+
+
+# --- all rungs ---
+
+
+def a_ladder(**options: Any) -> Agent:
+    """Something for each rung, the dearest first."""
+    agent = Agent(options, preserve_recent_groups=1)
+    agent.use("WebFetch", {"url": "u"}, body("a page"))
+    agent.use(*read("a.py", limit=90), body("a.py"))
+    agent.use(*edit("a.py", body("new", 1_000)), "ok")
+    agent.use("Task", {"prompt": "p"}, body("a report", 12_000))
+    agent.use(*bash("make"), body("make"))
+    agent.use(*bash("make"), "fine")
+    agent.say("So far, so good.")
+    agent.ask("And now?")
+    agent.say("Now the rest.")
+    agent.ask()
+    for number in range(3):
+        agent.use("WebFetch", {"url": number}, body(f"page {number}"))
+    return agent
+
+
+LADDER = [
+    "cleared_superseded", "cleared_long", "cleared_applied", "cleared_stale",
+    "cleared_old", "cleared_recent", "swept",
+]  # fmt: skip
+
+
+def test_the_cheapest_loss_goes_first() -> None:
+    agent = a_ladder()
+    seen: dict[str, None] = {}
+    for free in range(1, agent.tokens, 50):
+        seen |= dict.fromkeys(why(agent.plan(free).result).values())
+
+    assert list(seen) == LADDER
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.6, 0.63, 0.7, 0.75, 0.8, 0.85, 0.9])
+def test_no_more_goes_than_is_needed(share: float) -> None:
+    agent = a_ladder()
+    free = int(agent.tokens * share)
+
+    result = agent.collect(free)
+
+    assert result.tokens_freed >= free
+    if result.removal_list:
+        assert result.tokens_freed - result.removal_list[-1].tokens_freed < free
+    else:
+        assert free == 0
+        assert result.outcome is GCOutcome.NOT_NEEDED
+
+
+def test_the_last_calls_are_left_alone_and_recent_text_stays() -> None:
+    agent = a_ladder()
+    before = agent.session.history
+
+    result = agent.collect(agent.tokens)
+
+    assert result.outcome is GCOutcome.SHORT
+    after = {each.message_id: each for each in agent.session.history}
+    assert list(after.values())[-1] == before[-1]
+    for message in before[:1] + before[-7:]:
+        if not message.is_tool_output:
+            assert after[message.message_id] == message
+
+
+def test_each_group_that_is_swept_has_a_cause() -> None:
+    agent = a_ladder()
+    result = agent.collect(agent.tokens)
+
+    swept = [item.child_key for item in result.removal_list if item.reason == "swept"]
+    causes = result.details["swept"]
+    assert list(causes) == swept
+    assert all("score" in each or each == "one of the last exchanges" for each in causes.values())
+    assert "swept" not in a_ladder().collect(10).details
+
+
+def test_what_a_later_message_mentions_outlives_what_nobody_does() -> None:
+    agent = Agent()
+    needed = agent.use("lookup", {"n": 1}, "The ticket is ABC_1234.\n" + body("one"))
+    forgotten = agent.use("lookup", {"n": 2}, "The ticket is XYZ_9876.\n" + body("two"))
+    for number in range(12):
+        agent.say(f"Step number {number}.")
+    agent.say("I will look at ABC_1234 now.")
+    agent.ask()
+
+    assert why(agent.plan(100).result) == {forgotten: "cleared_old"}
+    both = why(agent.plan(300).result)
+    assert list(both) == [forgotten, needed]
+
+
+# --- tools ---
+
+PATH = "src/a.py"
+READERS: list[tuple[str, dict[str, Any]]] = [
+    ("Read", {"file_path": PATH}),
+    ("read_file", {"absolute_path": PATH}),
+    ("read_file", {"path": PATH}),
+    ("read", {"path": PATH}),
+    ("view", {"path": PATH}),
+    ("View", {"file_path": PATH}),
+    ("open_file", {"filename": PATH}),
+    ("NotebookRead", {"notebook_path": PATH}),
+    ("str_replace_editor", {"command": "view", "path": PATH}),
+    ("str_replace_based_edit_tool", {"command": "view", "path": PATH}),
+    ("mcp__filesystem__read_text_file", {"path": PATH}),
+    ("Bash", {"command": f"cat {PATH}"}),
+    ("Bash", {"command": f"cat -n '{PATH}'"}),
+    ("bash", {"command": f'cat "./{PATH}"'}),
+    ("shell", {"command": ["bash", "-lc", f"cat {PATH}"]}),
+    ("shell", {"command": ["cat", PATH]}),
+    ("exec_command", {"cmd": f"nl {PATH}"}),
+    ("run_shell_command", {"command": f"sed -n '1,200p' {PATH}"}),
+    ("execute_command", {"command": f"head -n 20 {PATH}"}),
+    ("execute_bash", {"command": f"tail -20 {PATH}"}),
+]
+EDITORS: list[tuple[str, dict[str, Any]]] = [
+    ("Write", {"file_path": PATH}),
+    ("Edit", {"file_path": PATH}),
+    ("MultiEdit", {"file_path": PATH}),
+    ("NotebookEdit", {"notebook_path": PATH}),
+    ("write_file", {"file_path": PATH}),
+    ("replace", {"file_path": PATH}),
+    ("write_to_file", {"path": PATH}),
+    ("replace_in_file", {"path": PATH}),
+    ("edit", {"path": PATH}),
+    ("write", {"path": PATH}),
+    ("create_file", {"path": PATH}),
+    ("str_replace_editor", {"command": "create", "path": PATH}),
+    ("str_replace_editor", {"command": "str_replace", "path": PATH}),
+    ("str_replace_editor", {"command": "insert", "path": PATH}),
+    ("str_replace_based_edit_tool", {"command": "str_replace", "path": PATH}),
+    ("apply_patch", {"input": f"*** Begin Patch\n*** Update File: {PATH}\n@@"}),
+    ("apply_diff", {"path": PATH}),
+    ("mcp__filesystem__write_file", {"path": PATH}),
+]
+SHELLS: list[tuple[str, dict[str, Any]]] = [
+    ("Bash", {"command": "make"}),
+    ("bash", {"command": "make"}),
+    ("shell", {"command": ["make"]}),
+    ("shell", {"command": ["bash", "-lc", "make"]}),
+    ("local_shell", {"command": ["make"]}),
+    ("exec_command", {"cmd": "make"}),
+    ("run_shell_command", {"command": "make"}),
+    ("execute_command", {"command": "make"}),
+    ("execute_bash", {"command": "make"}),
+    ("run_terminal_cmd", {"command": "make"}),
+    ("run_in_terminal", {"command": "make"}),
+    ("terminal", {"command": "make"}),
+    ("run", {"command": "make"}),
+    ("Bash", {"command": f"cat {PATH} | wc"}),
+    ("Bash", {"command": f"cat {PATH} > b"}),
+    ("Bash", {"command": f"cat {PATH} other"}),
+    ("Bash", {"command": f"cat {PATH} && make"}),
+    ("Bash", {"command": f"cat $(ls {PATH})"}),
+    ("Bash", {"command": f"cat {PATH}\nmake"}),
+    ("Bash", {"command": f"sed -i 's/a/b/' {PATH}"}),
+    ("Bash", {"command": f"sed -n -i 's/a/b/p' {PATH}"}),
+    ("Bash", {"command": f"cat '{PATH}"}),
+]
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("Glob", {"pattern": "*", "path": PATH}),
+    ("Grep", {"pattern": "x", "path": PATH}),
+    ("LS", {"path": PATH}),
+    ("glob", {"pattern": "*", "path": PATH}),
+    ("list_directory", {"path": PATH}),
+    ("list_files", {"path": PATH}),
+    ("search_files", {"path": PATH, "regex": "x"}),
+    ("search_file_content", {"pattern": "x", "path": PATH}),
+    ("TodoWrite", {"todos": []}),
+    ("WebFetch", {"url": PATH}),
+    ("Task", {"prompt": PATH}),
+    ("dispatch_agent", {"prompt": PATH}),
+    ("BashOutput", {"bash_id": "1"}),
+    ("write_stdin", {"chars": "x"}),
+    ("create_reservation", {"user": PATH}),
+    ("update_order", {"order": PATH}),
+    ("update_reservation_flights", {"reservation_id": PATH}),
+    ("search_direct_flight", {"origin": "A"}),
+    ("get_user_details", {"user_id": PATH}),
+    ("find_user_id_by_email", {"email": PATH}),
+    ("open_account", {"name": PATH}),
+    ("read_email", {"id": PATH}),
+    ("edit_booking", {"booking_id": PATH}),
+    ("execute_sql", {"query": "select"}),
+]
+
+
+def observed_kind(agent: Agent, name: str, args: dict[str, Any]) -> str:
+    """What a tool is taken for, by what becomes of what it is told and shows."""
+    told = agent.use(name, {**args, "body": body("new", 1_000)}, "ok")
+    agent.use(name, args, "ok")  # to edit the file, if that is what it does
+    again = agent.use(name, args, body("first") + "its last words")
+    last = agent.use(name, args, body("second"))
+    agent.use(*edit(PATH), "ok")
+    enough_calls_to_be_recent(agent)
+    reasons = agent.collect_only(*GARBAGE)
+    if agent.args(told)["body"] != body("new", 1_000):
+        return "edit"
+    assert reasons[again] == "cleared_superseded"
+    if agent.text(again).endswith("its last words"):
+        return "shell"
+    return "read" if reasons.get(last) == "cleared_stale" else "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kind"),
+    [
+        (name, args, kind)
+        for kind, tools in (
+            ("read", READERS), ("edit", EDITORS), ("shell", SHELLS), ("other", OTHERS)
+        )
+        for name, args in tools
+    ],
+)  # fmt: skip
+def test_common_tools_are_taken_for_what_they_are(
+    name: str, args: dict[str, Any], kind: str
+) -> None:
+    assert observed_kind(Agent(), name, args) == kind
+
+
+def test_an_edit_by_any_of_them_makes_a_read_by_any_of_them_stale() -> None:
+    for reader, change in zip(READERS, EDITORS * 2, strict=False):
+        agent = Agent()
+        shown = agent.use(*reader, FIRST)
+        agent.use(*change, "ok")
+        enough_calls_to_be_recent(agent)
+        assert agent.collect_only(*GARBAGE) == {shown: "cleared_stale"}, (reader, change)
+
+
+CUSTOM = {
+    "tools": {
+        "read": ["Show_*"],
+        "edit": ["poke", "edit"],
+        "shell": ["please"],
+        "path_arguments": ["document", "file_path"],
+    }
+}
+
+
+OWN: list[tuple[str, dict[str, Any], str]] = [
+    ("show_it", {"document": PATH}, "read"),
+    ("POKE", {"document": PATH}, "edit"),
+    ("mcp__desk__poke", {"document": PATH}, "edit"),
+    ("please", {"command": "make"}, "shell"),
+    ("poke", {"path": PATH}, "other"),
+    ("Read", {"document": PATH}, "other"),
+    ("Bash", {"command": "make"}, "other"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "kind"), OWN)
+def test_tools_of_your_own_are_recognised_by_options(
+    name: str, args: dict[str, Any], kind: str
+) -> None:
+    assert observed_kind(Agent(CUSTOM), name, args) == kind
+
+
+def test_tools_of_your_own_are_recognised_by_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "gc.json"
+    file.write_text(json.dumps({"type": "marksweep", "preserve_recent_turns": 1, **CUSTOM}))
+    for name, args, kind in OWN[::3]:
+        agent = Agent()
+        loaded = load_gc_from_file(file)
+        assert loaded is not None
+        agent.session.set_gc_plugin(*loaded)
+        assert observed_kind(agent, name, args) == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"max_result_tokens": 0}, "max_result_tokens"),
+        ({"max_result_tokens": "many"}, "max_result_tokens"),
+        ({"max_argument_tokens": -1}, "max_argument_tokens"),
+        ({"max_name_tokens": -1}, "max_name_tokens"),
+        ({"old_after": 0}, "old_after"),
+        ({"max_result_token": 5}, "max_result_tokens"),
+        ({"tools": {"reads": ["x"]}}, "did you mean 'tools.read'"),
+        ({"tools": {"read": "x"}}, "read"),
+        ({"tools": {"path_arguments": [1]}}, "path_arguments"),
+        ({"tools": ["x"]}, "ToolNames"),
+    ],
+)
+def test_a_bad_option_is_one_kind_error(options: dict[str, Any], hint: str, tmp_path: Path) -> None:
+    with pytest.raises(GCConfigError, match=hint):
+        create_plugin().initialize(options)
+    file = tmp_path / "gc.json"
+    file.write_text(json.dumps({"type": "marksweep", **options}))
+    with pytest.raises(GCConfigError, match=hint):
+        load_gc_from_file(file)
+
+
+# --- generations ---
+
+
+def an_aged_session(**config: Any) -> tuple[Agent, str, str]:
+    """A session after one collection: a read in its old part is dead now, and so is a young one."""
+    agent = Agent(**config)
+    old = agent.use(*read("old.py"), body("old.py", 4_000))
+    agent.use(*bash("make"), body("make", 4_000))
+    agent.use(*bash("make"), "fine")
+    enough_calls_to_be_recent(agent)
+    agent.collect(500)
+    agent.use(*read("old.py"), body("old.py", 4_000) + "!")
+    young = agent.use(*read("young.py"), body("young.py", 4_000))
+    agent.use(*read("young.py"), body("young.py", 4_000) + "!")
+    enough_calls_to_be_recent(agent)
+    return agent, old, young
+
+
+def test_young_garbage_that_suffices_leaves_the_beginning_alone() -> None:
+    agent, old, young = an_aged_session()
+    ids = [each.message_id for each in agent.session.history]
+
+    result = agent.collect(500)
+
+    assert why(result) == {young: "cleared_superseded"}
+    assert result.details["generation"] == "young"
+    assert result.cache is not None
+    assert result.cache.first_changed == ids.index(young)
+    assert agent.text(old) == body("old.py", 4_000)
+
+
+def test_all_is_looked_at_if_the_young_garbage_does_not_suffice() -> None:
+    agent, old, young = an_aged_session()
+
+    result = agent.collect(1_500)
+
+    assert list(why(result)) == [old, young]
+    assert result.details["generation"] == "all"
+
+
+def test_under_pressure_all_is_looked_at() -> None:
+    agent, old, _ = an_aged_session(pressure_percent=0.01)
+
+    result = agent.collect(500)
+
+    assert why(result) == {old: "cleared_superseded"}
+    assert result.details["generation"] == "all"
+
+
+def test_young_garbage_that_only_seems_to_suffice_is_no_reason_to_lose_more() -> None:
+    """The arguments of signed calls can't be cleared: then the old garbage goes, nothing else."""
+    agent = Agent()
+    old = agent.use(*read("old.py"), body("old.py", 4_000))
+    agent.use(*bash("make"), body("make", 4_000))
+    agent.use(*bash("make"), "fine")
+    enough_calls_to_be_recent(agent)
+    agent.collect(500)
+    agent.use(*read("old.py"), body("old.py", 4_000) + "!")
+    change = (*edit("b.py", body("b.py", 9_000)), "ok")
+    agent.use_at_once(change, extra={"signature": "s"})
+    enough_calls_to_be_recent(agent)
+
+    assert why(agent.collect(500)) == {old: "cleared_superseded"}
+
+
+def test_how_old_is_old_can_be_said() -> None:
+    agent, old, _ = an_aged_session()
+    plugin = create_plugin()
+    plugin.initialize({"old_after": 2})
+    agent.session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1))
+
+    assert why(agent.collect(500)) == {old: "cleared_superseded"}
+
+
+# --- policies and reasons ---
+
+
+@pytest.mark.parametrize("how", ["locked", "pinned", "recent", "preservable"])
+def test_what_is_protected_is_not_touched(how: str) -> None:
+    agent = Agent(preserve_recent_groups=99 if how == "recent" else 0)
+    policy = {"locked": LOCKED, "preservable": PRESERVABLE}.get(how)
+    if how == "recent":
+        agent.ask()
+    uses: list[Use] = [
+        (*read("a.py"), body("a.py", 12_000)),
+        (*edit("a.py", body("new", 1_000)), "ok"),
+        (*read("a.py"), SECOND),
+    ]
+    kept = [agent.use_at_once(each, policy=policy)[0] for each in uses]
+    if how == "pinned":
+        for each in kept:
+            agent.session.pin(each)
+    if how != "recent":
+        agent.ask()
+    before = agent.session.history
+
+    agent.collect(agent.tokens)
+
+    after = agent.session.history
+    positions = [index for index, each in enumerate(before) if each.message_id in kept]
+    for index in positions:
+        assert before[index] in after
+        assert before[index - 1] in after
+
+
+def test_preservable_content_goes_under_pressure() -> None:
+    for percent, goes in ((90.0, False), (0.01, True)):
+        agent = Agent(pressure_percent=percent)
+        first = agent.use_at_once((*read("a.py"), FIRST), policy=PRESERVABLE)[0]
+        note = agent.say("Remember this.", policy=PRESERVABLE)
+        agent.use(*read("a.py"), SECOND)
+        enough_calls_to_be_recent(agent)
+        assert (agent.plan(50).result.removal_list[0].message_ids == [first]) == goes
+        agent.collect(agent.tokens)
+        ids = {each.message_id for each in agent.session.history}
+        assert ({first, note} <= ids) != goes
+
+
+def test_what_the_host_calls_ephemeral_goes_first() -> None:
+    agent = Agent()
+    uses: list[Use] = [("look", {"at": number}, "nothing") for number in range(3)]
+    for use, policy in zip(uses, (PARTIAL, EPHEMERAL, PARTIAL), strict=True):
+        agent.use_at_once(use, policy=policy)
+    for number in range(12):
+        agent.say(f"Step {number}")
+    agent.ask()
+
+    [item] = agent.collect(1).removal_list
+
+    assert item.reason == "swept"
+    calls = [each for message in agent.session.history for each in message.function_calls]
+    assert [each.args["at"] for each in calls] == [0, 2]
+
+
+def test_it_works_without_a_budget() -> None:
+    agent = a_ladder()
+    history = agent.session.history
+    config = GCConfig(preserve_recent_turns=1, target_percent=60.0)
+
+    after, result = create_plugin().collect(history, {"percent_used": 75.0}, config, THRESHOLD)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert [item.reason for item in result.removal_list] == ["cleared_superseded", "cleared_long"]
+    assert check_history(after) == []
+    assert history == agent.session.history
+
+
+def test_a_request_comes_first_without_a_budget_too() -> None:
+    history = a_ladder().session.history
+    config = GCConfig(preserve_recent_turns=0, target_percent=0.0)
+
+    after, result = create_plugin().collect(history, {"percent_used": 90.0}, config, THRESHOLD)
+
+    assert result.tokens_freed > 0
+    assert check_history(after) == []
+    assert after[0] == history[0]
+
+
+def test_turn_limit_removes_the_oldest_turns_and_spares_the_preservable() -> None:
+    agent = Agent(max_turns=3)
+    dear = agent.ask("Dear.", policy=PRESERVABLE)
+    turns = [agent.ask(f"Turn {number}.") for number in range(4)]
+
+    result = agent.collect(0, TURN_LIMIT)
+
+    ids = {each.message_id for each in agent.session.history}
+    assert [each in ids for each in (dear, *turns)] == [True, False, False, False, True]
+    assert {item.reason for item in result.removal_list} == {"truncated"}
+    assert len(lay_out(agent.session.history).turns) == 3
+
+
+def test_manual_below_the_target_takes_all_that_may_go() -> None:
+    agent = a_ladder()
+    before = agent.session.history
+
+    result = agent.session.manual_gc()
+
+    assert result.success
+    left = [each.message_id for each in agent.session.history]
+    assert left == [each.message_id for each in (before[0], *before[-7:])]
+
+
+def test_nothing_happens_if_nothing_is_needed() -> None:
+    agent = a_ladder()
+    before = agent.session.history
+
+    assert agent.collect(0).outcome is GCOutcome.NOT_NEEDED
+    assert agent.session.history == before
+    assert agent.session.before_send() == before
+    assert agent.session.after_turn() is None
+
+
+def test_a_notice_is_replaced_and_never_swept() -> None:
+    agent = a_ladder(notify_on_gc=True, pressure_percent=0.01)
+    for free in (3_000, agent.tokens):
+        result = agent.collect(free)
+        assert result.notification
+        notices = [
+            each.message_id
+            for each in agent.session.history
+            if each.synthetic is SyntheticKind.NOTICE
+        ]
+        assert len(notices) == 1
+        swept = {item.child_key for item in result.removal_list if item.reason == "swept"}
+        assert set(result.details.get("swept", {})) == swept
+
+
+# --- what the model is told ---
+
+
+def test_a_stub_tells_the_names_that_are_cleared() -> None:
+    agent = Agent()
+    text = "see src/app/main.py and parse_header\n" + body("plain", 3_000)
+    stale = agent.use(*read("a.py", limit=10), text)
+    agent.use(*edit("a.py"), "ok")
+    enough_calls_to_be_recent(agent)
+    agent.collect_only("cleared_stale")
+
+    assert agent.text(stale).endswith("; it mentions src/app/main.py, parse_header]")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "length"), [(500, 4_000), (500, 60_000), (20, 60_000), (0, 4_000)]
+)
+def test_names_take_up_no_more_than_they_may(tokens: int, length: int) -> None:
+    agent = Agent({"max_name_tokens": tokens, "max_result_tokens": 100_000})
+    names = " ".join(f"name_{number:05}" for number in range(length // 11))
+    stale = agent.use(*read("a.py", limit=10), names)
+    agent.use(*edit("a.py"), "ok")
+    enough_calls_to_be_recent(agent)
+    agent.collect_only("cleared_stale")
+
+    kept = agent.text(stale).partition("it mentions ")[2].removesuffix("]")
+    assert len(kept) <= min(tokens * 4, len(names) * 0.15)
+    assert len(kept) + 14 >= min(tokens * 4, int(len(names) * 0.15))
+    assert set(filter(None, kept.split(", "))) <= set(names.split())
+
+
+def test_of_a_long_result_only_names_of_the_middle_are_told() -> None:
+    agent = Agent({"max_result_tokens": 100})
+    lines = [f"a word and name_{number:03}" for number in range(200)]
+    long = agent.use("WebFetch", {"url": "u"}, "\n".join(lines))
+    enough_calls_to_be_recent(agent)
+    agent.collect_only("cleared_long")
+
+    [stub] = [line for line in agent.text(long).splitlines() if line.startswith("[")]
+    assert "name_000" not in stub
+    assert "name_199" not in stub
+    assert "name_020" in stub
+
+
+def recall_keys(texts: Iterable[str]) -> list[str]:
+    return [key for text in texts for key in re.findall(r"recall key ([0-9a-f]{16})\]", text)]
+
+
+def all_text(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            if part.function_call:
+                yield as_text(part.function_call.args)
+            if part.function_response:
+                yield as_text(part.function_response.result)
+
+
+def test_the_model_can_recall_all_that_was_cleared() -> None:
+    agent = Agent(stash=MemoryStash())
+    texts = [body("one", 12_000), body("two"), body("three")]
+    agent.use("Task", {"prompt": "p"}, texts[0])
+    agent.use(*read("a.py", limit=9), texts[1])
+    agent.use(*edit("a.py", texts[2]), "ok")
+    agent.use(*bash("make"), "Building\n" + body("make"))
+    agent.use(*bash("make"), "fine")
+    enough_calls_to_be_recent(agent)
+    before = agent.session.history
+
+    agent.collect_only(*GARBAGE)
+
+    keys = recall_keys(all_text(agent.session.history))
+    assert len(keys) == len(set(keys)) == 4
+    recall = agent.session.recall_tool().handler
+    recalled = "\n".join(recall({"key": key}) for key in keys)
+    assert texts[0] in recalled
+    assert texts[1] in recalled
+    assert "three" in recalled
+    assert "Building" in recalled
+    agent.session.undo()
+    assert agent.session.history == before
+
+
+def test_a_key_survives_a_second_clearing_and_is_no_name() -> None:
+    stash = MemoryStash()
+    agent = Agent({"max_result_tokens": 200}, stash=stash)
+    whole = "import os_path\n" * 200
+    shown = agent.use(*read("a.py"), whole)
+    enough_calls_to_be_recent(agent)
+    agent.collect_only("cleared_long")
+    [key] = recall_keys([agent.text(shown)])
+    agent.use(*edit("a.py"), "ok")
+    enough_calls_to_be_recent(agent)
+    assert agent.collect_only("cleared_stale") == {shown: "cleared_stale"}
+
+    assert agent.text(shown).count(key) == 1
+    assert recall_keys([agent.text(shown)]) == [key]
+    assert whole in agent.session.recall_tool().handler({"key": key})
+
+
+# --- over several collections ---
+
+
+def test_what_was_cleared_stays_as_it_is() -> None:
+    """A provider's prompt cache has seen it."""
+    options = {"max_result_tokens": 300}
+    agent = Agent(options, stash=MemoryStash(), pressure_percent=0.01)  # to look at all of it
+    names = "\n".join(f"a word and name_{number:03}" for number in range(300))
+    agent.use("Task", {"prompt": "p"}, names)
+    agent.use(*read("a.py", limit=9), body("a.py"))
+    agent.use(*edit("a.py", body("new", 1_000)), "ok")
+    agent.use(*bash("make"), body("make"))
+    agent.use(*bash("make"), "fine")
+    enough_calls_to_be_recent(agent)
+    assert set(agent.collect_only(*GARBAGE).values()) == {*GARBAGE} - {
+        "cleared_failed", "cleared_duplicate",
+    }  # fmt: skip
+    before = agent.session.history
+
+    assert agent.collect_only(*GARBAGE) == {}
+    fresh = agent.use(*read("b.py", limit=9), body("b.py"))
+    agent.use(*edit("b.py"), "ok")
+    enough_calls_to_be_recent(agent)
+
+    assert agent.collect_only(*GARBAGE) == {fresh: "cleared_stale"}
+    assert agent.session.history[: len(before)] == before
+
+
+def test_what_was_cleared_takes_the_place_of_nothing() -> None:
+    """The newest read that is still there is not dead because a later one was cleared."""
+    agent, old, _ = an_aged_session()
+    plan = agent.plan(500)
+    assert old not in why(plan.result)
+    agent.use(*edit("old.py"), "ok")
+    agent.use(*edit("young.py"), "ok")
+    enough_calls_to_be_recent(agent)
+    agent.collect(2_500)  # young garbage suffices: among it the second read of old.py
+    assert agent.text(old) == body("old.py", 4_000)
+    enough_calls_to_be_recent(agent)
+
+    assert agent.collect_only(*GARBAGE)[old] == "cleared_stale"
+
+
+def test_a_long_run_stays_within_its_window() -> None:
+    agent = Agent(limit=4_000, preserve_recent_turns=2)
+    reasons: set[str] = set()
+    for turn in range(30):
+        agent.ask(f"Request {turn}")
+        for step in range(4):
+            path = f"file_{(turn + step) % 5}.py"
+            agent.use(*read(path), body(f"{path} in {turn}", 600))
+            agent.use(*edit(path, body("new", 500)), "ok")
+            agent.use(*bash("make"), body(f"make {turn} {step}", 300))
+            request = agent.session.before_send()
+            assert check_history(request) == []
+            assert agent.tokens <= 4_000
+        agent.say()
+        agent.session.after_turn()
+    for result in agent.session.get_gc_history():
+        assert result.outcome is GCOutcome.REACHED
+        reasons |= set(why(result).values())
+    assert {"cleared_superseded", "cleared_applied", "cleared_stale", "swept"} <= reasons
+
+
+# --- at size ---
+
+
+def grows_linearly(work: Callable[[int], Callable[[], object]], small: int, large: int) -> bool:
+    counts = []
+    for size in (small, large):
+        collect = work(size)
+        collect()  # so that every token is counted
+        counts.append(count_operations(collect))
+    return counts[1] <= large / small * counts[0] * 1.3
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_work_is_linear_in_a_plain_history(share: float) -> None:
+    def collecting(turns: int) -> Callable[[], object]:
+        agent = Agent()
+        for message in long_history(turns):
+            agent.session.append(message)
+        return collecting_of(agent, share)
+
+    assert grows_linearly(collecting, 100, 400)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8, 1.0])
+def test_work_is_linear_in_tool_uses(share: float) -> None:
+    def collecting(turns: int) -> Callable[[], object]:
+        agent = Agent({"max_result_tokens": 100})
+        for turn in range(turns):
+            agent.ask(f"Look at item_{turn}")
+            agent.use(*read(f"file_{turn % 7}.py"), body(f"file {turn}", 600))
+            agent.use(*edit(f"file_{turn % 11}.py", body("new", 600)), "ok")
+            agent.use(*bash(f"make {turn % 5}"), body(f"make {turn}", 300))
+        return collecting_of(agent, share)
+
+    assert grows_linearly(collecting, 50, 200)
+
+
+def collecting_of(agent: Agent, share: float) -> Callable[[], object]:
+    plugin, history, usage = create_plugin(), agent.session.history, {"percent_used": 90.0}
+    plugin.initialize({"max_result_tokens": 100})
+    target = 100 * (1 - share) * agent.tokens / agent.limit
+    config = GCConfig(target_percent=target, preserve_recent_turns=1)
+    budget = agent.session.budget
+    return lambda: plugin.collect(history, usage, config, THRESHOLD, budget)
+
+
+def test_work_is_linear_in_parallel_results() -> None:
+    def collecting(calls: int) -> Callable[[], object]:
+        agent = Agent(stash=MemoryStash())
+        uses: list[Use] = [(*read(f"file_{n}.py"), body(f"file {n}")) for n in range(calls)]
+        agent.use_at_once(*uses)
+        agent.use_at_once(*uses)
+        enough_calls_to_be_recent(agent)
+        return collecting_of(agent, 0.4)
+
+    assert grows_linearly(collecting, 50, 200)
+
+
+@pytest.mark.parametrize("in_one_message", [True, False])
+def test_two_hundred_parallel_results_are_fine(in_one_message: bool) -> None:
+    agent = Agent(stash=MemoryStash())
+    uses: list[Use] = [
+        (*read(f"file_{number}.py"), body(f"file {number}")) for number in range(200)
+    ]
+    first = agent.use_at_once(*uses, in_one_message=in_one_message)
+    agent.use_at_once(*uses[:100], in_one_message=in_one_message)
+    enough_calls_to_be_recent(agent)
+    before = agent.session.history
+
+    agent.collect(15_000)
+
+    places = [(first[0], n) if in_one_message else (first[n], 0) for n in range(200)]
+    cleared = [agent.text(*place).startswith("[800 characters") for place in places]
+    assert sum(cleared[:100]) > 80
+    assert not any(cleared[100:])
+    agent.session.undo()
+    assert agent.session.history == before

@@ -1,0 +1,130 @@
+"""What is stored, and how a database comes to have it.
+
+An entry is one message in one namespace; a content is stored once, however many entries, of
+whatever namespace, have it as a part. A content is only ever reached through an entry.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Connection, column, insert, inspect, select, table, text, update
+
+from jaato_gc import StashError
+from jaato_gc_stash._forms import readable
+from jaato_gc_stash._words import words_to_index
+
+if TYPE_CHECKING:
+    from jaato_gc_stash._database import Database
+
+entries = table(
+    "stash_entries",
+    column("id"),
+    column("project"),
+    column("agent"),
+    column("key"),
+    column("gc_id"),
+    column("stashed_at"),
+    column("about"),
+    column("frame"),
+    column("size"),
+)
+contents = table(
+    "stash_contents",
+    column("id"),
+    column("digest"),
+    column("body"),
+    column("size"),
+)
+parts = table(
+    "stash_parts",
+    column("entry_id"),
+    column("position"),
+    column("content_id"),
+)
+schema = table("stash_schema", column("version"))
+
+T = TypeVar("T")
+
+
+def in_chunks(values: Iterable[T], size: int = 500) -> Iterator[Sequence[T]]:
+    """Some values at a time: databases limit how many can be named in one statement."""
+    everything = list(values)
+    for start in range(0, len(everything), size):
+        yield everything[start : start + size]
+
+
+def _create_tables(connection: Connection, database: "Database") -> None:
+    for statement in (
+        f"""CREATE TABLE stash_contents (
+            id {database.id_type} PRIMARY KEY,
+            digest TEXT NOT NULL UNIQUE,
+            body {database.bytes_type} NOT NULL,
+            size BIGINT NOT NULL
+        )""",
+        f"""CREATE TABLE stash_entries (
+            id {database.id_type} PRIMARY KEY,
+            project TEXT NOT NULL,
+            agent TEXT NOT NULL,
+            key TEXT NOT NULL,
+            gc_id TEXT NOT NULL,
+            stashed_at DOUBLE PRECISION NOT NULL,
+            about TEXT NOT NULL,
+            frame {database.bytes_type} NOT NULL,
+            size BIGINT NOT NULL,
+            UNIQUE (project, agent, key)
+        )""",
+        "CREATE INDEX stash_entries_by_age ON stash_entries (project, agent, stashed_at)",
+        """CREATE TABLE stash_parts (
+            entry_id BIGINT NOT NULL REFERENCES stash_entries ON DELETE CASCADE,
+            position BIGINT NOT NULL,
+            content_id BIGINT NOT NULL REFERENCES stash_contents,
+            PRIMARY KEY (entry_id, position)
+        )""",
+        "CREATE INDEX stash_parts_by_content ON stash_parts (content_id)",
+    ):
+        connection.execute(text(statement))
+
+
+def _create_search(connection: Connection, database: "Database") -> None:
+    database.create_index(connection)
+    stored = connection.execute(select(contents.c.digest, contents.c.body).order_by(contents.c.id))
+    for some in stored.partitions(100):
+        words = {row.digest: words_to_index(readable(row.body)) for row in some}
+        database.index(connection, words)
+
+
+MIGRATIONS: list[Callable[[Connection, "Database"], None]] = [_create_tables, _create_search]
+"""What makes version n of the database out of version n - 1, from the first on.
+
+A step is never changed once it was released: it has to fit databases as they are out there.
+"""
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether a database has all tables in the form of this code."""
+    return _version(connection) == len(MIGRATIONS)
+
+
+def _version(connection: Connection) -> int | None:
+    if not inspect(connection).has_table(schema.name):
+        return None
+    version: int = connection.execute(select(schema.c.version)).scalar_one()
+    return version
+
+
+def migrate(connection: Connection, database: "Database") -> None:
+    """Bring a database to the version of this code, within one transaction that nobody shares."""
+    version = _version(connection)
+    if version is None:
+        version = 0
+        connection.execute(text("CREATE TABLE stash_schema (version BIGINT NOT NULL)"))
+        connection.execute(insert(schema).values(version=0))
+    if version > len(MIGRATIONS):
+        raise StashError(
+            f"{database.place} was written by a newer jaato-gc-stash (version {version} of its "
+            f"tables; this one knows {len(MIGRATIONS)}): upgrade jaato-gc-stash"
+        )
+    for step in MIGRATIONS[version:]:
+        step(connection, database)
+    if version < len(MIGRATIONS):
+        connection.execute(update(schema).values(version=len(MIGRATIONS)))

@@ -1,0 +1,21 @@
+import pytest
+
+from jaato_gc import Message, Role, Stash
+from jaato_gc_stash import SqlStash
+from jaato_gc_testing import StashConformance
+
+
+class TestSqlStash(StashConformance):
+    @pytest.fixture
+    def stash(self, stash: SqlStash) -> Stash:
+        return stash
+
+
+class TestViewOfAnotherAgent(StashConformance):
+    """Beside other namespaces, nothing of which may show."""
+
+    @pytest.fixture
+    def stash(self, stash: SqlStash) -> Stash:
+        words = "silver copper tin lead needle common word shared thread turn front behind a z 9"
+        stash.put("gc-0", [Message.from_text(Role.USER, f"{words} {each}") for each in range(20)])
+        return stash.for_agent("reviewer")

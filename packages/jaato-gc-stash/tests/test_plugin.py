@@ -1,0 +1,54 @@
+"""The stash that a session gets by itself."""
+
+from pathlib import Path
+
+import pytest
+
+from jaato_gc import Message, PluginRegistry, Role
+from jaato_gc_stash import SqlStash
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAATO_GC_STASH", "JAATO_GC_STASH_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_there_is_none_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PluginRegistry().stash("main") is None
+    monkeypatch.setenv("JAATO_GC_STASH", "")
+    assert PluginRegistry().stash("main") is None
+
+
+def test_every_agent_gets_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path / "stash.db"))
+    main, other = (PluginRegistry().stash(agent) for agent in ("main", "reviewer"))
+
+    assert isinstance(main, SqlStash)
+    assert isinstance(other, SqlStash)
+    assert (main.project, main.agent, other.agent) == ("default", "main", "reviewer")
+    [key] = main.put("gc-1", [Message.from_text(Role.USER, "words")])
+    assert main.get(key)
+    assert other.get(key) is None
+    main.close()
+
+
+def test_the_project_is_named_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path / "stash.db"))
+    monkeypatch.setenv("JAATO_GC_STASH_PROJECT", "web")
+
+    with PluginRegistry().stash("main") as stash:  # type: ignore[union-attr]
+        assert stash.project == "web"
+
+
+def test_a_place_that_can_not_be_used_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path))
+    registry = PluginRegistry()
+
+    assert registry.stash("main") is None
+    [plugin] = [each for each in registry.plugins() if each.name == "stash"]
+    assert "can't open it" in (plugin.cause or "")

@@ -1,0 +1,160 @@
+"""What tests run in processes of their own: ``python writers.py <name> <arguments>``."""
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from jaato_gc import Message, Part, Role, StashError, ToolResult
+from jaato_gc_stash import SqlStash
+
+
+def batch(name: str, size: int = 3) -> list[Message]:
+    """Messages that belong together, one of them large."""
+    texts = [f"{name} number {number}" for number in range(size - 1)]
+    texts.append(f"{name} large " + os.urandom(5_000).hex())
+    return [Message.from_text(Role.USER, text, message_id=f"{name}-{text[:20]}") for text in texts]
+
+
+def is_killed(url: str, kills: str, seconds: str) -> None:
+    """Start a writer, kill it in the middle, and the next; print the keys it acknowledged."""
+    deadline = time.monotonic() + float(seconds)
+    done = 0
+    for number in range(int(kills)):
+        if time.monotonic() > deadline:
+            break
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                _write_and_acknowledge(url, f"round {number}", writing)
+            os._exit(1)
+        os.close(writing)
+        with os.fdopen(reading) as acknowledged:
+            # Some die while they open it; most are in the middle of their writes.
+            first = acknowledged.readline() if number % 5 == 0 or number % 2 else ""
+            time.sleep(random.uniform(0.0, 0.03))
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            assert os.WIFSIGNALED(status), "the writer failed before it was killed"
+            for line in (first, *acknowledged):
+                if line.endswith("\n"):
+                    print(line, end="")
+        done += 1
+    print("killed", done)
+
+
+def _write_and_acknowledge(url: str, name: str, writing: int) -> None:
+    with SqlStash(url) as stash:
+        for number in range(1_000_000):
+            gc_id = f"{name} batch {number}"
+            keys = stash.put(gc_id, batch(gc_id))
+            os.write(writing, f"{gc_id}:{','.join(keys)}\n".encode())
+
+
+def writes(url: str, agent: str, puts: str) -> None:
+    """Put, read and forget, beside another that does the same; print the keys that are left."""
+    shared = ToolResult("1", "bash", "what both have")
+    with SqlStash(url, agent=agent) as stash:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(int(puts)):
+            mine = Message(Role.TOOL, [Part(function_response=shared)])
+            # The same contents, in another order each time, and dropped again at once.
+            common = [Message.from_text(Role.USER, f"common {each}") for each in range(5)]
+            random.shuffle(common)
+            kept = stash.put(f"gc-{number}", [*batch(f"{os.getpid()} {number}"), mine])
+            dropped = stash.put(f"gc-{number}", common)
+            assert stash.forget(dropped) == 5
+            print(*kept, sep="\n")
+
+
+def opens(url: str) -> None:
+    """Open a stash at the same time as others."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with SqlStash(url) as stash:
+        print(*stash.put("gc-1", [Message.from_text(Role.USER, "hello")]))
+
+
+def opens_often(folder: str, rounds: str) -> None:
+    """Make many stashes, each by several at the very same time."""
+    for number in range(int(rounds)):
+        reading, writing = os.pipe()
+        children = []
+        for _ in range(6):
+            child = os.fork()
+            if child == 0:
+                os.close(writing)
+                os.read(reading, 1)  # until the parent closes its end
+                try:
+                    SqlStash(f"{folder}/{number}.db").close()
+                except BaseException as error:
+                    print(error, file=sys.stderr, flush=True)
+                    os._exit(1)
+                os._exit(0)
+            children.append(child)
+        os.close(reading)
+        os.close(writing)
+        for child in children:
+            _, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+
+
+def fills_up(url: str) -> None:
+    """Meet the end of the disk, and go on when there is room again."""
+    with SqlStash(url) as stash:
+        kept = stash.put("gc-0", batch("before"))
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+        refused = []
+        for number in range(100):
+            messages = batch(f"batch {number}", 30)
+            try:
+                kept += stash.put(f"gc-{number}", messages)
+            except StashError as error:
+                refused.append(str(error))
+                break
+        assert stash.stats().entries == len(stash.restore(kept)) == len(kept)
+        assert stash.search("before")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        kept += stash.put("gc-after", messages)
+        assert stash.stats().entries == len(stash.restore(kept)) == len(kept)
+        assert stash.search("before")
+    print(*refused, sep="\n")
+
+
+def forks(url: str) -> None:
+    """Use a stash on both sides of a fork."""
+    with SqlStash(url) as stash:
+        [first] = stash.put("gc-1", [Message.from_text(Role.USER, "before the fork")])
+        connection = _connection(stash)
+        child = os.fork()
+        if child == 0:
+            try:
+                stash.put("gc-2", [Message.from_text(Role.USER, "in the child")])
+                os._exit(0 if stash.get(first) and _connection(stash) is not connection else 2)
+            except BaseException as error:
+                print(error, file=sys.stderr, flush=True)
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        stash.put("gc-3", [Message.from_text(Role.USER, "in the parent")])
+        print(stash.stats().entries)
+
+
+def _connection(stash: SqlStash) -> object:
+    """The connection that would be used next."""
+    with contextlib.closing(stash._database.engine.raw_connection()) as connection:
+        return connection.driver_connection
+
+
+if __name__ == "__main__":
+    tasks: list[Callable[..., None]] = [
+        is_killed, writes, opens, opens_often, fills_up, forks,
+    ]  # fmt: skip
+    {task.__name__: task for task in tasks}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,128 @@
+"""What gc_marksweep finds and loses in recorded agent runs.
+
+The recorded runs are not part of this repository. They are read where they lie: in the folder that
+the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository.
+"""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    EstimateCounter,
+    GCConfig,
+    GCSession,
+    GCTriggerReason,
+    Message,
+    PluginRegistry,
+    check_history,
+    count_tokens,
+)
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+FOLDER = Path(os.environ.get("JAATO_GC_TRANSCRIPTS") or ROOT.parent / "shared" / "transcripts")
+COUNTER = EstimateCounter()
+REGISTRY = PluginRegistry()
+GARBAGE = {
+    "cleared_superseded", "cleared_failed", "cleared_duplicate",
+    "cleared_long", "cleared_applied", "cleared_stale",
+}  # fmt: skip
+LARGEST = 100_000
+"""Tokens of the longest run that the shares are measured on: longer ones take too long."""
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="there are no transcripts: JAATO_GC_TRANSCRIPTS"
+)
+
+
+# --- what is lost ---
+
+
+@cache
+def figures(at: int) -> dict[str, Any]:
+    """What the benchmark says of all sources together, half of the tokens kept."""
+    command = [sys.executable, "identifiers_lost.py", "--json", "--at", str(at)]
+    command += ["--strategies", "gc_marksweep,gc_truncate", "--keep", "50"]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    content = json.loads(done.stdout)
+    assert content["errors"] == []
+    return {each["strategy"]: each for each in content["rows"] if each["source"] == "total"}
+
+
+@pytest.mark.parametrize("at", [32_000, 64_000])
+def test_it_loses_less_than_half_of_what_keeping_the_last_messages_loses(at: int) -> None:
+    swept = figures(at)["gc_marksweep"]
+
+    assert swept["probes"] > 200
+    assert swept["lost"] < swept["keep_last_lost"] / 2
+    assert swept["lost_anywhere"] < swept["keep_last_lost_anywhere"] / 2
+    assert swept["lost_basename"] < swept["keep_last_lost_basename"] / 2
+
+
+@pytest.mark.parametrize("at", [32_000, 64_000])
+def test_it_loses_less_than_half_of_what_gc_truncate_loses(at: int) -> None:
+    truncated, swept = figures(at)["gc_truncate"], figures(at)["gc_marksweep"]
+
+    assert swept["lost"] < truncated["lost"] / 2
+    assert swept["tokens"] < 0.6 * swept["window"]
+
+
+# --- how much is garbage ---
+
+
+@cache
+def garbage_shares() -> dict[str, list[tuple[int, float]]]:
+    """Tokens of each run, and the share of them that is garbage, for service dialogues and code."""
+    shares: dict[str, list[tuple[int, float]]] = {"service": [], "code": []}
+    for run in runpy.run_path(str(BENCHMARKS / "transcripts.py"))["read_transcripts"]():
+        tokens = count_tokens(run.messages, COUNTER)
+        if 2_000 <= tokens <= LARGEST and not check_history(run.messages):
+            kind = "service" if run.source == "service" else "code"
+            shares[kind].append((tokens, garbage_share(run.messages)))
+    return shares
+
+
+def garbage_share(messages: list[Message], steps: int = 5) -> float:
+    """How much of a run is cleared before anything goes that is not garbage."""
+    session = GCSession(context_limit=1_000_000, counter=COUNTER, registry=REGISTRY)
+    for message in messages:
+        session.append(message)
+    config = GCConfig(preserve_recent_turns=0, preserve_recent_groups=0)
+    session.set_gc_plugin(REGISTRY.create("gc_marksweep", {"max_name_tokens": 0}), config)
+    total = session.budget.total_tokens()
+    best, least, most = 0.0, 0.0, 1.0
+    for _ in range(steps):  # the share is between these two
+        share = (least + most) / 2
+        target = 100 * total * (1 - share) / 1_000_000
+        result = session.plan_gc(GCTriggerReason.THRESHOLD, target_percent=target).result
+        if {item.reason for item in result.removal_list} <= GARBAGE:
+            least, best = share, result.tokens_freed / total
+        else:
+            most = share
+    return best
+
+
+def overall(shares: list[tuple[int, float]]) -> float:
+    return sum(tokens * share for tokens, share in shares) / sum(tokens for tokens, _ in shares)
+
+
+def test_service_dialogues_have_hardly_any_garbage() -> None:
+    shares = garbage_shares()["service"]
+
+    assert len(shares) > 40
+    assert overall(shares) < 0.04
+
+
+def test_coding_runs_have_much() -> None:
+    shares = garbage_shares()["code"]
+
+    assert len(shares) >= 10
+    assert overall(shares) > 0.2
