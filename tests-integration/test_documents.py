@@ -82,7 +82,14 @@ def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
 def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """Where one document's code runs: a module of its own, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for variable in ("THRESHOLD", "TARGET", "PRESSURE", "LOAD_PLUGINS", "DISABLED_PLUGINS"):
+    for variable in (
+        "THRESHOLD",
+        "TARGET",
+        "PRESSURE",
+        "LOAD_PLUGINS",
+        "DISABLED_PLUGINS",
+        "STASH",
+    ):
         monkeypatch.delenv(f"JAATO_GC_{variable}", raising=False)
     module = ModuleType("document")
     # Dataclasses and pydantic look up the module that a class was defined in.

@@ -1,0 +1,377 @@
+"""What the documentation is made of, beside the pages here: tables from the code, other documents.
+
+    python docs/_site.py stage FOLDER          # write what the site builder reads
+    python docs/_site.py check-offline FOLDER  # look at what it built
+
+A line ``<!-- from the code: fields GCResult -->`` in a page stands for what the code says. READMEs
+and the documents of the repository's root become pages too; links to whatever is no page are
+dropped, since they lead nowhere on the site.
+"""
+
+import ast
+import dataclasses
+import inspect
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jaato_gc
+from jaato_gc import GCConfig, GCError, PluginRegistry
+from jaato_gc import _hookspecs as hookspecs
+from jaato_gc._config import ENVIRONMENT_VARIABLES
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+
+# --- what the code says ---
+
+MARK = re.compile(r"^<!-- from the code: (?P<what>\w+)(?: (?P<name>\w+))? -->$", re.MULTILINE)
+IN_WORDS = {
+    "NonNegativeInt": "int ≥ 0",
+    "Percent": "0 to 100",
+    "PositiveFloat": "float > 0",
+    "PositiveInt": "int ≥ 1",
+    "SummarizerFunction": "callable",
+}
+"""Names of types that say nothing to a reader."""
+
+
+def expand(markdown: str) -> str:
+    """A page with its marks replaced by what the code says."""
+
+    def replacement(match: re.Match[str]) -> str:
+        arguments = [match["name"]] if match["name"] else []
+        return SECTIONS[match["what"]](*arguments)
+
+    return MARK.sub(replacement, markdown)
+
+
+def hooks() -> str:
+    """Every hook, with exactly its arguments."""
+    return "\n\n".join(
+        f"### `{name}({', '.join(inspect.signature(hook).parameters)})`\n\n"
+        + ("The first answer that is not `None` counts.\n\n" if is_first_result(hook) else "")
+        + docstring_to_markdown(inspect.getdoc(hook) or "")
+        for name, hook in vars(hookspecs).items()
+        if hasattr(hook, f"{hookspecs.PROJECT_NAME}_spec")
+    )
+
+
+def is_first_result(hook: Callable[..., Any]) -> bool:
+    """Whether only one answer counts."""
+    return bool(getattr(hook, f"{hookspecs.PROJECT_NAME}_spec")["firstresult"])
+
+
+def errors() -> str:
+    """Every public error."""
+    found = [
+        value
+        for name in jaato_gc.__all__
+        if isinstance(value := getattr(jaato_gc, name), type) and issubclass(value, GCError)
+    ]
+    return "\n\n".join(
+        f"### `{each.__name__}`\n\n{docstring_to_markdown(inspect.getdoc(each) or '')}"
+        for each in sorted(found, key=lambda each: (each is not GCError, each.__name__))
+    )
+
+
+def keys(model_name: str = "GCConfig") -> str:
+    """The keys of a configuration."""
+    return settings_table(getattr(jaato_gc, model_name))
+
+
+def fields(class_name: str) -> str:
+    """The fields of a dataclass, as its docstring describes them."""
+    cls = getattr(jaato_gc, class_name)
+    described = Described(cls)
+    described |= arguments_of(inspect.getdoc(cls) or "")
+    rows = [
+        (
+            f"`{field.name}`",
+            f"`{annotations_of(cls)[field.name]}`",
+            default_of(field.default, field.default_factory),
+            described[field.name],
+        )
+        for field in dataclasses.fields(cls)
+    ]
+    for name, value in vars(cls).items():
+        if isinstance(value, property) and value.fget:
+            kind = value.fget.__annotations__["return"].__name__
+            rows.append((f"`{name}`", f"`{kind}`", "", inspect.getdoc(value) or ""))
+    return table(("field", "type", "default", "meaning"), rows)
+
+
+def values(enum_name: str) -> str:
+    """The values of an enumeration."""
+    enum: type[Enum] = getattr(jaato_gc, enum_name)
+    described = attribute_docstrings(enum)
+    rows = [(f"`{each.name}`", f"`{each.value}`", described[each.name]) for each in enum]
+    return table(("name", "value", "meaning"), rows)
+
+
+def strategies() -> str:
+    """Every installed strategy with its options."""
+    registry = PluginRegistry()
+    distributions = {
+        info.name: plugin.distribution
+        for plugin in registry.plugins()
+        for info in plugin.strategies
+    }
+    sections = []
+    for name, info in registry.strategies().items():
+        strategy = type(info.factory())
+        section = [
+            f"### `{name}`",
+            f"`pip install {distributions[name]}`. {info.summary}",
+            docstring_to_markdown(inspect.getdoc(strategy) or ""),
+        ]
+        if info.config_model:
+            section.append(settings_table(info.config_model))
+        sections.append("\n\n".join(section))
+    return "\n\n".join(sections)
+
+
+SECTIONS: dict[str, Callable[..., str]] = {
+    function.__name__: function for function in (errors, fields, hooks, keys, strategies, values)
+}
+
+
+# --- reading code ---
+
+
+def settings_table(model: Any) -> str:
+    """The fields of a pydantic model, with the docstrings beneath them."""
+    described, types = attribute_docstrings(model), annotations_of(model)
+    rows = []
+    for name, field in model.model_fields.items():
+        default = field.default_factory() if field.default_factory else field.default
+        if name in ENVIRONMENT_VARIABLES and issubclass(model, GCConfig):
+            described[name] += f" From the environment: `{ENVIRONMENT_VARIABLES[name]}`."
+        rows.append((f"`{name}`", f"`{types[name]}`", as_default(default), described[name]))
+        if hasattr(default, "model_fields_set"):  # settings within settings
+            inner, inner_types = attribute_docstrings(type(default)), annotations_of(type(default))
+            rows += [
+                (f"`{name}.{key}`", f"`{inner_types[key]}`", as_default(value), inner[key])
+                for key, value in default
+            ]
+    return table(("key", "type", "default", "meaning"), rows)
+
+
+def default_of(default: Any, factory: Any) -> str:
+    """The default of a dataclass field, as a reader would write it."""
+    if factory is not dataclasses.MISSING:
+        return as_default(factory())
+    return "" if default is dataclasses.MISSING else as_default(default)
+
+
+def as_default(value: Any) -> str:
+    """A default as a reader would write it."""
+    if hasattr(value, "model_fields_set"):
+        return "see below"
+    if isinstance(value, Enum):
+        return f"`{value.name}`"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, list) and value:
+        return " ".join(f"`{each}`" for each in value)
+    return f"`{value!r}`"
+
+
+class Described(dict[str, str]):
+    """What is said of the members of a class; a member of which nothing is said is a mistake."""
+
+    def __init__(self, cls: type) -> None:
+        super().__init__()
+        self.owner = cls.__qualname__
+
+    def __missing__(self, name: str) -> str:
+        raise SystemExit(f"{self.owner}.{name} has no docstring, and the reference needs one")
+
+
+def attribute_docstrings(cls: type) -> Described:
+    """The strings beneath the attributes of a class and its bases, in one line each."""
+    found = Described(cls)
+    for each in class_bodies(cls):
+        for statement, following in pairwise(each):
+            name = assigned_name(statement)
+            if (
+                name
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
+            ):
+                found[name] = " ".join(str(following.value.value).split())
+    return found
+
+
+def annotations_of(cls: type) -> dict[str, str]:
+    """The annotations of a class and its bases, as they are written, or in words."""
+    names = re.compile("|".join(IN_WORDS))
+    return {
+        name: names.sub(
+            lambda match: IN_WORDS[match[0]],
+            ast.unparse(statement.annotation).replace(" | ", " or "),
+        )
+        for body in class_bodies(cls)
+        for statement in body
+        if isinstance(statement, ast.AnnAssign) and (name := assigned_name(statement))
+    }
+
+
+def class_bodies(cls: type) -> Iterator[list[ast.stmt]]:
+    """What stands in a class and in its bases of this project, the bases first."""
+    for each in reversed(cls.__mro__):
+        if each.__module__.partition(".")[0].startswith("jaato_gc"):
+            [definition] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            assert isinstance(definition, ast.ClassDef)
+            yield definition.body
+
+
+def assigned_name(statement: ast.stmt) -> str | None:
+    """The one name that a statement assigns to, if it does."""
+    match statement:
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return None
+
+
+def arguments_of(docstring: str) -> dict[str, str]:
+    """What a docstring says of each argument."""
+    _, _, rest = docstring.partition("Args:\n")
+    section = re.match(r"(?:(?: .*)?\n?)*", rest)
+    body = textwrap.dedent(section[0] if section else "")
+    items = re.split(r"^(\w+): ", body, flags=re.MULTILINE)[1:]
+    return {
+        name: " ".join(text.split()) for name, text in zip(items[::2], items[1::2], strict=True)
+    }
+
+
+def docstring_to_markdown(docstring: str) -> str:
+    """A docstring's prose, arguments and examples as Markdown."""
+    prose, _, _ = docstring.partition("\nArgs:\n")
+    prose, _, _ = prose.partition("\nExample::\n")
+    parts = [prose.strip()]
+    if arguments := arguments_of(docstring):
+        parts.append("\n".join(f"- `{name}`: {text}" for name, text in arguments.items()))
+    _, _, example = docstring.partition("\nExample::\n")
+    if example:
+        parts.append(f"```python\n{textwrap.dedent(example).strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- the site ---
+
+FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2`*$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def mirrored() -> dict[str, str]:
+    """Documents outside of this folder that become pages: path in the repository to page."""
+    names = {"ARCHITECTURE": "architecture", "CONTRIBUTING": "contributing", "SECURITY": "security"}
+    pages = {f"{name}.md": f"project/{page}.md" for name, page in names.items()}
+    for readme in sorted(ROOT.glob("packages/*/README.md")):
+        pages[readme.relative_to(ROOT).as_posix()] = f"packages/{readme.parent.name}.md"
+    return {path: page for path, page in pages.items() if (ROOT / path).exists()}
+
+
+def stage(folder: Path) -> None:
+    """Write configuration and pages as the site builder reads them; what was there goes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "pages").mkdir(parents=True)
+    (folder / "mkdocs.yml").write_text(configuration(), encoding="utf-8")
+    sources = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
+    sources |= {page: ROOT / path for path, page in mirrored().items()}
+    for page, path in sources.items():
+        target = folder / "pages" / page
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = relink(expand(path.read_text(encoding="utf-8")), page)
+        target.write_text(text, encoding="utf-8")
+
+
+def configuration() -> str:
+    """The site builder's configuration."""
+    text = (DOCS / "_site.yml").read_text(encoding="utf-8")
+    sources = sorted(map(str, ROOT.glob("packages/*/src")))
+    pages = mirrored().values()
+    for title, kind in (("Packages", "packages"), ("Project", "project")):
+        text += f"  - {title}:\n"
+        text += "".join(f"      - {page}\n" for page in pages if page.startswith(f"{kind}/"))
+    return text.replace("{sources}", ", ".join(sources))
+
+
+def relink(markdown: str, page: str) -> str:
+    """The text of a page with links as the site needs them, and without what only tests read."""
+    pages = mirrored()
+    source = {target: path for path, target in pages.items()}.get(page, f"docs/{page}")
+
+    def link(match: re.Match[str]) -> str:
+        target = match["target"]
+        if not target or re.match(r"[a-z][a-z0-9+.-]*:", target, re.IGNORECASE):
+            return match[0]
+        path = os.path.normpath(f"{Path(source).parent.as_posix()}/{target}").replace(os.sep, "/")
+        on_site = pages.get(path) or (
+            path.removeprefix("docs/") if path.startswith("docs/") else ""
+        )
+        if not on_site:
+            return match["text"]
+        relative = os.path.relpath(on_site, Path(page).parent).replace(os.sep, "/")
+        return f"[{match['text']}]({relative}{match['anchor'] or ''})"
+
+    out, end = [], 0
+    for block in FENCED.finditer(markdown):
+        out += [LINK.sub(link, markdown[end : block.start()]), block[0].replace(" no-run", "", 1)]
+        end = block.end()
+    return "".join([*out, LINK.sub(link, markdown[end:])])
+
+
+def check_offline(site: Path) -> None:
+    """Fail if a page needs anything from another host."""
+    foreign = [
+        f"{page.relative_to(site)}: {address}"
+        for page in sorted(site.rglob("*.html"))
+        for address in foreign_resources(page.read_text(encoding="utf-8"))
+    ] + [
+        f"{sheet.relative_to(site)}: {address}"
+        for sheet in sorted(site.rglob("*.css"))
+        for address in re.findall(
+            r"(?:url\(|@import )[\"']?((?:https?:)?//[^\"')]+)", sheet.read_text(encoding="utf-8")
+        )
+    ]
+    if foreign:
+        raise SystemExit("the site needs other hosts:\n" + "\n".join(foreign))
+
+
+class _Resources(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        address = given.get("href") if tag == "link" else given.get("src")
+        if re.match(r"(https?:)?//", address or "") and given.get("rel") != "canonical":
+            self.found.append(address or "")
+
+
+def foreign_resources(html: str) -> list[str]:
+    """What a page loads from other hosts."""
+    parser = _Resources()
+    parser.feed(html)
+    return parser.found
+
+
+if __name__ == "__main__":
+    {"stage": stage, "check-offline": check_offline}[sys.argv[1]](Path(sys.argv[2]))

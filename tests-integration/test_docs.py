@@ -1,0 +1,583 @@
+"""Documentation and code say the same: what is in the one is in the other.
+
+Pages are read as they are built, with the parts that come from the code filled in.
+"""
+
+import ast
+import builtins
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from jaato_gc import (
+    CacheImpact,
+    Confidence,
+    FunctionCall,
+    GCConfig,
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCSession,
+    GCTriggerReason,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    Shortfall,
+    ToolResult,
+    discover_gc_plugins,
+    load_gc_plugin,
+)
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+
+
+def _load_site() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_site", DOCS / "_site.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+site = _load_site()
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("JAATO_GC_") and name != "JAATO_GC_SEEDS":
+            monkeypatch.delenv(name)
+
+
+# --- reading pages ---
+
+
+def page(name: str) -> str:
+    """A page as it is built."""
+    text: str = site.expand((DOCS / name).read_text(encoding="utf-8"))
+    return text
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading, up to the next one that is no deeper."""
+    start = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.MULTILINE)
+    assert start, f"there is no heading {heading!r}"
+    rest = text[start.end() :]
+    end = re.search(rf"^#{{1,{len(start[1])}}} ", FENCED.sub("", rest), re.MULTILINE)
+    return FENCED.sub("", rest)[: end.start()] if end else rest
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of the tables in a text, without their headers."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    headers = {number - 1 for number, row in enumerate(cells) if set("".join(row)) <= set("- ")}
+    return [
+        [cell.strip() for cell in row]
+        for number, row in enumerate(cells)
+        if number not in headers and number - 1 not in headers
+    ]
+
+
+def named(text: str) -> list[str]:
+    """The names in the first column of the tables in a text."""
+    return [name for row in rows(text) for name in CODE_SPAN.findall(row[0])]
+
+
+def headings(text: str, level: int) -> list[str]:
+    return re.findall(rf"^{'#' * level} (.+)$", FENCED.sub("", text), re.MULTILINE)
+
+
+def prose_spans(text: str) -> list[str]:
+    return CODE_SPAN.findall(FENCED.sub("", text))
+
+
+# --- reading code ---
+
+
+def sources(*packages: str) -> Iterator[tuple[Path, str]]:
+    for package in packages or ("*",):
+        for path in sorted(ROOT.glob(f"packages/{package}/src/**/*.py")):
+            yield path, path.read_text(encoding="utf-8")
+
+
+def trees(*packages: str) -> Iterator[tuple[Path, ast.AST]]:
+    for path, text in sources(*packages):
+        yield path, ast.parse(text)
+
+
+def strings_in(nodes: Iterable[ast.expr | None]) -> set[str]:
+    return {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+STRATEGY_PACKAGES = {
+    info.name: plugin.distribution
+    for plugin in PluginRegistry().plugins()
+    for info in plugin.strategies
+    if (ROOT / "packages" / plugin.distribution).is_dir()
+}
+
+
+# --- hooks ---
+
+
+def hooks() -> dict[str, list[str]]:
+    module = importlib.import_module("jaato_gc._hookspecs")
+    return {
+        name: list(inspect.signature(function).parameters)
+        for name, function in vars(module).items()
+        if name.startswith("jaato_gc_") and inspect.isfunction(function)
+    }
+
+
+def test_every_hook_is_documented_with_exactly_its_arguments() -> None:
+    expected = [f"`{name}({', '.join(arguments)})`" for name, arguments in hooks().items()]
+
+    assert headings(page("reference/hooks.md"), 3) == expected
+
+
+@pytest.mark.parametrize("hook", hooks())
+def test_every_argument_of_a_hook_is_described(hook: str) -> None:
+    arguments = hooks()[hook]
+
+    text = section(page("reference/hooks.md"), f"`{hook}({', '.join(arguments)})`")
+
+    assert re.findall(r"^- `(\w+)`: .", text, re.MULTILINE) == arguments
+
+
+# --- configuration ---
+
+
+def test_every_key_of_the_configuration_is_documented() -> None:
+    assert named(section(page("reference/configuration.md"), "Keys")) == list(GCConfig.model_fields)
+
+
+def test_every_strategy_is_documented() -> None:
+    assert len(STRATEGY_PACKAGES) >= 5
+    assert headings(page("reference/strategies.md"), 3) == [
+        f"`{name}`" for name in discover_gc_plugins()
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
+def test_every_option_of_a_strategy_is_documented(name: str) -> None:
+    model: Any = discover_gc_plugins()[name].config_model
+
+    documented = named(section(page("reference/strategies.md"), f"`{name}`"))
+
+    assert [key for key in documented if "." not in key] == list(model.model_fields)
+    for key in documented:
+        outer, _, inner = key.partition(".")
+        assert not inner or inner in model.model_fields[outer].annotation.model_fields
+
+
+def test_the_readme_of_the_core_has_every_key() -> None:
+    readme = (ROOT / "packages/jaato-gc/README.md").read_text(encoding="utf-8")
+
+    assert sorted(named(section(readme, "Configuration"))) == sorted(GCConfig.model_fields)
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
+def test_options_in_readmes_are_options(name: str) -> None:
+    readme = (ROOT / "packages" / STRATEGY_PACKAGES[name] / "README.md").read_text(encoding="utf-8")
+    model: Any = discover_gc_plugins()[name].config_model
+
+    assert set(named(section(readme, "Options"))) <= model.model_fields.keys()
+
+
+def test_every_environment_variable_is_documented() -> None:
+    used = {
+        name for _, text in sources() for name in re.findall(r"\bJAATO_GC_[A-Z_]+", text)
+    } - {"JAATO_GC_EDITABLE"}  # fmt: skip
+
+    assert sorted(named(page("reference/environment.md"))) == sorted(used)
+
+
+# --- results ---
+
+
+@pytest.mark.parametrize(
+    ("heading", "cls"),
+    [
+        ("GCResult", GCResult),
+        ("What went: GCRemovalItem", GCRemovalItem),
+        ("Shortfall", Shortfall),
+        ("CacheImpact", CacheImpact),
+    ],
+)
+def test_every_field_is_documented(heading: str, cls: Any) -> None:
+    fields = [field.name for field in dataclasses.fields(cls)]
+    properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
+
+    table = rows(section(page("reference/results.md"), heading))
+
+    assert [row[0].strip("`") for row in table] == fields + properties
+    assert all(row[-1] for row in table)
+
+
+@pytest.mark.parametrize(
+    ("heading", "enum"),
+    [
+        ("Outcomes", GCOutcome),
+        ("Why a collection runs", GCTriggerReason),
+        ("How sure figures are", Confidence),
+    ],
+)
+def test_every_value_is_documented(heading: str, enum: Any) -> None:
+    table = rows(section(page("reference/results.md"), heading))
+
+    assert [(row[0], row[1]) for row in table] == [(f"`{e.name}`", f"`{e.value}`") for e in enum]
+    assert all(row[-1] for row in table)
+
+
+TAKERS = {
+    "Garbage", "_clear_results", "_groups", "_of_result", "_schemas", "clear", "remove_oldest",
+    "summarize_oldest", "take", "take_source",
+}  # fmt: skip
+ACTIONS = {"clear", "remove", "summarize"}
+
+
+def reasons_in(tree: ast.AST) -> set[str]:
+    """The reasons that some code gives for taking something."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call() if called(node) in TAKERS:
+                found |= strings_in([*node.args, *(keyword.value for keyword in node.keywords)])
+            case ast.Assign(targets=[ast.Name(id="reason")], value=value):
+                found |= strings_in([value])
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id="reason"), *_])],
+                value=ast.Tuple(elts=[value, *_]),
+            ):
+                found |= strings_in([value])
+            case ast.Constant(value=str(text)) if re.fullmatch(r"cleared_[a-z]+", text):
+                found.add(text)
+    return {text for text in found - ACTIONS if re.fullmatch(r"[a-z]+(_[a-z]+)*", text)}
+
+
+def documented_reasons() -> dict[str, str]:
+    table = rows(section(page("reference/results.md"), "Reasons of removal items"))
+    return {row[0].strip("`"): row[1] for row in table}
+
+
+def test_every_reason_is_documented_and_nothing_else() -> None:
+    used = {
+        name: set().union(*(reasons_in(tree) for _, tree in trees(package)))
+        for name, package in STRATEGY_PACKAGES.items()
+    }
+    of_core = reasons_in(
+        ast.parse((ROOT / "packages/jaato-gc/src/jaato_gc/_collection.py").read_text())
+    )
+    documented = documented_reasons()
+
+    assert sorted(documented) == sorted(of_core.union(*used.values()))
+    for name, reasons in used.items():
+        for reason in reasons:
+            assert name in documented[reason] or documented[reason] == "all", (name, reason)
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
+def test_strategies_give_documented_reasons(name: str) -> None:
+    options = {"summarizer": lambda _conversation: "They talked."} if name == "gc_hybrid" else {}
+    documented = documented_reasons()
+    for target in (50.0, 20.0, 1.0):
+        session = GCSession(context_limit=4_000)
+        session.set_gc_plugin(load_gc_plugin(name, options), GCConfig(preserve_recent_turns=1))
+        for number in range(14):
+            call = FunctionCall(f"c{number}", "bash", {"command": "make"})
+            session.append(Message.from_text(Role.USER, f"Request {number}"))
+            session.append(Message(Role.MODEL, [Part(function_call=call)]))
+            answer = ToolResult(call.id, call.name, f"line {number}\n" * 60)
+            session.append(Message(Role.TOOL, [Part(function_response=answer)]))
+            session.append(Message.from_text(Role.MODEL, "Done. " * 20))
+
+        reasons = {item.reason for item in session.manual_gc(target_percent=target).removal_list}
+
+        assert reasons
+        assert reasons <= documented.keys()
+        assert all(name in documented[each] or documented[each] == "all" for each in reasons)
+
+
+def details_in(tree: ast.AST) -> set[str]:
+    """The keys of `details` that some code sets."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=owner, slice=ast.Constant(value=str(key)))]
+            ):
+                if isinstance(owner, ast.Name | ast.Attribute) and "details" in ast.unparse(owner):
+                    found.add(key)
+            case ast.Call(func=ast.Attribute(attr="setdefault", value=owner)):
+                if "details" in ast.unparse(owner):
+                    found |= strings_in(node.args)
+            case ast.Call(func=ast.Attribute(attr="_count")):
+                found |= strings_in(node.args)
+            case ast.keyword(arg="details", value=ast.Dict(keys=keys)):
+                found |= strings_in(keys)
+            case ast.FunctionDef(name="_breakdown"):
+                for each in ast.walk(node):
+                    if isinstance(each, ast.Dict):
+                        found |= strings_in(each.keys)
+    return found
+
+
+def test_every_detail_is_documented_and_nothing_else() -> None:
+    packages = ["jaato-gc", *STRATEGY_PACKAGES.values()]
+    used = set().union(*(details_in(tree) for _, tree in trees(*packages)))
+
+    assert sorted(named(section(page("reference/results.md"), "Details"))) == sorted(used)
+
+
+# --- errors and invariants ---
+
+
+def packages() -> list[ModuleType]:
+    return [
+        importlib.import_module(path.parent.name)
+        for path in sorted(ROOT.glob("packages/*/src/*/__init__.py"))
+    ]
+
+
+def errors() -> set[str]:
+    return {
+        name
+        for package in packages()
+        for name in package.__all__
+        if isinstance(value := getattr(package, name), type) and issubclass(value, Exception)
+    }
+
+
+def test_every_error_is_documented() -> None:
+    text = page("reference/errors.md")
+
+    assert sorted(headings(text, 3)) == sorted(f"`{name}`" for name in errors())
+    assert all(section(text, heading).strip() for heading in headings(text, 3))
+
+
+def test_every_invariant_is_documented() -> None:
+    checked = set().union(
+        *(
+            strings_in(node.args[:1])
+            for _, tree in trees("jaato-gc")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and called(node) == "Violation"
+        )
+    )
+
+    assert sorted(named(page("reference/invariants.md"))) == sorted(checked)
+
+
+# --- the API ---
+
+WITH_A_PAGE = ("jaato_gc", "jaato_gc_marksweep", "jaato_gc_stash", "jaato_gc_testing")
+
+
+def test_every_public_name_is_on_a_page_and_nothing_else() -> None:
+    shown = re.findall(
+        r"^::: (\S+)$",
+        "\n".join(page(f"reference/{each.name}") for each in API_PAGES),
+        re.MULTILINE,
+    )
+    public = {
+        f"{package.__name__}.{name}"
+        for package in packages()
+        if package.__name__ in WITH_A_PAGE
+        for name in package.__all__
+        # Errors and hooks have pages of their own.
+        if name not in errors() | hooks().keys() | {"__version__", "create_plugin"}
+    }
+
+    assert sorted(shown) == sorted(public)
+
+
+API_PAGES = sorted((DOCS / "reference").glob("api-*.md"))
+
+OTHERS = {"jaato_gc_todos"}
+"""Names that are none of ours, though they look like it."""
+VARIABLES_OF_BENCHMARKS = {"JAATO_GC_TRANSCRIPTS"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_names_in_prose_exist(path: Path) -> None:
+    """Variables, hooks, classes and what a session is said to have."""
+    text = page(path.relative_to(DOCS).as_posix())
+    variables = set(named(page("reference/environment.md"))) | VARIABLES_OF_BENCHMARKS
+    names = [package.__name__ for package in packages()]
+
+    def missing(span: str) -> Iterator[str]:
+        for name in re.findall(r"\bJAATO_GC_[A-Z_]+", span):
+            if name not in variables:
+                yield name
+        for name in re.findall(r"^jaato_gc(?:_\w+)?(?:\.\w+)*(?=$|\()", span):
+            if name not in OTHERS and not exists(name):
+                yield name
+        for name in re.findall(r"^(?:GC[A-Z]\w+|[A-Z]\w+Error)(?:\.\w+)?(?=$|\()", span):
+            if name not in vars(builtins) and not any(exists(f"{each}.{name}") for each in names):
+                yield name
+        for name in re.findall(r"^session\.(\w+)", span):
+            if not exists(f"jaato_gc.GCSession.{name}"):
+                yield f"session.{name}"
+
+    assert [name for span in prose_spans(text) for name in missing(span)] == []
+
+
+def exists(dotted: str) -> bool:
+    """Whether a dotted name leads to something: a hook, a package, what is in it, a field of it."""
+    if dotted in hooks():
+        return True
+    first, *rest = dotted.split(".")
+    if importlib.util.find_spec(first) is None:
+        return False
+    value: Any = importlib.import_module(first)
+    for step in rest:
+        if step in getattr(value, "model_fields", {}):
+            return step == rest[-1]
+        if not hasattr(value, step):
+            return False
+        value = getattr(value, step)
+    return True
+
+
+# --- the site ---
+
+
+def test_navigation_has_every_page_once() -> None:
+    listed = re.findall(r"[\w/-]+\.md", site.configuration().partition("\nnav:")[2])
+
+    pages = {path.relative_to(DOCS).as_posix() for path in PAGES} | set(site.mirrored().values())
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_a_page_can_be_built(path: Path) -> None:
+    name = path.relative_to(DOCS).as_posix()
+
+    text = site.relink(page(name), name)
+
+    assert "<!-- from the code" not in text
+    assert text.startswith("# ")
+
+
+def test_links_out_of_the_pages_are_set_right() -> None:
+    text = "[a](../../packages/jaato-gc-budget/README.md#options) [b](../../noxfile.py) [c](x.md)"
+
+    assert (
+        site.relink(text, "how-to/y.md")
+        == "[a](../packages/jaato-gc-budget.md#options) b [c](x.md)"
+    )
+    readme = "[a](../jaato-gc/README.md) [b](https://example.org) [c](#d)"
+    assert site.relink(readme, "packages/jaato-gc-budget.md") == (
+        "[a](jaato-gc.md) [b](https://example.org) [c](#d)"
+    )
+
+
+def test_what_is_loaded_from_elsewhere_is_found() -> None:
+    html = (
+        '<link rel="stylesheet" href="https://fonts.example.org/a.css"><script src="//cdn/x.js">'
+        '</script><a href="https://example.org">fine</a><script src="own.js"></script>'
+    )
+
+    assert site.foreign_resources(html) == ["https://fonts.example.org/a.css", "//cdn/x.js"]
+
+
+# --- the tutorial and the template ---
+
+
+def test_tutorial_shows_the_files_of_the_template() -> None:
+    text = (DOCS / "tutorials/first-plugin.md").read_text(encoding="utf-8")
+    shown = {
+        title: body
+        for title, body in re.findall(
+            r'^```\w+(?: no-run)? title="([^"\n]+)"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL
+        )
+        if not title.startswith(".jaato/")
+    }
+
+    template = ROOT / "templates/plugin"
+    assert shown == {
+        name: (template / name).read_text(encoding="utf-8")
+        for name in ("pyproject.toml", "jaato_gc_todos.py", "tests/test_conformance.py")
+    }
+
+
+# --- the seed documents ---
+
+NOT_NAMES = {
+    # Python's and Markdown's own, tests, and what examples call their things
+    "Dict", "MyCustomGCPlugin", "append", "bool", "clear", "generate", "get", "getenv", "int",
+    "keys", "my_summarizer", "on_gc_threshold_callback", "str", "time", "time.time",
+    "total_seconds", "update", "uuid4",
+}  # fmt: skip
+
+
+def names_of_the_seeds() -> set[str]:
+    folder = Path(os.environ.get("JAATO_GC_SEEDS") or ROOT.parent / "shared" / "seeds")
+    if not folder.is_dir():
+        pytest.skip("the seed documents are not beside the repository, and JAATO_GC_SEEDS is unset")
+    names: set[str] = set()
+    for path in folder.glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        for span in prose_spans(text):
+            if match := re.fullmatch(r"([A-Za-z_][\w.]*\w)(\(.*\))?", span):
+                names.add(match[1])
+        for block in FENCED.finditer(text):
+            for pattern in (
+                r"^class (\w+)", r"^\s*def (\w+)", r"^    ([a-z]\w*): ", r'reason="(\w+)"',
+                r'^\s*"(\w+)": ', r"\.([a-z]\w+)\(",
+            ):  # fmt: skip
+                names.update(re.findall(pattern, block[0], re.MULTILINE))
+        names.update(re.findall(r"\bJAATO_GC_\w+|\b\w*GC[A-Z]\w+", text))
+    return {
+        name
+        for name in names - NOT_NAMES
+        if not name.startswith(("test_", "__")) and not name.endswith((".py", ".md", ".json"))
+    }
+
+
+def test_every_name_of_the_seeds_is_mapped() -> None:
+    text = " ".join(prose_spans((DOCS / "reference/seed-names.md").read_text(encoding="utf-8")))
+    words = set(re.findall(r"[\w.]+", text)) | set(re.findall(r"\w+", text))
+
+    assert sorted(names_of_the_seeds() - words) == []
+
+
+def test_names_of_the_seeds_are_mapped_to_what_exists() -> None:
+    table = rows((DOCS / "reference/seed-names.md").read_text(encoding="utf-8"))
+    targets = [
+        span
+        for row in table
+        for span in CODE_SPAN.findall(row[1])
+        if span.startswith("jaato_gc") and "." in span
+    ]
+
+    assert len(targets) > 40
+    assert [target for target in targets if not exists(target)] == []
