@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jaato_gc import Message, PluginRegistry, Role
+from jaato_gc import EstimateCounter, GCSession, Message, PluginRegistry, Role, StashError
 from jaato_gc_stash import SqlStash
 
 
@@ -43,12 +43,10 @@ def test_the_project_is_named_by_a_variable(
         assert stash.project == "web"
 
 
-def test_a_place_that_can_not_be_used_is_reported(
+def test_a_place_that_can_not_be_used_is_an_error_and_no_session_goes_on_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path))
-    registry = PluginRegistry()
 
-    assert registry.stash("main") is None
-    [plugin] = [each for each in registry.plugins() if each.name == "stash"]
-    assert "can't open it" in (plugin.cause or "")
+    with pytest.raises(StashError, match="can't open it"):
+        GCSession(counter=EstimateCounter())

@@ -216,6 +216,8 @@ _SHOWS_ALL: Final = frozenset({"cat", "nl", "bat", "type"})
 _SHOWS_PART: Final = frozenset({"head", "tail", "sed"})
 _MORE_THAN_ONE_COMMAND: Final = re.compile(r"[|;&<>`$]|\n\s*\S")
 _GO_THERE: Final = re.compile(r"\A\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
+_LONGEST_COMMAND: Final = 4_000
+"""Characters: nothing that long just shows a file, and taking it apart would take its time."""
 _WORDS_OF_A_TRY: Final = 3
 """So many words say what a command is about: npm run build, python -m pytest."""
 
@@ -239,7 +241,7 @@ def _done_by(command: str) -> _Deed:
         return _Deed(Kind.OTHER)
     if command.lstrip().startswith("apply_patch") and (paths := _patched_files(command)):
         return _Deed(Kind.EDIT, paths)
-    if _MORE_THAN_ONE_COMMAND.search(command.strip()):
+    if len(command) > _LONGEST_COMMAND or _MORE_THAN_ONE_COMMAND.search(command.strip()):
         return _Deed(Kind.SHELL)
     try:
         program, *rest = shlex.split(command) or [""]

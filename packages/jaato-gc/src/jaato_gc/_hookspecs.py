@@ -78,7 +78,8 @@ def jaato_gc_stash(agent_id: str) -> "Stash | None":
     """Provide the place where removed content goes; the first plugin that has one wins.
 
     Called by `PluginRegistry.stash`, when a session is made without a stash of its own, and never
-    within a turn. If it raises, the plugin is listed as broken and the next is asked.
+    within a turn. If it raises `StashError`, so does the session: whoever asked for a stash does
+    not go on without. On any other error the plugin is listed as broken and the next is asked.
 
     Args:
         agent_id: Whose content it is. Agents should not see each other's unless told to.

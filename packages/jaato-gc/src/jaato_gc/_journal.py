@@ -12,6 +12,9 @@ from jaato_gc._tokens import TokenCounter, message_tokens
 
 DEFAULT_JOURNAL_TOKENS = 2_000_000
 
+RESTORE = "restore"
+"""Stands for the strategy in the account of content that came back."""
+
 
 @dataclass(slots=True)
 class GCPlan:
@@ -139,6 +142,11 @@ class JournalEntry:
     def gc_id(self) -> str:
         return self.result.gc_id or ""
 
+    @property
+    def is_restore(self) -> bool:
+        """Whether content came back, rather than went."""
+        return self.result.plugin_name == RESTORE
+
     def let_go(self) -> None:
         """Hold its content no longer; what is needed to get it from a stash stays.
 
@@ -147,7 +155,7 @@ class JournalEntry:
         self.tokens = 0
         if self.change and self.change.keys:
             self.change.gone = []
-        elif "restored" not in self.result.details:
+        elif not self.is_restore:
             self.change, self.touched = None, []
 
 

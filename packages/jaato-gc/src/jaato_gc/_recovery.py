@@ -58,6 +58,8 @@ class Recovery:
         """
         if self._stash is None:
             raise GCError("there is no stash to restore from: give one to GCSession(stash=…)")
+        if not keys:
+            raise GCError("there is nothing to restore: name at least one key")
         wanted: dict[str, Message] = {}
         for message in self._stash.restore(keys):
             known = wanted.get(message.message_id, message)

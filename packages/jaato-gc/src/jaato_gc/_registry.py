@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from jaato_gc import _hookspecs
 from jaato_gc._config import GCConfigOverrides, explain
-from jaato_gc._errors import GCConfigError, GCPluginError
+from jaato_gc._errors import GCConfigError, GCPluginError, StashError
 from jaato_gc._formats import FormatInfo
 from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
 from jaato_gc._stash import Stash
@@ -162,7 +162,11 @@ class PluginRegistry:
         return counter or choose_counter(model)
 
     def stash(self, agent_id: str = "main") -> Stash | None:
-        """The stash that a plugin provides for an agent, if one does."""
+        """The stash that a plugin provides for an agent, if one does.
+
+        Raises:
+            StashError: It should, and can't: to go on without would lose content.
+        """
         stash: Stash | None = self._first("jaato_gc_stash", {"agent_id": agent_id}, Stash)
         return stash
 
@@ -175,6 +179,8 @@ class PluginRegistry:
                     return answer
                 if answer is not None:
                     raise GCPluginError(f"{answer!r:.80} is no {kind.__name__}")
+            except StashError:
+                raise
             except Exception as error:
                 plugin.fail(error)
         return None

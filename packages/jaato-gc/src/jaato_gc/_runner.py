@@ -12,7 +12,7 @@ from jaato_gc._collector import Collector
 from jaato_gc._config import GCConfig, GCConfigOverrides
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StalePlanError
-from jaato_gc._journal import Change, GCPlan, Journal, JournalEntry
+from jaato_gc._journal import RESTORE, Change, GCPlan, Journal, JournalEntry
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
@@ -269,7 +269,7 @@ class Runner:
                 self.context.revert(self.recovery.complete(entry.change), entry.touched)
             self.journal.pop()
             entry.result.details["undone"] = True
-            self.context.budget.collections -= "restored" not in entry.result.details
+            self.context.budget.collections -= not entry.is_restore
             self.waits_for_message = True
         self.observers.budget_changed(self.context.budget)
 
@@ -279,7 +279,7 @@ class Runner:
         with context.lock:
             before, after, restored = self.recovery.with_restored(keys, at)
             total = context.budget.total_tokens()
-            created_by = None if at == "place" else "restore"
+            created_by = None if at == "place" else RESTORE
             change, touched = context.exchange(before, after, created_by)
             self.plans_made += 1
             result = GCResult(
@@ -287,7 +287,7 @@ class Runner:
                 items_collected=0,
                 tokens_before=total,
                 tokens_after=context.budget.total_tokens(),
-                plugin_name="restore",
+                plugin_name=RESTORE,
                 trigger_reason=GCTriggerReason.MANUAL,
                 details={"restored": restored},
                 outcome=GCOutcome.REACHED,

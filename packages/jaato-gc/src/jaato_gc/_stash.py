@@ -105,5 +105,5 @@ class Stash(Protocol):
 
 def stash_key(message: Message) -> str:
     """The key of a message: 16 characters that its content and id alone decide."""
-    text = json.dumps(message_to_dict(message), sort_keys=True, default=str)
+    text = json.dumps(message_to_dict(message), default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
