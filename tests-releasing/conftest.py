@@ -1,0 +1,58 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from releasing.sandbox import Sandbox, build_wheel, requirement
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "1.2"
+dependencies = {needs}
+
+[project.entry-points."{group}"]
+{entry_point} = "{module}{suffix}"
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    """An empty environment."""
+    return Sandbox(tmp_path / "environment")
+
+
+@pytest.fixture
+def a_plugin(tmp_path: Path) -> Callable[..., str]:
+    """Builds the wheel of a plugin with one module, and says how to require exactly it."""
+
+    def build(
+        name: str,
+        code: str,
+        *,
+        entry_point: str | None = None,
+        needs: tuple[str, ...] = ("jaato-gc>=0.1,<1",),
+        group: str = "jaato_gc",
+        suffix: str = "",
+    ) -> str:
+        project, module = tmp_path / name, name.replace("-", "_")
+        project.mkdir()
+        (project / f"{module}.py").write_text(code, encoding="utf-8")
+        (project / "pyproject.toml").write_text(
+            PYPROJECT.format(
+                name=name,
+                needs=list(needs),
+                group=group,
+                entry_point=entry_point or module,
+                module=module,
+                suffix=suffix,
+            ),
+            encoding="utf-8",
+        )
+        return requirement(build_wheel(project, name))
+
+    return build

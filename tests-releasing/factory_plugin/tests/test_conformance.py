@@ -1,0 +1,10 @@
+from jaato_gc_testing import StrategyConformance
+from my_package import create_plugin
+
+
+class TestCustom(StrategyConformance):
+    @staticmethod
+    def factory():
+        plugin = create_plugin()
+        plugin.initialize()
+        return plugin
