@@ -60,8 +60,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(requires=["build"])
 def types(session: nox.Session) -> None:
     """Type-check sources, tests and scripts; siblings are seen as installed, as users see them."""
-    own = [each for name in PROJECTS for each in own_tools(name)]
-    install(session, *tools("types"), *tools("release"), *own, *(wheel(name) for name in PROJECTS))
+    install(session, *tools("types"), *tools("release"), *everything())
     # One run per package, since test modules of different packages may have the same name.
     for name in PROJECTS:
         session.run("mypy", f"packages/{name}/src", f"packages/{name}/tests")
@@ -79,7 +78,7 @@ def unit(session: nox.Session, package: str) -> None:
 @nox.session(requires=["build"])
 def integration(session: nox.Session) -> None:
     """Test all packages together."""
-    install(session, *tools("test"), *(wheel(name) for name in PROJECTS))
+    install(session, *tools("test"), *everything())
     session.run("pytest", "tests-integration", *session.posargs)
 
 
@@ -266,6 +265,12 @@ def install(session: nox.Session, *requirements: str) -> None:
 def tools(group: str) -> tuple[str, ...]:
     """Return the requirements of one of the root's dependency groups."""
     return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
+
+
+def everything() -> list[str]:
+    """Return the requirements for all wheels just built, and for what their tests need."""
+    own = [each for name in PROJECTS for each in own_tools(name)]
+    return [*own, *(wheel(name) for name in PROJECTS)]
 
 
 def own_tools(package: str) -> tuple[str, ...]:

@@ -398,7 +398,13 @@ def test_every_invariant_is_documented() -> None:
 
 # --- the API ---
 
-WITH_A_PAGE = ("jaato_gc", "jaato_gc_marksweep", "jaato_gc_stash", "jaato_gc_testing")
+WITH_A_PAGE = (
+    "jaato_gc",
+    "jaato_gc_marksweep",
+    "jaato_gc_otel",
+    "jaato_gc_stash",
+    "jaato_gc_testing",
+)
 
 
 def test_every_public_name_is_on_a_page_and_nothing_else() -> None:

@@ -563,16 +563,21 @@ class Observer:
         history: tuple[Message, ...],
         context_usage: ContextUsage,
         reason: GCTriggerReason,
+        agent_id: str,
     ) -> None:
-        self.seen.append((plugin_name, history, context_usage, reason))
+        self.seen.append((plugin_name, history, context_usage, reason, agent_id))
 
     @hookimpl
-    def jaato_gc_after_collect(self, result: GCResult, history: tuple[Message, ...]) -> None:
-        self.seen.append((result, history))
+    def jaato_gc_after_collect(
+        self, result: GCResult, history: tuple[Message, ...], agent_id: str, seconds: float
+    ) -> None:
+        self.seen.append((result, history, agent_id, seconds))
 
     @hookimpl
-    def jaato_gc_threshold_crossed(self, percent_used: float, threshold: float) -> None:
-        self.seen.append((percent_used, threshold))
+    def jaato_gc_threshold_crossed(
+        self, percent_used: float, threshold: float, agent_id: str
+    ) -> None:
+        self.seen.append((percent_used, threshold, agent_id))
 
     @hookimpl
     def jaato_gc_budget_updated(self, agent_id: str, snapshot: dict[str, Any]) -> None:
@@ -595,9 +600,19 @@ OBSERVED: dict[str, dict[str, Any]] = {
         "history": HISTORY,
         "context_usage": {"percent_used": 81.0},
         "reason": GCTriggerReason.THRESHOLD,
+        "agent_id": "main",
     },
-    "jaato_gc_after_collect": {"result": RESULT, "history": HISTORY},
-    "jaato_gc_threshold_crossed": {"percent_used": 81.0, "threshold": 80.0},
+    "jaato_gc_after_collect": {
+        "result": RESULT,
+        "history": HISTORY,
+        "agent_id": "main",
+        "seconds": 0.25,
+    },
+    "jaato_gc_threshold_crossed": {
+        "percent_used": 81.0,
+        "threshold": 80.0,
+        "agent_id": "main",
+    },
     "jaato_gc_budget_updated": {"agent_id": "main", "snapshot": {"utilization_percent": 81.0}},
 }
 each_observed = pytest.mark.parametrize(("hook", "arguments"), OBSERVED.items(), ids=OBSERVED)

@@ -120,6 +120,7 @@ def jaato_gc_before_collect(
     history: "tuple[Message, ...]",
     context_usage: "ContextUsage",
     reason: "GCTriggerReason",
+    agent_id: str,
 ) -> None:
     """See that a collection is about to run.
 
@@ -131,6 +132,7 @@ def jaato_gc_before_collect(
         history: The history as it is: to read.
         context_usage: How full the window is.
         reason: Why the collection runs.
+        agent_id: Whose session it is (since 0.2).
 
     Example::
 
@@ -141,7 +143,9 @@ def jaato_gc_before_collect(
 
 
 @hookspec
-def jaato_gc_after_collect(result: "GCResult", history: "tuple[Message, ...]") -> None:
+def jaato_gc_after_collect(
+    result: "GCResult", history: "tuple[Message, ...]", agent_id: str, seconds: float
+) -> None:
     """See what a collection did, whatever its outcome.
 
     Called by the session when history and budget are in their new state. An error is logged with
@@ -150,6 +154,8 @@ def jaato_gc_after_collect(result: "GCResult", history: "tuple[Message, ...]") -
     Args:
         result: The account of it.
         history: The history as it is now: to read.
+        agent_id: Whose session it is (since 0.2).
+        seconds: How long it took to work out and to apply (since 0.2).
 
     Example::
 
@@ -160,7 +166,7 @@ def jaato_gc_after_collect(result: "GCResult", history: "tuple[Message, ...]") -
 
 
 @hookspec
-def jaato_gc_threshold_crossed(percent_used: float, threshold: float) -> None:
+def jaato_gc_threshold_crossed(percent_used: float, threshold: float, agent_id: str) -> None:
     """See that usage crossed the threshold while an answer was streaming.
 
     Called by the session at most once per turn. An error is logged with the plugin's distribution
@@ -169,6 +175,7 @@ def jaato_gc_threshold_crossed(percent_used: float, threshold: float) -> None:
     Args:
         percent_used: How full the window is.
         threshold: The threshold, or the target in continuous mode.
+        agent_id: Whose session it is (since 0.2).
 
     Example::
 

@@ -27,12 +27,14 @@ class GCPlan:
         before: The history that it was worked out for.
         after: What would remain of that.
         result: The account of it.
+        seconds: How long that took.
     """
 
     gc_id: str
     before: list[Message]
     after: list[Message]
     result: GCResult
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def changes_nothing(self) -> bool:

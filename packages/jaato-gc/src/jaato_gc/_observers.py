@@ -47,6 +47,7 @@ class Observers:
         history: Sequence[Message],
         context_usage: ContextUsage,
         reason: GCTriggerReason,
+        agent_id: str,
     ) -> None:
         """Say that a strategy is about to be asked."""
         if self.registry.is_observed("jaato_gc_before_collect"):
@@ -56,20 +57,36 @@ class Observers:
                 history=tuple(history),
                 context_usage=context_usage,
                 reason=reason,
+                agent_id=agent_id,
             )
 
-    def collection_ended(self, result: GCResult, history: Sequence[Message]) -> None:
+    def collection_ended(
+        self, result: GCResult, history: Sequence[Message], agent_id: str, seconds: float
+    ) -> None:
         """Say what became of it."""
         if self.registry.is_observed("jaato_gc_after_collect"):
-            self.registry.notify("jaato_gc_after_collect", result=result, history=tuple(history))
+            self.registry.notify(
+                "jaato_gc_after_collect",
+                result=result,
+                history=tuple(history),
+                agent_id=agent_id,
+                seconds=seconds,
+            )
 
     def threshold_crossed(
-        self, host: Callable[[float, float], None] | None, percent_used: float, threshold: float
+        self,
+        host: Callable[[float, float], None] | None,
+        percent_used: float,
+        threshold: float,
+        agent_id: str,
     ) -> None:
         """Say that the window fills up while an answer streams."""
         self.call(host, percent_used, threshold)
         self.registry.notify(
-            "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
+            "jaato_gc_threshold_crossed",
+            percent_used=percent_used,
+            threshold=threshold,
+            agent_id=agent_id,
         )
 
     def budget_changed(self, budget: InstructionBudget) -> None:

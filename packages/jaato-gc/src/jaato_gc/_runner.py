@@ -1,6 +1,7 @@
 """Running collections: when one is due, plan, apply, undo, and stop when it is no use."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -168,17 +169,24 @@ class Runner:
             self.plans_made += 1
             gc_id = f"gc_{self.plans_made}"
         with self.context.lent() as (history, budget):
-            self.observers.collection_starts(collector.plugin.name, history, usage, reason)
-            return collector.plan(history, usage, reason, budget, gc_id, checked)
+            name, agent_id = collector.plugin.name, budget.agent_id
+            self.observers.collection_starts(name, history, usage, reason, agent_id)
+            started = time.perf_counter()
+            plan = collector.plan(history, usage, reason, budget, gc_id, checked)
+            plan.seconds = time.perf_counter() - started
+            return plan
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Carry a plan out, as a whole or not at all."""
+        started = time.perf_counter()
         result = plan.result
         if result.success and (result.removal_list or not plan.changes_nothing):
             result = self._carry_out(plan)
         else:
             self.results.append(result)
-        self.observers.collection_ended(result, self.context.history)
+        seconds = plan.seconds + time.perf_counter() - started
+        agent_id = self.context.budget.agent_id
+        self.observers.collection_ended(result, self.context.history, agent_id, seconds)
         return result
 
     def _carry_out(self, plan: GCPlan) -> GCResult:

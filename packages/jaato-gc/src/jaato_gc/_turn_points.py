@@ -100,7 +100,7 @@ class TurnPoints:
         if crossed and not self._threshold_told:
             self._threshold_told = self._threshold_crossed = True
             host = self._on_threshold or self.on_gc_threshold
-            self._observers.threshold_crossed(host, percent, line)
+            self._observers.threshold_crossed(host, percent, line, self.budget.agent_id)
 
     def after_turn(self) -> GCResult | None:
         """Collect if it has become due during the turn."""

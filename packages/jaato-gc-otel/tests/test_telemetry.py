@@ -1,0 +1,234 @@
+"""What is recorded of collections, with the real SDK."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from jaato_gc import (
+    ContextUsage,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCResult,
+    GCSession,
+    GCStrategy,
+    GCTriggerReason,
+    InstructionBudget,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    StrategySettings,
+    ToolResult,
+)
+from jaato_gc_otel import Telemetry
+
+SECRET = "hunter2 is the password"
+
+
+class Oldest(GCStrategy[StrategySettings]):
+    name = "gc_oldest"
+    reason = "oldest_first"
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> tuple[list[Message], GCResult]:
+        collection = self.begin(history, context_usage, config, reason, budget)
+        collection.remove_oldest(collection.turns, self.reason)
+        collection.clear_recent_results()
+        return collection.finish()
+
+
+class Failing(Oldest):
+    def collect(self, history: list[Message], *_: Any) -> tuple[list[Message], GCResult]:
+        raise ValueError(history[0].text)  # as careless code does
+
+
+class Talkative(Oldest):
+    reason = f"because {SECRET}"
+
+
+class Recorder:
+    """A telemetry, and what it recorded."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+        traces = TracerProvider()
+        traces.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.metrics = MeterProvider([self.reader])
+        self.registry = PluginRegistry(load_installed=False)
+        self.registry.register(Telemetry(traces, self.metrics), "telemetry")
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        return self.exporter.get_finished_spans()
+
+    def points(self, name: str) -> list[tuple[dict[str, Any], float]]:
+        data = self.reader.get_metrics_data()
+        return [
+            (dict(point.attributes or {}), getattr(point, "value", getattr(point, "sum", 0)))
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+    def everything(self) -> str:
+        data = self.reader.get_metrics_data()
+        return "".join(span.to_json() for span in self.spans) + (data.to_json() if data else "")
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.metrics.shutdown()
+
+
+def new_session(recorder: Recorder, plugin: Oldest, turns: int = 6) -> GCSession:
+    session = GCSession(
+        registry=recorder.registry,
+        agent_id="scout",
+        context_limit=2_000,
+        counter=EstimateCounter(),
+    )
+    session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1, preserve_recent_groups=0))
+    for number in range(turns):
+        call = FunctionCall(f"c{number}", "look", {"at": SECRET})
+        result = ToolResult(call.id, call.name, f"{SECRET} " * 20)
+        session.append(Message.from_text(Role.USER, f"{SECRET}, {number}"))
+        session.append(Message(Role.MODEL, [Part(function_call=call)]))
+        session.append(Message(Role.TOOL, [Part(function_response=result)]))
+        session.append(Message.from_text(Role.MODEL, f"I see: {SECRET}"))
+    return session
+
+
+def test_every_collection_is_a_span_with_the_figures_of_its_result(recorder: Recorder) -> None:
+    session = new_session(recorder, Oldest())
+
+    result = session.manual_gc(target_percent=1.0)
+
+    [span] = recorder.spans
+    assert span.name == "jaato_gc.collect"
+    assert result.cache is not None
+    assert result.shortfall is not None
+    assert dict(span.attributes or {}) == {
+        "jaato_gc.strategy": "gc_oldest",
+        "jaato_gc.trigger": "manual",
+        "jaato_gc.outcome": str(result.outcome),
+        "jaato_gc.agent": "scout",
+        "jaato_gc.tokens.before": result.tokens_before,
+        "jaato_gc.tokens.after": result.tokens_after,
+        "jaato_gc.tokens.freed": result.tokens_freed,
+        "jaato_gc.tokens.confidence": "estimated",
+        "jaato_gc.items": len(result.removal_list),
+        "jaato_gc.items.oldest_first": sum(
+            item.reason == "oldest_first" for item in result.removal_list
+        ),
+        "jaato_gc.items.cleared_recent": sum(
+            item.reason == "cleared_recent" for item in result.removal_list
+        ),
+        "jaato_gc.cache.prefix": result.cache.prefix_tokens,
+        "jaato_gc.cache.rewritten": result.cache.rewritten_tokens,
+        **(
+            {"jaato_gc.tokens.missing": result.shortfall.missing_tokens} if result.shortfall else {}
+        ),
+    }
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert 0 < span.end_time - span.start_time < 60e9
+
+
+def test_metrics_add_up_over_collections(recorder: Recorder) -> None:
+    session = new_session(recorder, Oldest())
+    results = [session.manual_gc(target_percent=30.0), session.manual_gc(target_percent=1.0)]
+
+    assert sum(value for _, value in recorder.points("jaato_gc.collections")) == 2
+    freed = sum(value for _, value in recorder.points("jaato_gc.tokens.freed"))
+    assert freed == sum(result.tokens_freed for result in results)
+    items = recorder.points("jaato_gc.items")
+    assert sum(value for _, value in items) == sum(len(each.removal_list) for each in results)
+    assert {kinds["jaato_gc.action"] for kinds, _ in items} == {"remove", "clear"}
+    rewritten = sum(value for _, value in recorder.points("jaato_gc.cache.rewritten"))
+    assert rewritten == sum(each.cache.rewritten_tokens for each in results if each.cache)
+    [(kinds, seconds), *_] = recorder.points("jaato_gc.duration")
+    assert (kinds["jaato_gc.strategy"], kinds["jaato_gc.trigger"]) == ("gc_oldest", "manual")
+    assert seconds > 0
+
+
+def test_a_failed_collection_is_an_error_without_its_text(recorder: Recorder) -> None:
+    session = new_session(recorder, Failing())
+
+    result = session.manual_gc()
+
+    assert SECRET in str(result.error)  # the host may see it
+    [span] = recorder.spans
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "failed"
+
+
+@pytest.mark.parametrize("plugin", [Oldest, Failing, Talkative])
+def test_no_content_leaves(recorder: Recorder, plugin: type[Oldest]) -> None:
+    session = new_session(recorder, plugin())
+    session.manual_gc(target_percent=1.0)
+    session.before_send()
+    session.report_usage(1_900)
+    session.after_turn()
+
+    assert recorder.spans
+    assert "hunter2" not in recorder.everything()
+
+
+def test_a_crossed_threshold_is_counted(recorder: Recorder) -> None:
+    session = new_session(recorder, Oldest(), turns=1)
+    session.before_send()
+    session.report_usage(1_900)
+
+    assert recorder.points("jaato_gc.thresholds.crossed") == [({"jaato_gc.agent": "scout"}, 1)]
+
+
+def test_installed_it_records_with_the_global_providers() -> None:
+    program = """
+import json
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from jaato_gc import GCSession, Message, Role
+from jaato_gc_testing import NoGCPlugin
+
+session = GCSession(context_limit=1000)
+session.set_gc_plugin(NoGCPlugin())
+session.append(Message.from_text(Role.USER, "hello"))
+session.manual_gc()  # nobody has set anything up: nothing happens
+
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+session.manual_gc()
+print(json.dumps([span.name for span in spans.get_finished_spans()]))
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert json.loads(answer.stdout) == ["jaato_gc.collect"]
