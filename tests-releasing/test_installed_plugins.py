@@ -144,6 +144,7 @@ def test_a_plugin_for_a_newer_core_is_listed_as_broken_where_it_was_forced_in(
     assert (distribution, version, status) == ("newer-gc", "1.2", "broken")
     assert why
     assert why.startswith(cause)
+    assert why.endswith(f"(it asks for jaato-gc>=99; this is {checkout(CORE).version})")
     assert choose(host, "good") == "chose gc_good"
 
 

@@ -21,6 +21,7 @@ from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
 from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
 from jaato_gc._tokens import TokenCounter, choose_counter
+from jaato_gc._version import __version__
 
 logger = logging.getLogger("jaato_gc")
 
@@ -56,6 +57,7 @@ class InstalledPlugin:
         cause: Why not, if it can't.
         strategies: The strategies that it offers.
         formats: The formats that it offers.
+        core_range: What its distribution asks of jaato-gc, such as ``jaato-gc<1,>=0.2``.
     """
 
     name: str
@@ -65,6 +67,7 @@ class InstalledPlugin:
     cause: str | None = None
     strategies: list[StrategyInfo] = field(default_factory=list)
     formats: list[FormatInfo] = field(default_factory=list)
+    core_range: str | None = None
 
     @property
     def origin(self) -> str:
@@ -74,6 +77,8 @@ class InstalledPlugin:
     def fail(self, error: BaseException) -> None:
         self.status = PluginStatus.BROKEN
         self.cause = f"{type(error).__name__}: {error}"
+        if self.core_range:  # forced in, it may be here although it asks for another core
+            self.cause += f" (it asks for {self.core_range}; this is {__version__})"
         logger.warning("%s can't be used: %s", self.origin, self.cause)
 
 
@@ -206,6 +211,7 @@ class PluginRegistry:
 
     def _load(self, entry_point: importlib.metadata.EntryPoint) -> None:
         record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
+        record.core_range = _core_range(entry_point.dist)
         if cause := _why_blocked(record):
             record.status, record.cause = PluginStatus.BLOCKED, cause
             self._list(record)
@@ -361,6 +367,11 @@ def _name_and_version(distribution: importlib.metadata.Distribution | None) -> t
     # Not by distribution.name, which warns where there is none, and will raise.
     metadata: Any = distribution.metadata if distribution else {}
     return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
+
+
+def _core_range(distribution: importlib.metadata.Distribution | None) -> str | None:
+    needs = (distribution.requires if distribution else None) or ()
+    return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
 
 
 def _spellings(name: str) -> tuple[str, str, str]:
