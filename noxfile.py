@@ -46,6 +46,7 @@ os.environ["UV_PYTHON_DOWNLOADS"] = "never"
 os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSION"), *PYTHONS]))
 
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
+ON_ALL_CORES = ("--numprocesses=auto",)
 PLUGINS = [name for name in PROJECTS if "jaato_gc" in PROJECTS[name].get("entry-points", {})]
 
 
@@ -79,7 +80,7 @@ def unit(session: nox.Session, package: str) -> None:
 def integration(session: nox.Session) -> None:
     """Test all packages together."""
     install(session, *tools("test"), *everything())
-    session.run("pytest", "tests-integration", *session.posargs)
+    session.run("pytest", *ON_ALL_CORES, "tests-integration", *session.posargs)
 
 
 @nox.session(requires=["build"])
@@ -323,9 +324,8 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
     install(session, *tools("test"), *own_tools(package), wheel(package), *others)
     # JAATO_GC_EDITABLE would switch off the test that the wheel is what is imported.
-    session.run(
-        "pytest", f"packages/{package}/tests", *session.posargs, env={"JAATO_GC_EDITABLE": None}
-    )
+    tests = f"packages/{package}/tests"
+    session.run("pytest", *ON_ALL_CORES, tests, *session.posargs, env={"JAATO_GC_EDITABLE": None})
 
 
 def run_suite(session: nox.Session, tests: Path, *, few: bool = True) -> None:

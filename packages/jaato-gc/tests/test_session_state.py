@@ -426,7 +426,9 @@ def test_a_strategy_s_details_can_not_prevent_saving() -> None:
 # --- what can't be saved, and what can't be restored ---
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"raw", [lambda: None]], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, b"raw", [lambda: None]], ids=["object", "set", "bytes", "function"]
+)
 def test_a_result_that_json_can_not_hold_is_named(value: Any) -> None:
     session = new_session()
     say(session, 0)
