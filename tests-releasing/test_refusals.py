@@ -49,6 +49,15 @@ def test_a_plugin_that_needs_a_newer_core_is_refused_on_an_older_one(
         sandbox.install(checkout(CORE).requirement, newer)
 
 
+def test_telemetry_is_refused_on_core_0_1_and_plugins_of_0_1_are_not_on_this_one(
+    sandbox: Sandbox,
+) -> None:
+    refusal = sandbox.refusal(OLDEST.requirement, checkout("jaato-gc-otel").requirement)
+
+    assert "jaato-gc-otel==0.1.0 depends on jaato-gc>=0.2,<1" in refusal
+    sandbox.install(checkout(CORE).requirement, releases("jaato-gc-budget")[0].requirement)
+
+
 def test_a_plugin_for_the_core_of_before_1_is_refused_on_1(
     sandbox: Sandbox, a_plugin: Callable[..., str]
 ) -> None:
