@@ -2,7 +2,9 @@
 
 import importlib.util
 import os
+import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
 import uuid
@@ -18,9 +20,19 @@ from jaato_gc_stash import SqlStash
 Open = Callable[..., SqlStash]
 
 # The server refuses to run as root.
-AS_NOBODY: dict[str, Any] = (
-    {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-)
+AS_NOBODY: dict[str, Any] = {}
+if os.geteuid() == 0:
+    AS_NOBODY = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
+
+
+def _open_to_all() -> str:
+    """A folder for temporary files that any user can reach."""
+    usual = tempfile.gettempdir()
+    for name in (usual, "/tmp", "/var/tmp"):
+        folder = Path(name).resolve()
+        if all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents)):
+            return name
+    return usual
 
 
 def _programs(folder: Path) -> Path:
@@ -45,7 +57,7 @@ def _programs(folder: Path) -> Path:
 def postgres_server() -> Iterator[str]:
     """The URL of a server of our own, without a database. It listens on a socket file alone."""
     # Not pytest's folder: a socket's path must be short, and the server's user must reach it.
-    with tempfile.TemporaryDirectory(prefix="pg-") as name:
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=_open_to_all()) as name:
         folder = Path(name)
         if AS_NOBODY:
             shutil.chown(folder, AS_NOBODY["user"], AS_NOBODY["group"])
