@@ -100,7 +100,7 @@ def never_cleared(message: Message) -> Message:
 def _has(part: Part, how: Clearing) -> bool:
     if how.what == "results":
         return part.function_response is not None
-    return part.function_call is not None and not part.extra
+    return part.function_call is not None and not part.is_signed
 
 
 def _shorter(part: Part, how: Clearing, key: str | None) -> Part:

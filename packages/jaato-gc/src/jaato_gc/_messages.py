@@ -68,7 +68,8 @@ class InlineData:
 class Part:
     """One piece of a message. Exactly one of the first five fields is usually set.
 
-    ``extra`` carries a provider's own fields (signatures, cache markers) through untouched.
+    ``extra`` carries a provider's own fields (signatures, cache markers) through untouched. A field
+    with ``signature`` in its name says that the provider has signed this part: it is never altered.
     """
 
     text: str | None = None
@@ -79,12 +80,23 @@ class Part:
     extra: dict[str, Any] | None = None
 
     @property
+    def is_signed(self) -> bool:
+        """Whether a provider would notice if this part were altered."""
+        return _names_a_signature(self.extra)
+
+    @property
     def is_empty(self) -> bool:
         """Whether a provider would find nothing in this part: no content, or only whitespace."""
         if self.function_call or self.function_response or self.inline_data or self.extra:
             return False
         text, thought = self.text, self.thought
         return not (text and not text.isspace()) and not (thought and not thought.isspace())
+
+
+def _names_a_signature(fields: object) -> bool:
+    return isinstance(fields, dict) and any(
+        "signature" in key.lower() or _names_a_signature(value) for key, value in fields.items()
+    )
 
 
 @dataclass(slots=True)
@@ -101,6 +113,8 @@ class Message:
         synthetic: Set on messages that a collection added; ``None`` on real ones.
         policy: The host's own word on how dear this message is; ``None`` leaves it to the budget.
         extra: Provider fields that ride along untouched.
+        origin: What a format read this message from, so that it can give back the very same object.
+            Neither compared nor saved.
     """
 
     role: Role
@@ -109,6 +123,7 @@ class Message:
     synthetic: SyntheticKind | None = None
     policy: GCPolicy | None = None
     extra: dict[str, Any] | None = None
+    origin: object = field(default=None, repr=False, compare=False)
     # Who counted this message last, and what: written by `message_tokens` alone.
     _counted_by: str | None = field(default=None, init=False, repr=False, compare=False)
     _tokens: int = field(default=0, init=False, repr=False, compare=False)

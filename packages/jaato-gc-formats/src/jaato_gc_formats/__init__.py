@@ -1,0 +1,43 @@
+"""Histories in the shape that providers and agents keep them in: read, written and checked.
+
+Everything public is importable from here; modules whose names start with an underscore are not.
+"""
+
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._convert import (
+    Detected,
+    Format,
+    check_request,
+    detect,
+    formats,
+    from_messages,
+    to_messages,
+)
+from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._history import Conversation, History, Problem, Usage
+from jaato_gc_formats._log_format import LogFormat
+from jaato_gc_formats._plugin import jaato_gc_register_formats
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._version import __version__
+
+__all__ = [
+    "ApiFormat",
+    "Conversation",
+    "Detected",
+    "Format",
+    "FormatError",
+    "History",
+    "LogFormat",
+    "Problem",
+    "Record",
+    "Refusal",
+    "Usage",
+    "__version__",
+    "check_request",
+    "detect",
+    "formats",
+    "from_messages",
+    "jaato_gc_register_formats",
+    "to_messages",
+]

@@ -1,0 +1,174 @@
+"""What the formats of all provider APIs have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from jaato_gc import Message, Role
+from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._history import Conversation, History, Problem
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._wire import Fields, Origin, plain, plain_dict, untouched_items
+
+
+class ApiFormat(ABC):
+    """A provider's API: reads what it sends, writes what it takes, knows what it refuses.
+
+    A request is either the list of its messages or an object that has that list under
+    ``items_key``, with other fields beside it that are carried along untouched.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    items_key: ClassVar[str]
+    """Where a request has its messages."""
+    system_keys: ClassVar[tuple[str, ...]] = ()
+    """Where a request has its system prompt, if that is not one of the messages."""
+
+    # --- what each API defines ---
+
+    @abstractmethod
+    def recognize(self, records: Sequence[Any]) -> float:
+        """How sure it is, from 0 to 1, that these are requests or messages of this API."""
+
+    @abstractmethod
+    def read_item(self, item: Fields) -> Message:
+        """One message from one item. ``origin`` and names of answered tools are filled in later."""
+
+    @abstractmethod
+    def write_item(self, message: Message) -> list[Fields]:
+        """A message as this API takes it."""
+
+    def read_system(self, value: Any) -> Message:
+        """The system prompt that stands beside the messages."""
+        raise NotImplementedError
+
+    def write_system(self, messages: list[Message], key: str) -> Any:
+        """The system prompt as it stands beside the messages."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def answer_items(self, answer: Any) -> list[Any]:
+        """What of an answer goes into the history: the items of an SDK's response object."""
+
+    @abstractmethod
+    def check(self, request: Fields) -> Iterator[Refusal]:
+        """What the API would refuse about a request."""
+
+    # --- what follows from that ---
+
+    def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
+        """The conversations of a file: one per request, or one of all its messages."""
+        bare: list[Any] = []
+        for record in records:
+            value = record.value
+            if isinstance(value, dict) and self.items_key in value:
+                history = self.to_history(value)
+                yield Conversation("", self.name, history, self.problems(history))
+            else:
+                bare.append(value)
+        if bare:
+            history = self.to_history(bare)
+            yield Conversation("", self.name, history, self.problems(history))
+
+    def to_history(self, data: Any) -> History:
+        """The messages of a request or of a list of messages."""
+        if isinstance(data, list | tuple):
+            return History(self.read(data), self.name)
+        if isinstance(data, str):
+            data = {self.items_key: data}
+        request = plain_dict(data, "the request")
+        if self.items_key not in request:
+            raise FormatError(f"the request has no {self.items_key!r}, as {self.name} wants it")
+        items = request[self.items_key]
+        if isinstance(items, str):
+            items = [{"role": "user", "content": items}]
+        messages = [
+            self._with_origin(self.read_system(plain(request[key])), request[key])
+            for key in self.system_keys
+            if request.get(key)
+        ]
+        if not isinstance(items, list | tuple):
+            raise FormatError(f"{self.items_key!r} has to be a list, not {type(items).__name__}")
+        messages += self.read(items)
+        return History(messages, self.name, request)
+
+    def read(self, items: Iterable[Any], names: dict[str, str] | None = None) -> Iterator[Message]:
+        """Messages from items, as they come.
+
+        Args:
+            items: The provider's objects: plain data, or what its SDK makes of them.
+            names: Names of tools by id of the call, of what was read before.
+        """
+        names = {} if names is None else names
+        for position, item in enumerate(items):
+            message = self.read_item(plain_dict(item, f"message {position}"))
+            yield named(self._with_origin(message, item), names)
+
+    def _with_origin(self, message: Message, *items: Any) -> Message:
+        message.origin = Origin(self.name, items, tuple(message.parts))
+        return message
+
+    def write(self, messages: Iterable[Message]) -> list[Any]:
+        """Items of some messages: those that were read and not changed since, as they were."""
+        items: list[Any] = []
+        for message in messages:
+            untouched = untouched_items(message, self.name)
+            items.extend(self.write_item(message) if untouched is None else untouched)
+        return items
+
+    def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
+        """A list of items; or the request with the messages exchanged, where there is one."""
+        if not self.system_keys:
+            items: Any = self.write(messages)
+            return items if request is None else {**request, self.items_key: items}
+        beside = [message for message in messages if self.stands_beside(message)]
+        rest = self.write(message for message in messages if not self.stands_beside(message))
+        if request is None:
+            if beside:
+                raise FormatError(
+                    f"{self.name} takes the system prompt beside the messages, not among them: "
+                    "give like={} to get a whole request"
+                )
+            return rest
+        return self._with_system({**request, self.items_key: rest}, beside)
+
+    def stands_beside(self, message: Message) -> bool:
+        """Whether a message goes where the system prompt is, rather than among the messages."""
+        return message.role is Role.SYSTEM
+
+    def _with_system(self, request: Fields, beside: list[Message]) -> Fields:
+        key = next((key for key in self.system_keys if key in request), self.system_keys[0])
+        if not beside:
+            if request.get(key):
+                del request[key]
+        elif len(beside) == 1 and (untouched := untouched_items(beside[0], self.name)):
+            request[key] = untouched[0]
+        else:
+            request[key] = self.write_system(beside, key)
+        return request
+
+    def problems(self, history: History) -> list[Problem]:
+        """What the API would refuse about a history as it is."""
+        request = self.as_request(self.from_messages(history, history.request))
+        return [Problem(str(refusal)) for refusal in self.check(request)]
+
+    def as_request(self, data: Any) -> Fields:
+        """A request around a bare list of messages; plain data of whatever stands in it."""
+        request = dict(data) if isinstance(data, Mapping) else {self.items_key: data}
+        items = request.get(self.items_key)
+        if isinstance(items, list | tuple):
+            request[self.items_key] = [plain(item) for item in items]
+        return request
+
+
+def named(message: Message, names: dict[str, str]) -> Message:
+    """Fill in which tool each result is of: providers say it only where it was called."""
+    for part in message.parts:
+        if call := part.function_call:
+            if call.id:
+                names[call.id] = call.name
+        elif (answer := part.function_response) and not answer.name:
+            answer.name = names.get(answer.call_id or "", "")
+    return message
