@@ -133,10 +133,10 @@ def from_messages(
         FormatError: There is no such format, or it can't hold these messages.
     """
     name = format or _format_of(messages)
-    request = (
-        messages.request if isinstance(messages, History) and name == messages.format else None
-    )
-    if isinstance(like, History):
+    request = None
+    if like is None and isinstance(messages, History) and messages.format == name:
+        request = messages.request
+    elif isinstance(like, History):
         request = like.request
     elif isinstance(like, Mapping):
         request = dict(like)

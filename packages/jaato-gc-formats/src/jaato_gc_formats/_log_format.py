@@ -1,4 +1,4 @@
-"""What the logs that agents keep on disk have in common: they can be read, and go back as an API's."""
+"""What the logs that agents keep on disk have in common: they are read, and go back to an API."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from jaato_gc_formats._records import Record
 Item = Any
 """One of the provider's items, as its API format reads them."""
 Dialogue = Iterator[Item | Usage | Problem]
-"""The items of a conversation, in order. A `Usage` stands before the answer it was reported with."""
+"""The items of a conversation, in order. A `Usage` stands before the answer that it came with."""
 
 
 class LogFormat(ABC):

@@ -64,10 +64,11 @@ class OpenAIChat(ApiFormat):
             fields["role"] = item.get("role")
         if role is Role.TOOL:
             return self._read_result(item, fields)
-        parts: list[Part] = []
-        for key in THOUGHTS:
-            if isinstance(item.get(key), str) and item[key]:
-                parts.append(Part(thought=fields.pop(key), extra={"field": key}))
+        parts = [
+            Part(thought=fields.pop(key), extra={"field": key})
+            for key in THOUGHTS
+            if isinstance(item.get(key), str) and item[key]
+        ]
         content = item.get("content")
         if isinstance(content, list):
             fields["content"] = LIST
@@ -129,11 +130,8 @@ class OpenAIChat(ApiFormat):
                 fields["refusal"] = part.text
             else:
                 content.append(_write_content(part, extra))
-        if (
-            was == LIST
-            or len(content) > 1
-            or any(set(each) != {"type", "text"} for each in content)
-        ):
+        plain_text = len(content) == 1 and set(content[0]) == {"type", "text"}
+        if was == LIST or (content and not plain_text):
             item["content"] = content
         elif content:
             item["content"] = content[0]["text"]
@@ -222,7 +220,7 @@ def _read_call(item: Any) -> Part:
     kind = "custom" if call.get("type") == "custom" else "function"
     function = call.get(kind) or {}
     if kind == "custom":
-        args, kept = {"input": function.get("input")}, {}
+        args, kept = {"input": function.get("input")}, Fields()
     else:
         args, kept = arguments(function.get("arguments"))
     extra = {**without(call, "id", "type", kind), **kept}

@@ -79,7 +79,7 @@ def _content_is_there(messages: list[Any]) -> Iterator[Refusal]:
             yield Refusal(
                 "empty_content",
                 f"messages.{position}.content",
-                f"Invalid value for 'content': expected a string, got null. ({message.get('role')})",
+                "Invalid value for 'content': expected a string, got null.",
             )
         elif message["content"] == []:
             yield Refusal(

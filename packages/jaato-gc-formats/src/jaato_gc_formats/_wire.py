@@ -104,7 +104,7 @@ OPAQUE = "block"
 
 
 def opaque(block: Any) -> Part:
-    """A part for a block that only its provider understands: counted as text, sent back as it is."""
+    """A part for a block that only its provider knows: counted as text, sent back as it is."""
     return Part(text=as_text(block), extra={OPAQUE: block})
 
 
