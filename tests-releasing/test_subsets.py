@@ -10,7 +10,7 @@ from releasing.releases import CORE, KIT, ROOT, checkout
 from releasing.sandbox import Sandbox, requirements
 
 STRATEGIES = ("budget", "hybrid", "marksweep", "summarize", "truncate")
-PLUGINS = (*STRATEGIES, "otel", "stash")
+PLUGINS = (*STRATEGIES, "formats", "otel", "stash")
 SUBSETS = [(), *combinations(PLUGINS, 1), *combinations(PLUGINS, 2), PLUGINS]
 
 REPORT = """

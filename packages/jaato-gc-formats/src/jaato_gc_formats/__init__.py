@@ -13,16 +13,20 @@ from jaato_gc_formats._convert import (
     from_messages,
     to_messages,
 )
+from jaato_gc_formats._counting import ProviderCounter, counter_for
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Problem, Usage
 from jaato_gc_formats._log_format import LogFormat
+from jaato_gc_formats._one_call import Collected, collect
 from jaato_gc_formats._plugin import jaato_gc_register_formats
+from jaato_gc_formats._provider_session import ProviderSession
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._version import __version__
 
 __all__ = [
     "ApiFormat",
+    "Collected",
     "Conversation",
     "Detected",
     "Format",
@@ -30,11 +34,15 @@ __all__ = [
     "History",
     "LogFormat",
     "Problem",
+    "ProviderCounter",
+    "ProviderSession",
     "Record",
     "Refusal",
     "Usage",
     "__version__",
     "check_request",
+    "collect",
+    "counter_for",
     "detect",
     "formats",
     "from_messages",

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from jaato_gc import Message, Role
+from jaato_gc import Message, Role, UsageReport
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Problem
 from jaato_gc_formats._records import Record
@@ -25,6 +25,12 @@ class ApiFormat(ABC):
     """Where a request has its messages."""
     system_keys: ClassVar[tuple[str, ...]] = ()
     """Where a request has its system prompt, if that is not one of the messages."""
+    usage_key: ClassVar[str] = "usage"
+    """Where an answer reports what the request cost."""
+    input_usage: ClassVar[tuple[str, ...]] = ()
+    """The figures there that add up to the tokens of the request."""
+    output_usage: ClassVar[str] = ""
+    """The figure there that is the tokens of the answer."""
 
     # --- what each API defines ---
 
@@ -51,6 +57,10 @@ class ApiFormat(ABC):
     @abstractmethod
     def answer_items(self, answer: Any) -> list[Any]:
         """What of an answer goes into the history: the items of an SDK's response object."""
+
+    def user_item(self, text: str) -> Fields:
+        """A user's message of one text."""
+        return self.write_item(Message.from_text(Role.USER, text))[0]
 
     @abstractmethod
     def check(self, request: Fields) -> Iterator[Refusal]:
@@ -148,6 +158,15 @@ class ApiFormat(ABC):
         else:
             request[key] = self.write_system(beside, key)
         return request
+
+    def usage(self, answer: Any) -> UsageReport | None:
+        """What the provider reported with an answer, if it did."""
+        data = plain(answer)
+        reported = data.get(self.usage_key) if isinstance(data, dict) else None
+        if not isinstance(reported, dict):
+            return None
+        sent = sum(reported.get(name) or 0 for name in self.input_usage)
+        return UsageReport(sent, reported.get(self.output_usage) or 0)
 
     def problems(self, history: History) -> list[Problem]:
         """What the API would refuse about a history as it is."""

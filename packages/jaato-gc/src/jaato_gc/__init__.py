@@ -27,7 +27,7 @@ from jaato_gc._extractive import extractive_summary
 from jaato_gc._facts import extract_facts
 from jaato_gc._formats import FormatInfo
 from jaato_gc._hookspecs import hookimpl
-from jaato_gc._images import image_tokens
+from jaato_gc._images import image_size, image_tokens
 from jaato_gc._invariants import Violation, check_collection, check_history
 from jaato_gc._journal import GCPlan
 from jaato_gc._message_codec import message_from_dict, message_to_dict
@@ -88,6 +88,7 @@ from jaato_gc._synthetic import fenced
 from jaato_gc._tokens import (
     Confidence,
     EstimateCounter,
+    FrameCosts,
     TiktokenCounter,
     TokenCounter,
     as_text,
@@ -116,6 +117,7 @@ __all__ = [
     "ConversationTurnType",
     "EstimateCounter",
     "FormatInfo",
+    "FrameCosts",
     "FunctionCall",
     "GCConfig",
     "GCConfigError",
@@ -190,6 +192,7 @@ __all__ = [
     "extractive_summary",
     "fenced",
     "hookimpl",
+    "image_size",
     "image_tokens",
     "is_context_refusal",
     "lay_out",

@@ -1,6 +1,5 @@
 """How a session's collections are tuned: thresholds, what is preserved, mode."""
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +35,8 @@ Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 class Settings(BaseModel):
     """A model of what a user writes: strict, immutable, with one kind message for bad input."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Built when first used: a program may import this and never configure anything.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -218,6 +218,8 @@ def _beside(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) -> list[
 def unknown_key(key: str, known_keys: Iterable[str]) -> str:
     """The message for a key that nobody knows, with the nearest one that somebody does."""
     known = sorted(known_keys)
+    import difflib  # here, because it is needed for mistakes alone
+
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(known)}"
     return f"unknown key {key!r}: {hint}"

@@ -23,7 +23,7 @@ def image_tokens(image: InlineData) -> int:
     The figures are Anthropic's published ones (width x height / 750, longest edge 1568) with
     OpenAI's low-detail price as the floor; a provider's own counter may know better.
     """
-    width, height = _dimensions(image)
+    width, height = image_size(image)
     if not width or not height:
         return UNKNOWN_IMAGE_TOKENS
     scale = min(1.0, LONGEST_EDGE / max(width, height))
@@ -31,7 +31,8 @@ def image_tokens(image: InlineData) -> int:
     return max(SMALLEST_IMAGE_TOKENS, math.ceil(area / PIXELS_PER_TOKEN))
 
 
-def _dimensions(image: InlineData) -> tuple[int, int]:
+def image_size(image: InlineData) -> tuple[int, int]:
+    """Width and height of an image, from its own word or its header; zeros where neither says."""
     if image.width and image.height:
         return image.width, image.height
     header = _header(image.data)

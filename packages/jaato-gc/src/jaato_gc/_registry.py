@@ -1,6 +1,5 @@
 """Which plugins are installed, and which of them can be used."""
 
-import difflib
 import importlib.metadata
 import logging
 import os
@@ -297,6 +296,8 @@ class PluginRegistry:
             return f"strategy {name!r} is not installed: pip install jaato-gc-{short}"
         installed = sorted(offers)
         known = [*installed, *OWN_STRATEGIES]
+        import difflib  # here, because it is needed for mistakes alone
+
         near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(
             f"gc_{name}", known, n=1
         )

@@ -1,12 +1,11 @@
 """The summary contract: what a summarizer is shown, and what it has to return."""
 
-import asyncio
 import contextvars
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaato_gc._errors import SummaryError
 from jaato_gc._messages import Message, Role
@@ -19,7 +18,10 @@ SummarizerFunction = Callable[..., Any]
 """Writes a summary: ``str -> str``, or of a list of messages if its first argument is called
 ``messages``; may be async. It is called outside of any stream, and may take its time."""
 
-HOST_LOOP: contextvars.ContextVar[asyncio.AbstractEventLoop | None] = contextvars.ContextVar(
+if TYPE_CHECKING:
+    import asyncio
+
+HOST_LOOP: contextvars.ContextVar["asyncio.AbstractEventLoop | None"] = contextvars.ContextVar(
     "jaato_gc_host_loop", default=None
 )
 """The event loop of an async host whose collection runs in a worker."""
@@ -122,7 +124,9 @@ class Summarizer:
                 returned = within(seconds, lambda: _settled(self.function(shown), seconds))
         except DeadlineError as error:
             raise SummaryError(f"the summarizer took too long: {error}") from error
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
+            if not _is_failure(error):
+                raise
             raise SummaryError(f"the summarizer failed: {type(error).__name__}: {error}") from error
         return valid_summary(returned, part.text, self.counter)
 
@@ -136,32 +140,16 @@ def _takes_messages(function: SummarizerFunction) -> bool:
 
 
 def _settled(returned: Any, seconds: float | None) -> Any:
-    """What was returned, or what it is waiting for: on the host's loop, or on one of our own."""
     if not inspect.isawaitable(returned):
         return returned
+    from jaato_gc._awaiting import settle  # here, because most summarizers need no event loop
 
-    async def wait() -> Any:
-        return await returned
-
-    here = _loop_of_this_thread()
-    loop = HOST_LOOP.get()
-    if loop is not None and loop.is_running() and loop is not here:
-        future = asyncio.run_coroutine_threadsafe(wait(), loop)
-        try:
-            return future.result(seconds)
-        except TimeoutError as error:
-            if future.done():  # its own time limit, not ours
-                raise
-            future.cancel()
-            raise DeadlineError(f"more than {seconds:g} s") from error
-    if here is None:
-        return asyncio.run(wait())
-    with ThreadPoolExecutor(1) as another:  # this loop is waiting for us: it can't run anything
-        return another.submit(asyncio.run, wait()).result()
+    return settle(returned, seconds)
 
 
-def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+def _is_failure(error: BaseException) -> bool:
+    """Whether a summarizer has failed: a cancelled one, too, though that is no `Exception`."""
+    asyncio = sys.modules.get("asyncio")
+    return isinstance(error, Exception) or (
+        asyncio is not None and isinstance(error, asyncio.CancelledError)
+    )

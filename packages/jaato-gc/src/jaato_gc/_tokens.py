@@ -6,8 +6,8 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,17 +15,30 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from jaato_gc._errors import TokenRanksError
 from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc._images import image_tokens
-from jaato_gc._messages import Message, Part
+from jaato_gc._messages import InlineData, Message, Part
 
 if TYPE_CHECKING:
     import tiktoken
 
 logger = logging.getLogger("jaato_gc")
 
-MESSAGE_OVERHEAD = 4
-"""Tokens that a chat format spends on the frame of one message: role, delimiters."""
-CALL_OVERHEAD = 8
-"""Tokens that a chat format spends on the frame of one tool call or result: id, type, braces."""
+
+@dataclass(frozen=True, slots=True)
+class FrameCosts:
+    """What a provider's format costs beside the texts in it.
+
+    Args:
+        message: Tokens of the frame of one message: role, delimiters.
+        call: Tokens of the frame of one tool call or result: id, type, braces.
+        attachment: Tokens of an image or another attachment.
+    """
+
+    message: int = 4
+    call: int = 8
+    attachment: Callable[[InlineData], int] = image_tokens
+
+
+DEFAULT_COSTS = FrameCosts()
 
 
 class Confidence(StrEnum):
@@ -45,7 +58,7 @@ class TokenCounter(Protocol):
 
     ``name`` identifies the way of counting: two counters of the same name must agree, because
     counts are remembered on messages under it. ``tolerance`` is the relative error to expect of a
-    total, 0 when exact.
+    total, 0 when exact. A counter may also have ``costs``, the `FrameCosts` of a provider's format.
     """
 
     @property
@@ -130,25 +143,26 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
     """Tokens of one message, its frame included, remembered on the message."""
     name = counter.name
     if message._counted_by != name:
-        message._tokens = MESSAGE_OVERHEAD + sum(
-            _part_tokens(part, counter) for part in message.parts
+        costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
+        message._tokens = costs.message + sum(
+            _part_tokens(part, counter, costs) for part in message.parts
         )
         message._counted_by = name
     return message._tokens
 
 
-def _part_tokens(part: Part, counter: TokenCounter) -> int:
+def _part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
     tokens = 0
     if part.text:
         tokens += counter.count_text(part.text)
     if part.thought:
         tokens += counter.count_text(part.thought)
     if call := part.function_call:
-        tokens += CALL_OVERHEAD + counter.count_text(call.name + as_text(call.args))
+        tokens += costs.call + counter.count_text(call.name + as_text(call.args))
     if answer := part.function_response:
-        tokens += CALL_OVERHEAD + counter.count_text(answer.name + as_text(answer.result))
+        tokens += costs.call + counter.count_text(answer.name + as_text(answer.result))
     if part.inline_data:
-        tokens += image_tokens(part.inline_data)
+        tokens += costs.attachment(part.inline_data)
     return tokens
 
 
@@ -214,6 +228,8 @@ def _tiktoken_cache() -> Path | None:
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if variable in os.environ:  # set but empty: tiktoken keeps nothing and always downloads
             return Path(os.environ[variable]) if os.environ[variable] else None
+    import tempfile  # here, because it is needed only where ranks are looked for
+
     return Path(tempfile.gettempdir(), "data-gym-cache")
 
 

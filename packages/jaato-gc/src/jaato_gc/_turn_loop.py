@@ -4,7 +4,6 @@ The turn is written once, as a generator of steps; one driver runs them in plain
 an event loop.
 """
 
-import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -136,6 +135,8 @@ async def run_async(steps: Turn) -> Message:
 
 async def _do_async(step: Step) -> Any:
     if isinstance(step, Work):
+        import asyncio  # here, because plain hosts need no event loop
+
         # Only there: whatever runs on the loop itself must not wait for it.
         before = HOST_LOOP.set(asyncio.get_running_loop())
         try:
