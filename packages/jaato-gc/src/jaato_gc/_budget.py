@@ -197,7 +197,10 @@ class InstructionBudget:
         self, source: InstructionSource, child_key: str, message_id: str, tokens: int
     ) -> None:
         """Book a message under an entry that exists."""
-        entry = self._require(source, child_key)
+        self.book_message(self._require(source, child_key), message_id, tokens)
+
+    def book_message(self, entry: SourceEntry, message_id: str, tokens: int) -> None:
+        """Book a message under an entry of this budget."""
         entry.message_ids.append(message_id)
         self._by_message[message_id] = entry
         self._add_tokens(entry, tokens)

@@ -13,7 +13,7 @@ from jaato_gc._errors import StalePlanError, UndoError
 from jaato_gc._invariants import HISTORY_INVARIANTS, Violation
 from jaato_gc._journal import Change
 from jaato_gc._ledger import BookedEntry, Ledger
-from jaato_gc._messages import Message, mint_message_id
+from jaato_gc._messages import Message, Role, mint_message_id
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._tokens import Confidence, message_tokens
@@ -53,21 +53,22 @@ class Context:
 
     def append(self, message: Message) -> Message:
         """Add a message at the end; it gets another id if its own is taken."""
-        tokens = message_tokens(message, self.budget.counter)
+        tokens = message_tokens(message, self.ledger.budget.counter)
         with self.lock:
-            if self.budget.entry_of(message.message_id) is not None:
+            self._take_back()
+            budget = self.ledger.budget
+            if budget.entry_of(message.message_id) is not None:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
-            self._take_back()
             self.ledger.book(message)
             self.history.append(message)
-            if self.budget.has_stash or self.numbers:
+            if budget.has_stash or self.numbers:
                 self.numbers.pop(message.message_id, None)  # an id that went may be used again
                 last = next(reversed(self.numbers.values()), -1)
                 self.numbers[message.message_id] = last + 1
             self.turns += message.opens_turn
-            if self.ledger.turn in self.pinned_turns:
-                self.budget.pinned_message_ids.add(message.message_id)
+            if self.pinned_turns and self.ledger.turn in self.pinned_turns:
+                budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
 
@@ -186,7 +187,7 @@ class Context:
                 self._lent.remove(budget)
 
     def _take_back(self) -> None:
-        if self.budget in self._lent:
+        if self._lent and self.budget in self._lent:
             self.ledger.budget = self.budget.copy()
 
     # --- figures ---
@@ -251,6 +252,9 @@ class Context:
                 start -= 1
             start = max(0, start - 1)
             tail = self.history[start:]
+            if start > 0 and all(map(_only_talks, tail)):
+                self._checked = len(self.history)
+                return []
             pairing = pair_calls(tail)
             faults = [
                 fault
@@ -267,3 +271,18 @@ class Context:
             if not faults:
                 self._checked = len(self.history)
             return faults
+
+
+def _only_talks(message: Message) -> bool:
+    """Whether no rule can be broken by a message, wherever it stands: it says something, no more.
+
+    Most messages are like that, and every request asks.
+    """
+    if message.role is Role.TOOL:
+        return False
+    says_something = False
+    for part in message.parts:
+        if part.function_call is not None or part.function_response is not None:
+            return False
+        says_something = says_something or not part.is_empty
+    return says_something

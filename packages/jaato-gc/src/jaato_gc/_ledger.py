@@ -217,29 +217,29 @@ class Ledger:
             locked = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
             self._open("original_request", policy or locked, message, tokens)
             return
+        turn = self._turn()
         if policy is not None:
-            key = f"{self.turn_key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._open(key, policy, message, tokens, self._turn())
+            key = f"{turn.key}_message_{message.message_id}"  # an id may look like "call_1"
+            self._open(key, policy, message, tokens, turn.key)
             return
         if has_calls:
             working = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
-            self._open(self._exchange_key, working, message, tokens, self._turn())
+            self._open(self._exchange_key, working, message, tokens, turn.key)
             return
-        key = self._turn()
-        if message.is_tool_output and self.budget.get_child(_CONVERSATION, self._exchange_key):
-            key = self._exchange_key
-        self.budget.add_message(_CONVERSATION, key, message.message_id, tokens)
+        exchange = None
+        if message.is_tool_output:
+            exchange = self.budget.get_child(_CONVERSATION, self._exchange_key)
+        self.budget.book_message(exchange or turn, message.message_id, tokens)
 
     @property
     def _exchange_key(self) -> str:
         return f"{self.turn_key}_call_{self.exchanges_opened}"
 
-    def _turn(self) -> str:
-        """The key of the current turn's entry, which is made if need be."""
+    def _turn(self) -> SourceEntry:
+        """The current turn's entry, which is made if need be."""
         key = self.turn_key
-        if self.budget.get_child(_CONVERSATION, key) is None:
-            self.budget.add_child(_CONVERSATION, key, 0, GCPolicy.PARTIAL)
-        return key
+        entry = self.budget.get_child(_CONVERSATION, key)
+        return entry or self.budget.add_child(_CONVERSATION, key, 0, GCPolicy.PARTIAL)
 
     def _own_policy(self, message: Message) -> GCPolicy | None:
         """What the host said about this message, its tool or its like."""

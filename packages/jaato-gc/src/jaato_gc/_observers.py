@@ -30,6 +30,7 @@ class Observers:
         self.registry = registry
         self.on_budget = on_budget
         self.ui_hooks = ui_hooks
+        self._show = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
         self._lock = lock
 
     def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
@@ -91,12 +92,11 @@ class Observers:
 
     def budget_changed(self, budget: InstructionBudget) -> None:
         """Show the budget to whoever wants to see it."""
-        shown = getattr(self.ui_hooks, "on_agent_instruction_budget_updated", None)
         observed = self.registry.is_observed("jaato_gc_budget_updated")
-        if not (self.on_budget or shown or observed):
+        if not (self.on_budget or self._show or observed):
             return  # a snapshot costs as much as the budget is long
         with self._lock:
             snapshot = budget.snapshot()
         self.call(self.on_budget, snapshot)
-        self.call(shown, budget.agent_id, snapshot)
+        self.call(self._show, budget.agent_id, snapshot)
         self.registry.notify("jaato_gc_budget_updated", agent_id=budget.agent_id, snapshot=snapshot)

@@ -96,6 +96,7 @@ class PluginRegistry:
         self._manager.add_hookspecs(_hookspecs)
         self._plugins: dict[str, InstalledPlugin] = {}
         self._to_load = load_installed
+        self._observed: dict[str, bool] = {}
 
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin of the host's own: a module or object with hook implementations.
@@ -191,8 +192,10 @@ class PluginRegistry:
 
     def is_observed(self, hook: str) -> bool:
         """Whether anyone implements a hook."""
-        self.plugins()
-        return bool(getattr(self._manager.hook, hook).get_hookimpls())
+        known = self._observed.get(hook)
+        if known is None:
+            known = self._observed[hook] = any(True for _ in self._implementations(hook))
+        return known
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call every observer of a hook; what fails is logged and stops nobody."""
@@ -233,6 +236,7 @@ class PluginRegistry:
 
     def _admit(self, plugin: object, record: InstalledPlugin) -> None:
         key = self._list(record)
+        self._observed.clear()
         try:
             self._manager.register(plugin, name=key)
             self._manager.check_pending()

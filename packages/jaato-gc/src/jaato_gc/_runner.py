@@ -1,5 +1,6 @@
 """Running collections: when one is due, plan, apply, undo, and stop when it is no use."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,12 +79,15 @@ class Runner:
         """Work out what the window and the configuration amount to in tokens."""
         limit = self.context.budget.context_limit
         self.window = self.request_limit = limit
-        self._trigger_tokens = 0
-        if self.collector:
-            config = self.collector.config
+        # With fewer tokens and no more turns than these, nothing can be due.
+        self._idle_below, self._idle_turns = math.inf, math.inf
+        if collector := self.collector:
+            config = collector.config
             self.window = config.window(limit) or limit
             self.request_limit = config.request_limit(limit) or 0
-            self._trigger_tokens = config.trigger_tokens(limit) or 0
+            trigger = config.trigger_tokens(limit) or 0
+            self._idle_below = trigger if collector.asks_core else -math.inf
+            self._idle_turns = math.inf if config.max_turns is None else config.max_turns
 
     def history_changed(self) -> None:
         self.breaker.something_changed()
@@ -97,14 +101,13 @@ class Runner:
         Args:
             unnamed: The reason where the strategy gives none.
         """
-        collector, context = self.collector, self.context
-        if collector is None:
+        context = self.context
+        budget = context.ledger.budget
+        tokens = budget._counted + budget.correction  # not by a call: this is asked in every turn
+        if tokens < self._idle_below and context.turns <= self._idle_turns:
             return None
-        if collector.asks_core and context.ledger.budget.total_tokens() < self._trigger_tokens:
-            limit = collector.config.max_turns
-            if limit is None or context.turns <= limit:
-                return None
-        if not self.may_start():
+        collector = self.collector
+        if collector is None or not self.may_start():
             return None
         due, reason = collector.should_collect(context.usage())
         return (reason or unnamed) if due else None

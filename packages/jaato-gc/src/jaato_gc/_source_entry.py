@@ -56,7 +56,7 @@ class SourceEntry:
         self.born = 0
         """How many collections its budget had seen before it."""
         self._tokens = tokens
-        self._gc_policy = GCPolicy(gc_policy)
+        self._gc_policy = gc_policy if type(gc_policy) is GCPolicy else GCPolicy(gc_policy)
         self._children: dict[str, SourceEntry] = {}
         self._parent: SourceEntry | None = None
         self._total: int = tokens

@@ -104,12 +104,13 @@ class TurnPoints:
 
     def after_turn(self) -> GCResult | None:
         """Collect if it has become due during the turn."""
-        self._threshold_told, crossed = False, self._threshold_crossed
-        self._threshold_crossed = False
+        self._threshold_told = False
         reason = self._runner.due()
-        if reason is None and crossed and self._runner.may_start():
-            # What the provider reported crossed it, even if our own figures did not.
-            reason = None if self.config.continuous_mode else GCTriggerReason.THRESHOLD
+        if self._threshold_crossed:
+            self._threshold_crossed = False
+            if reason is None and self._runner.may_start() and not self.config.continuous_mode:
+                # What the provider reported crossed it, even if our own figures did not.
+                reason = GCTriggerReason.THRESHOLD
         return self._runner.collect_automatically(reason) if reason else None
 
     def recover_from_refusal(self) -> bool:
