@@ -98,6 +98,7 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, obje
 
 
 @each_document
+@pytest.mark.usefixtures("providers")  # for clients that call one
 def test_python_blocks_run(
     document: Path, namespace: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:

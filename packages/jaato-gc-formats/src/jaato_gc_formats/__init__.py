@@ -16,17 +16,21 @@ from jaato_gc_formats._convert import (
 from jaato_gc_formats._counting import ProviderCounter, counter_for
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Problem, Usage
-from jaato_gc_formats._log_format import LogFormat
+from jaato_gc_formats._load import iter_conversations, iter_messages, load
+from jaato_gc_formats._log_format import Beside, Compaction, LogFormat
 from jaato_gc_formats._one_call import Collected, collect
 from jaato_gc_formats._plugin import jaato_gc_register_formats
 from jaato_gc_formats._provider_session import ProviderSession
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._repaired import repaired
 from jaato_gc_formats._version import __version__
 
 __all__ = [
     "ApiFormat",
+    "Beside",
     "Collected",
+    "Compaction",
     "Conversation",
     "Detected",
     "Format",
@@ -46,6 +50,10 @@ __all__ = [
     "detect",
     "formats",
     "from_messages",
+    "iter_conversations",
+    "iter_messages",
     "jaato_gc_register_formats",
+    "load",
+    "repaired",
     "to_messages",
 ]

@@ -25,6 +25,8 @@ class ApiFormat(ABC):
     """Where a request has its messages."""
     system_keys: ClassVar[tuple[str, ...]] = ()
     """Where a request has its system prompt, if that is not one of the messages."""
+    call_key: ClassVar[str | None] = None
+    """The argument under which the SDK's call takes what stands beside the messages, if one."""
     usage_key: ClassVar[str] = "usage"
     """Where an answer reports what the request cost."""
     input_usage: ClassVar[tuple[str, ...]] = ()
@@ -93,7 +95,7 @@ class ApiFormat(ABC):
             raise FormatError(f"the request has no {self.items_key!r}, as {self.name} wants it")
         items = request[self.items_key]
         if isinstance(items, str):
-            items = [{"role": "user", "content": items}]
+            items = [self.user_item(items)]
         messages = [
             self._with_origin(self.read_system(plain(request[key])), request[key])
             for key in self.system_keys

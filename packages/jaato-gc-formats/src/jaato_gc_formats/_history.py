@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from jaato_gc import Message
@@ -67,6 +68,8 @@ class Conversation:
         messages: The messages; their ``format`` is that of the API which they go back to.
         problems: What is broken in it.
         usage: What the provider reported, where the file says so.
+        compactions: Where the agent itself compacted its context: positions of the messages that
+            the model saw first from then on.
     """
 
     name: str
@@ -74,3 +77,25 @@ class Conversation:
     messages: History
     problems: list[Problem] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
+    compactions: list[int] = field(default_factory=list)
+
+    def segments(self) -> list["Conversation"]:
+        """The conversation cut where the agent compacted it: what the model saw, piece by piece.
+
+        The last one is what it saw in the end. ``problems`` stay with the whole.
+        """
+        cuts = [0, *self.compactions, len(self.messages)]
+        request = self.messages.request
+        return [
+            Conversation(
+                f"{self.name}#{number}",
+                self.format,
+                History(self.messages[start:end], self.messages.format, request),
+                usage=[
+                    Usage(each.input_tokens, each.output_tokens, each.position - start)
+                    for each in self.usage
+                    if start < each.position <= end
+                ],
+            )
+            for number, (start, end) in enumerate(pairwise(cuts), 1)
+        ]

@@ -1,50 +1,81 @@
 """What OpenAI's Chat Completions refuses.
 
 Sources: the API reference of ``POST /v1/chat/completions`` (required fields and roles), and the
-answers of the live API as quoted in public issue threads; each rule names its own.
+answers of the live API as quoted in public issue threads; each rule names its own. Other servers
+that speak it are often more lenient.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from jaato_gc_formats._openai_chat_content import mistyped_field
+from jaato_gc_formats._openai_common import invalid_type
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import Fields
+
+ROLES = ("system", "assistant", "user", "function", "tool", "developer")
+INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def refusals(request: Fields) -> Iterator[Refusal]:
     """Everything that a request breaks."""
     messages = request.get("messages")
     if not messages:
-        yield Refusal("no_messages", "messages", "Invalid 'messages': empty array.")
+        yield Refusal(
+            "no_messages",
+            "messages",
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an "
+            "empty array instead.",
+        )
+        return
+    wrong = [(position, mistyped_field(message)) for position, message in enumerate(messages)]
+    if any(path for _, path in wrong):
+        yield from (invalid_type(f"messages[{place}].{path}") for place, path in wrong if path)
         return
     yield from _results_follow_calls(messages)
-    yield from _content_is_there(messages)
+    for position, message in enumerate(messages):
+        yield from _role_is_known(position, message)
+        yield from _content_is_there(position, message)
+        yield from _calls_are_the_models(position, message)
+        yield from _calls_are_there(position, message)
+        yield from _result_says_of_what(position, message)
 
 
 def _results_follow_calls(messages: list[Any]) -> Iterator[Refusal]:
-    """Every call is answered right behind its message, and nothing else is answered.
+    """Every call is answered right behind its message, once, and nothing else is answered.
 
     Sources: https://github.com/shotgun-sh/shotgun/pull/126 (orphaned tool message),
-    https://github.com/The-AI-Alliance/cube-harness/pull/136 (dangling tool_calls).
+    https://github.com/The-AI-Alliance/cube-harness/pull/136 (dangling tool_calls),
+    https://github.com/agno-agi/agno/issues/5116 (answered twice).
     """
     waiting: dict[str, None] = {}
+    answered: dict[str, int] = {}
     caller = 0
     for position, message in enumerate(messages):
-        role = message.get("role")
-        if role == "tool":
-            if message.get("tool_call_id") in waiting:
-                del waiting[message["tool_call_id"]]
+        if message.get("role") == "tool":
+            call_id = message.get("tool_call_id")
+            if call_id in waiting:
+                del waiting[call_id]
+                answered[call_id] = position
+            elif call_id in answered:
+                yield Refusal(
+                    "duplicate_ids",
+                    f"messages.{position}.tool_call_id",
+                    f"Invalid parameter: Duplicate value for 'tool_call_id' of '{call_id}', in "
+                    f"messages[{answered[call_id]}] and messages[{position}].",
+                )
             else:
                 yield Refusal(
                     "orphaned_result",
                     f"messages.{position}",
-                    "messages with role 'tool' must be a response to a preceeding message with "
-                    "'tool_calls'.",
+                    "Invalid parameter: messages with role 'tool' must be a response to a "
+                    "preceeding message with 'tool_calls'.",
                 )
             continue
         yield from _dangling(caller, waiting)
         calls = message.get("tool_calls") or []
         waiting = {call["id"]: None for call in calls if isinstance(call.get("id"), str)}
+        answered = {}
         caller = position
         if len(waiting) != len(calls):
             yield Refusal(
@@ -66,24 +97,81 @@ def _dangling(caller: int, waiting: dict[str, None]) -> Iterator[Refusal]:
         )
 
 
-def _content_is_there(messages: list[Any]) -> Iterator[Refusal]:
+def _role_is_known(position: int, message: Fields) -> Iterator[Refusal]:
+    """There are six roles.
+
+    Source: the API reference; the words are those of its validation.
+    """
+    if message.get("role") not in ROLES:
+        yield Refusal(
+            "unknown_role",
+            f"messages.{position}.role",
+            f"Invalid value: '{message.get('role')}'. Supported values are: 'system', "
+            "'assistant', 'user', 'function', 'tool', and 'developer'.",
+        )
+
+
+def _content_is_there(position: int, message: Fields) -> Iterator[Refusal]:
     """Only an assistant's message with calls, a refusal or audio may lack content.
 
-    Source: the API reference, "content: required unless tool_calls or function_call is specified".
+    Sources: the API reference (content is required unless there are calls),
+    https://github.com/langchain-ai/langchainjs/issues/4153 (the words).
     """
-    for position, message in enumerate(messages):
-        instead = ("tool_calls", "function_call", "refusal", "audio")
-        if message.get("role") == "assistant" and any(message.get(key) for key in instead):
-            continue
-        if message.get("content") is None:
-            yield Refusal(
-                "empty_content",
-                f"messages.{position}.content",
-                "Invalid value for 'content': expected a string, got null.",
-            )
-        elif message["content"] == []:
-            yield Refusal(
-                "empty_content",
-                f"messages.{position}.content",
-                f"Invalid 'messages[{position}].content': empty array.",
-            )
+    if message.get("role") == "assistant" and any(message.get(key) for key in INSTEAD_OF_CONTENT):
+        return
+    if message.get("content") is None:
+        yield Refusal(
+            "empty_content",
+            f"messages.{position}.content",
+            "Invalid value for 'content': expected a string, got null.",
+        )
+    elif message["content"] == []:
+        yield Refusal(
+            "empty_content",
+            f"messages.{position}.content",
+            f"Invalid 'messages[{position}].content': empty array. Expected an array with minimum "
+            "length 1, but got an empty array instead.",
+        )
+
+
+def _calls_are_the_models(position: int, message: Fields) -> Iterator[Refusal]:
+    """Nobody but the model calls functions.
+
+    Source: https://github.com/microsoft/autogen/issues/113.
+    """
+    if message.get("role") != "assistant" and message.get("function_call"):
+        yield Refusal(
+            "wrong_role",
+            f"messages.{position}.function_call",
+            "Invalid parameter: only messages with role 'assistant' can have a function call.",
+        )
+
+
+def _calls_are_there(position: int, message: Fields) -> Iterator[Refusal]:
+    """A list of calls has one at least.
+
+    Source: https://github.com/openai/openai-node/pull/1341.
+    """
+    if message.get("tool_calls") == []:
+        yield Refusal(
+            "empty_calls",
+            f"messages.{position}.tool_calls",
+            f"Invalid 'messages[{position}].tool_calls': empty array. Expected an array with "
+            "minimum length 1, but got an empty array instead.",
+        )
+
+
+def _result_says_of_what(position: int, message: Fields) -> Iterator[Refusal]:
+    """A result has the id of its call, one of the older kind the name of its function.
+
+    Sources: the API reference (tool_call_id is required),
+    https://github.com/langchain-ai/langchainjs/issues/6570 (name).
+    """
+    role = message.get("role")
+    wanted = {"tool": "tool_call_id", "function": "name"}.get(str(role))
+    if wanted and not message.get(wanted):
+        yield Refusal(
+            f"missing_{wanted}",
+            f"messages.{position}.{wanted}",
+            f"Missing parameter '{wanted}': messages with role '{role}' must have a '{wanted}'.",
+        )

@@ -5,10 +5,11 @@ beside it, so that they are counted by their dimensions. What is needed to write
 kept in the part's ``extra``: the blocks, with lengths in the place of texts.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
-from jaato_gc import Part, as_text
+from jaato_gc import Message, Part, Role, as_text
 from jaato_gc_formats._wire import Fields
 
 INSIDE = "inside"
@@ -89,3 +90,31 @@ def _as_it_was(text: str, kept: list[Any], attached: list[Part], write: WriteBlo
         blocks.append(block[1] if isinstance(block, list) else {**block, "text": text[start:end]})
         start = end + 1
     return blocks + [write(part) for part in remaining]
+
+
+def is_inside(part: Part) -> bool:
+    """Whether a part belongs to the result before it, whoever read it."""
+    return bool(part.extra and part.extra.get(INSIDE))
+
+
+def with_attachments(message: Message) -> list[tuple[Part, list[Part]]]:
+    """Each part of a message, with the parts that belong to it if it is a result."""
+    grouped: list[tuple[Part, list[Part]]] = []
+    behind_result = False
+    for part in message.parts:
+        belongs = message.role is Role.TOOL or is_inside(part)
+        if behind_result and belongs and not (part.function_response or part.function_call):
+            grouped[-1][1].append(part)
+        else:
+            behind_result = part.function_response is not None
+            grouped.append((part, []))
+    return grouped
+
+
+def runs_of_results(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages one by one, but those with results together that follow each other."""
+    for results, run in groupby(messages, lambda message: bool(message.function_responses)):
+        if results:
+            yield list(run)
+        else:
+            yield from ([message] for message in run)

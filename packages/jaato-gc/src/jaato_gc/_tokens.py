@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from jaato_gc._errors import TokenRanksError
 from jaato_gc._estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc._images import image_tokens
-from jaato_gc._messages import InlineData, Message, Part
+from jaato_gc._messages import Message, Part
 
 if TYPE_CHECKING:
     import tiktoken
 
 logger = logging.getLogger("jaato_gc")
+
+
+def _attachment_tokens(part: Part) -> int:
+    return image_tokens(part.inline_data) if part.inline_data else 0
+
+
+def _nothing(part: Part) -> int:  # noqa: ARG001
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +38,15 @@ class FrameCosts:
     Args:
         message: Tokens of the frame of one message: role, delimiters.
         call: Tokens of the frame of one tool call or result: id, type, braces.
-        attachment: Tokens of an image or another attachment.
+        attachment: Tokens of a part that is an image or another attachment.
+        sealed: Tokens of what only the provider can read in a part, such as an encrypted thought.
+            Where the thought is there in words too, the larger figure counts.
     """
 
     message: int = 4
     call: int = 8
-    attachment: Callable[[InlineData], int] = image_tokens
+    attachment: Callable[[Part], int] = _attachment_tokens
+    sealed: Callable[[Part], int] = _nothing
 
 
 DEFAULT_COSTS = FrameCosts()
@@ -155,14 +166,14 @@ def _part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
     tokens = 0
     if part.text:
         tokens += counter.count_text(part.text)
-    if part.thought:
-        tokens += counter.count_text(part.thought)
+    thought = counter.count_text(part.thought) if part.thought else 0
+    tokens += max(thought, costs.sealed(part))
     if call := part.function_call:
         tokens += costs.call + counter.count_text(call.name + as_text(call.args))
     if answer := part.function_response:
         tokens += costs.call + counter.count_text(answer.name + as_text(answer.result))
     if part.inline_data:
-        tokens += costs.attachment(part.inline_data)
+        tokens += costs.attachment(part)
     return tokens
 
 

@@ -1,0 +1,316 @@
+"""Anthropic's Messages API."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from jaato_gc_formats._anthropic_rules import content_blocks, refusals
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._call_ids import with_call_ids
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._result_content import (
+    INSIDE,
+    flatten,
+    is_inside,
+    runs_of_results,
+    unflatten,
+    with_attachments,
+)
+from jaato_gc_formats._wire import (
+    OPAQUE,
+    Fields,
+    attachment_base64,
+    marked,
+    opaque,
+    own_extra,
+    own_fields,
+    plain,
+    untouched_items,
+    without,
+)
+
+ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
+ROLE_NAMES = {
+    Role.USER: "user", Role.TOOL: "user", Role.MODEL: "assistant", Role.SYSTEM: "system",
+}  # fmt: skip
+TEXT = "text"
+"""Kept in the place of content that was one text."""
+VALUE = "value"
+"""Kept in the place of a call's input that was no object."""
+ABSENT = "absent"
+"""Kept in the place of a result's content that was not there."""
+SOURCES = {"base64": "data", "url": "url", "file": "file_id"}
+"""Where each kind of source has what it stands for."""
+OWN_BLOCKS = {
+    "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document",
+    "server_tool_use", "search_result",
+}  # fmt: skip
+"""Blocks that no other API has in its messages."""
+OTHERS_BLOCKS = {"image_url", "input_audio", "file", "refusal", "input_text", "output_text"}
+
+
+class AnthropicMessages(ApiFormat):
+    """``messages`` and ``system`` of ``POST /v1/messages``."""
+
+    name = "anthropic"
+    summary = "Anthropic Messages"
+    items_key = "messages"
+    system_keys = ("system",)
+    input_usage = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    output_usage = "output_tokens"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        first = records[0] if records else None
+        if not isinstance(first, dict) or not isinstance(first.get("messages"), list):
+            return _looks_like_messages(records)
+        score = _looks_like_messages(first["messages"])
+        tools = [tool for tool in first.get("tools") or () if isinstance(tool, dict)]
+        own = "system" in first or any("input_schema" in tool for tool in tools)
+        return max(score, 0.9) if score and own else score
+
+    # --- reading ---
+
+    def read_item(self, item: Fields) -> Message:
+        fields = without(item, "role", "content")
+        parts = [part for block in _blocks(item.get("content")) for part in _read_block(block)]
+        name = item.get("role")
+        role = ROLES.get(name or "", Role.USER)
+        if name not in ("user", "assistant"):
+            fields["role"] = name
+        if parts and all(part.function_response or is_inside(part) for part in parts):
+            role = Role.TOOL
+        return self._message(role, parts, fields, item.get("content"))
+
+    def read_system(self, value: Any) -> Message:
+        parts = [part for block in _blocks(value) for part in _read_block(block)]
+        return self._message(Role.SYSTEM, parts, {}, value)
+
+    def _message(self, role: Role, parts: list[Part], fields: Fields, content: Any) -> Message:
+        if isinstance(content, str) and content:
+            fields["content"] = TEXT
+        return Message(role, parts, extra=marked(self.name, fields, parts))
+
+    def answer_items(self, answer: Any) -> list[Any]:
+        data = plain(answer)
+        if not isinstance(data, dict) or data.get("role") != "assistant":
+            return [answer]
+        # What the SDK sends back of an answer's blocks: only what the provider had set.
+        blocks = [
+            {key: value for key, value in plain(block).items() if value is not None}
+            for block in data.get("content") or ()
+        ]
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    # --- writing ---
+
+    def stands_beside(self, message: Message) -> bool:
+        among = own_fields(message, self.name).get("role") == "system"
+        return message.role is Role.SYSTEM and not among
+
+    def write(self, messages: Iterable[Message]) -> list[Any]:
+        items: list[Any] = []
+        for run in runs_of_results(with_call_ids(messages, self.name)):
+            untouched = [untouched_items(message, self.name) for message in run]
+            if len(run) == 1 or None not in untouched:
+                for message, as_it_was in zip(run, untouched, strict=True):
+                    items += self.write_item(message) if as_it_was is None else as_it_was
+            else:
+                items.append(_merged([item for each in run for item in self.write_item(each)]))
+        return items
+
+    def write_item(self, message: Message) -> list[Fields]:
+        fields = own_fields(message, self.name)
+        shape = fields.pop("content", None)
+        content = self._write_parts(message)
+        if not content:
+            return []
+        item = {"role": ROLE_NAMES[message.role], "content": _shaped(content, shape)}
+        return [{**item, **fields}]
+
+    def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
+        shapes = [own_fields(message, self.name).get("content") for message in messages]
+        content = [block for message in messages for block in self._write_parts(message)]
+        return _shaped(content, shapes[0])
+
+    def _write_parts(self, message: Message) -> list[Fields]:
+        results: list[Fields] = []
+        rest: list[Fields] = []
+        for part, attachments in with_attachments(message):
+            extra = own_extra(message, part, self.name)
+            if answer := part.function_response:
+                kept = extra.pop("content", None)
+                block = _write_result(answer, extra)
+                if kept != ABSENT or answer.result or attachments:
+                    block["content"] = unflatten(
+                        answer.result,
+                        kept,
+                        attachments,
+                        lambda each: _write_block(each, own_extra(message, each, self.name)),
+                        lambda text: {"type": "text", "text": text.text},
+                    )
+                results.append(block)
+            elif written := _write_block(part, extra):
+                rest.append(written)
+        return results + rest  # the API wants them in this order
+
+    def check(self, request: Fields) -> Iterator[Refusal]:
+        return refusals(request)
+
+
+def _merged(items: list[Fields]) -> Fields:
+    """One message with all results of a turn: the API wants them together, before all else."""
+    blocks = [block for item in items for block in content_blocks(item["content"])]
+    blocks.sort(key=lambda block: block.get("type") != "tool_result")
+    merged: Fields = {}
+    for item in items:
+        merged |= item
+    return {**merged, "content": blocks}
+
+
+def _shaped(content: list[Fields], shape: Any) -> Any:
+    if shape == TEXT and len(content) == 1 and set(content[0]) == {"type", "text"}:
+        return content[0]["text"]
+    return content
+
+
+def _blocks(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return content_blocks(content)
+    return [plain(block) for block in content or ()]
+
+
+# --- blocks ---
+
+
+def _read_block(block: Any) -> list[Part]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and isinstance(block.get("text"), str):
+        return [Part(text=block["text"], extra=without(block, "type", "text") or None)]
+    if kind == "thinking" and isinstance(block.get("thinking"), str):
+        # Never without extra, or it could not be told from another provider's thoughts.
+        return [Part(thought=block["thinking"], extra=without(block, "thinking"))]
+    if kind == "redacted_thinking":
+        return [Part(thought="", extra=block)]
+    if kind == "tool_use":
+        return [_read_call(block)]
+    if kind == "tool_result":
+        return _read_result(block)
+    source = block.get("source") if kind == "document" else None
+    if isinstance(source, dict) and source.get("type") == "text":
+        kept = {**block, "source": without(source, "data")}
+        return [Part(text=source.get("data") or "", extra=kept)]
+    attached = _read_attachment(block) if kind else None
+    return [attached or opaque(block)]
+
+
+def _write_block(part: Part, extra: Fields) -> Fields | None:
+    """A part as a block; nothing for what the API would refuse, or is another provider's."""
+    if OPAQUE in extra:
+        block: Fields = extra[OPAQUE]
+        return block
+    extra = without(extra, INSIDE)
+    if part.function_call:
+        return _write_call(part.function_call, extra)
+    if part.thought is not None:
+        if extra.get("type") == "redacted_thinking":
+            return extra
+        return {"thinking": part.thought, **extra} if extra.get("signature") else None
+    if part.inline_data:
+        return _write_attachment(part.inline_data, extra)
+    if not part.text or part.text.isspace():
+        return None
+    if "source" not in extra:
+        return {"type": "text", "text": part.text, **extra}
+    if extra["source"].get("type") == "text":
+        return {**extra, "source": {**extra["source"], "data": part.text}}
+    cache = {"cache_control": extra["cache_control"]} if "cache_control" in extra else {}
+    return {"type": "text", "text": part.text, **cache}  # an attachment that was cleared
+
+
+def _read_call(block: Fields) -> Part:
+    extra = without(block, "type", "id", "name", "input")
+    args = block.get("input", {})
+    if not isinstance(args, dict):
+        args, extra["input"] = {"input": args}, VALUE
+    return Part(
+        function_call=FunctionCall(block.get("id"), block.get("name") or "", args),
+        extra=extra or None,
+    )
+
+
+def _write_call(call: FunctionCall, extra: Fields) -> Fields:
+    args = call.args.get("input") if extra.pop("input", None) == VALUE else call.args
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": args, **extra}
+
+
+def _read_result(block: Fields) -> list[Part]:
+    extra = without(block, "type", "tool_use_id", "content")
+    attachments: list[Part] = []
+    if "content" in block:
+        content = block["content"]
+        content = [plain(each) for each in content] if isinstance(content, list) else content
+        text, kept, attachments = flatten(content, _read_attachment)
+    else:
+        text, kept = "", {"content": ABSENT}
+    answer = ToolResult(block.get("tool_use_id"), "", text, is_error=bool(block.get("is_error")))
+    return [Part(function_response=answer, extra={**extra, **kept} or None), *attachments]
+
+
+def _write_result(answer: ToolResult, extra: Fields) -> Fields:
+    block = {"type": "tool_result", "tool_use_id": answer.call_id, **extra}
+    if answer.is_error != bool(extra.get("is_error")):
+        block["is_error"] = answer.is_error
+    return block
+
+
+def _read_attachment(block: Fields) -> Part | None:
+    source = plain(block.get("source"))
+    if block.get("type") not in ("image", "document") or not isinstance(source, dict):
+        return None
+    kind = source.get("type")
+    field = SOURCES.get(kind or "")
+    if field is None or not isinstance(source.get(field), str):
+        return None
+    otherwise = "image/*" if block["type"] == "image" else "application/pdf"
+    mime_type = source.get("media_type") or otherwise
+    if kind == "base64":
+        data = InlineData(mime_type, data=source["data"])
+    else:
+        data = InlineData(mime_type, uri=source[field])
+    return Part(inline_data=data, extra={**block, "source": without(source, field)})
+
+
+def _write_attachment(data: InlineData, extra: Fields) -> Fields:
+    if source := extra.get("source"):
+        field = SOURCES[source["type"]]
+        content = attachment_base64(data) if field == "data" else data.uri
+        return {**extra, "source": {**source, field: content}}
+    kind = "image" if data.mime_type.startswith("image/") else "document"
+    if kind == "document" and data.mime_type not in ("application/pdf", "application/*"):
+        return {"type": "text", "text": f"[{data.mime_type} attachment]"}
+    if data.uri is None:
+        mime_type = data.mime_type.replace("application/*", "application/pdf")
+        encoded = {"type": "base64", "media_type": mime_type, "data": attachment_base64(data)}
+        return {"type": kind, "source": encoded}
+    if not data.uri.startswith(("http://", "https://")):
+        return {"type": "text", "text": f"[{data.mime_type} attachment]"}
+    return {"type": kind, "source": {"type": "url", "url": data.uri}}
+
+
+def _looks_like_messages(messages: Sequence[Any]) -> float:
+    """How much of a list is messages of this API, and of no other."""
+    if not messages:
+        return 0.0
+    score = 0.5
+    for message in map(plain, messages):
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            return 0.0
+        content = message.get("content")
+        if not isinstance(content, str | list) or message.get("tool_calls"):
+            return 0.0
+        kinds = {block.get("type") for block in content_blocks(content)}
+        if kinds & OWN_BLOCKS:
+            score = 0.95
+        elif kinds & OTHERS_BLOCKS or None in kinds:
+            return 0.0
+    return score

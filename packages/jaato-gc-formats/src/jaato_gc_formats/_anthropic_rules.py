@@ -1,0 +1,330 @@
+"""What Anthropic's Messages API refuses.
+
+Sources: the API reference of ``POST /v1/messages``, the pages on tool use and extended thinking of
+the same documentation, and the answers of the live API as quoted in public issue threads; each rule
+names its own. Consecutive messages of one role are one turn to the API, and it has not asked for a
+user's message to come first since October 2024 (its release notes), so neither is refused here.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._wire import Fields, plain
+
+MAX_BREAKPOINTS = 4
+VALID_ID = re.compile(r"[a-zA-Z0-9_-]+")
+THOUGHTS = ("thinking", "redacted_thinking")
+
+
+class Block(NamedTuple):
+    """A block of content, and where in the request it stands."""
+
+    where: str
+    message: int
+    data: Fields
+
+    @property
+    def type(self) -> Any:
+        return self.data.get("type")
+
+
+class Turn(NamedTuple):
+    """Consecutive messages of one role."""
+
+    role: Any
+    blocks: list[Block]
+
+    def of_type(self, *types: str) -> list[Block]:
+        return [block for block in self.blocks if block.type in types]
+
+
+def refusals(request: Fields) -> Iterator[Refusal]:
+    """Everything that a request breaks."""
+    messages = request.get("messages")
+    if not messages:
+        yield Refusal("no_messages", "messages", "messages: at least one message is required")
+        return
+    turns = list(_turns(messages))
+    yield from _calls_are_answered(turns)
+    yield from _results_have_calls(turns)
+    yield from _one_result_per_call(turns)
+    yield from _calls_are_well_formed(turns)
+    yield from _messages_have_content(messages)
+    yield from _texts_are_not_empty(turns)
+    yield from _no_trailing_whitespace(turns)
+    yield from _thoughts_are_signed(turns)
+    yield from _turn_starts_with_a_thought(request, turns)
+    yield from _tools_are_defined(request, turns)
+    yield from _few_breakpoints(request)
+
+
+def content_blocks(content: Any) -> list[Fields]:
+    """The content of a message as blocks: one text is short for one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    blocks = [plain(block) for block in content or ()]
+    return [block for block in blocks if isinstance(block, dict)]
+
+
+def _turns(messages: list[Any]) -> Iterator[Turn]:
+    turn: Turn | None = None
+    for position, message in enumerate(messages):
+        blocks = [
+            Block(f"messages.{position}.content.{index}", position, block)
+            for index, block in enumerate(content_blocks(message.get("content")))
+        ]
+        if turn is not None and turn.role == message.get("role"):
+            turn.blocks.extend(blocks)
+            continue
+        if turn is not None:
+            yield turn
+        turn = Turn(message.get("role"), blocks)
+    if turn is not None:
+        yield turn
+
+
+def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
+    """The next turn is the user's and begins with a result for every call.
+
+    Sources: https://github.com/anthropics/claude-code/issues/3512 and /5989 (dangling calls);
+    the documentation's page "Handle tool calls" (results come before text, or this same error).
+    """
+    for index, turn in enumerate(turns):
+        calls = turn.of_type("tool_use") if turn.role == "assistant" else []
+        following = turns[index + 1] if index + 1 < len(turns) else Turn(None, [])
+        first: set[Any] = set()
+        for block in following.blocks if following.role == "user" else []:
+            if block.type != "tool_result":
+                break
+            first.add(block.data.get("tool_use_id"))
+        missing = [call for call in calls if call.data.get("id") not in first]
+        if not missing:
+            continue
+        given = {block.data.get("tool_use_id") for block in following.of_type("tool_result")}
+        late = all(call.data.get("id") in given for call in missing)
+        ids = ", ".join(str(call.data.get("id")) for call in missing)
+        yield Refusal(
+            "results_not_first" if late else "dangling_call",
+            f"messages.{missing[-1].message}",
+            f"messages.{missing[-1].message}: `tool_use` ids were found without `tool_result` "
+            f"blocks immediately after: {ids}. Each `tool_use` block must have a corresponding "
+            "`tool_result` block in the next message.",
+        )
+
+
+def _results_have_calls(turns: list[Turn]) -> Iterator[Refusal]:
+    """A result answers a call of the turn before it.
+
+    Source: https://github.com/datakurre/graph-agent/issues/85.
+    """
+    calls: set[Any] = set()
+    for turn in turns:
+        for block in turn.of_type("tool_result"):
+            if turn.role != "user" or block.data.get("tool_use_id") not in calls:
+                yield Refusal(
+                    "orphaned_result",
+                    block.where,
+                    f"{block.where}: unexpected `tool_use_id` found in `tool_result` blocks: "
+                    f"{block.data.get('tool_use_id')}. Each `tool_result` block must have a "
+                    "corresponding `tool_use` block in the previous message.",
+                )
+        calls = {block.data.get("id") for block in turn.of_type("tool_use")}
+
+
+def _one_result_per_call(turns: list[Turn]) -> Iterator[Refusal]:
+    """No call is answered twice.
+
+    Source: https://dev-error-db.com, "Duplicate tool_result Blocks for Same tool_use".
+    """
+    for turn in turns:
+        seen: set[Any] = set()
+        for block in turn.of_type("tool_result"):
+            answered = block.data.get("tool_use_id")
+            if answered in seen:
+                yield Refusal(
+                    "duplicate_result",
+                    block.where,
+                    f"{block.where}: each tool_use must have a single result. Found multiple "
+                    f"`tool_result` blocks with id: {answered}",
+                )
+            seen.add(answered)
+
+
+def _calls_are_well_formed(turns: list[Turn]) -> Iterator[Refusal]:
+    """A call has an id of its own, of few letters, and an object of arguments.
+
+    Sources: https://github.com/anthropics/claude-code/issues/21317 and
+    https://github.com/NVIDIA-NeMo/Switchyard/issues/502 (unique in the whole request); the API
+    reference (the pattern of ids, ``input`` is an object).
+    """
+    seen: set[str] = set()
+    for block in (block for turn in turns for block in turn.of_type("tool_use")):
+        call_id = block.data.get("id")
+        if not isinstance(call_id, str) or not VALID_ID.fullmatch(call_id):
+            yield Refusal(
+                "invalid_id",
+                f"{block.where}.tool_use.id",
+                f"{block.where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+            )
+        elif call_id in seen:
+            yield Refusal(
+                "duplicate_ids", block.where, f"{block.where}: `tool_use` ids must be unique"
+            )
+        else:
+            seen.add(call_id)
+        if not isinstance(block.data.get("input"), dict):
+            yield Refusal(
+                "invalid_input",
+                f"{block.where}.tool_use.input",
+                f"{block.where}.tool_use.input: Input should be a valid dictionary",
+            )
+
+
+def _messages_have_content(messages: list[Any]) -> Iterator[Refusal]:
+    """Only the assistant's message at the end may be empty.
+
+    Source: https://github.com/anthropics/claude-code/issues/3196.
+    """
+    for position, message in enumerate(messages):
+        final = position == len(messages) - 1 and message.get("role") == "assistant"
+        if not message.get("content") and not final:
+            yield Refusal(
+                "empty_content",
+                f"messages.{position}",
+                f"messages.{position}: all messages must have non-empty content except for the "
+                "optional final assistant message",
+            )
+
+
+def _texts_are_not_empty(turns: list[Turn]) -> Iterator[Refusal]:
+    """A text block says something.
+
+    Sources: https://github.com/anthropics/claude-code/issues/59812 (empty), /62379 (empty, with
+    a breakpoint on it), /23440 (only whitespace).
+    """
+    for block in (block for turn in turns for block in turn.of_type("text")):
+        text = block.data.get("text")
+        if text and not text.isspace():
+            continue
+        if text:
+            said = "messages: text content blocks must contain non-whitespace text"
+        elif block.data.get("cache_control"):
+            said = f"{block.where}.text: cache_control cannot be set for empty text blocks"
+        else:
+            said = "messages: text content blocks must be non-empty"
+        yield Refusal("empty_text", f"{block.where}.text", said)
+
+
+def _no_trailing_whitespace(turns: list[Turn]) -> Iterator[Refusal]:
+    """What the model is to continue does not end in whitespace.
+
+    Source: https://github.com/tailcallhq/forgecode/issues/1872.
+    """
+    last = turns[-1].blocks[-1] if turns[-1].role == "assistant" and turns[-1].blocks else None
+    if last is None or last.type != "text":
+        return
+    text = last.data.get("text") or ""
+    if text != text.rstrip():
+        yield Refusal(
+            "trailing_whitespace",
+            last.where,
+            "messages: final assistant content cannot end with trailing whitespace",
+        )
+
+
+def _thoughts_are_signed(turns: list[Turn]) -> Iterator[Refusal]:
+    """Thinking goes back with its signature, redacted thinking with its data.
+
+    Sources: the API reference (required fields);
+    https://github.com/anthropics/claude-code/issues/10627 (a signature that is none).
+    """
+    for block in (block for turn in turns for block in turn.of_type(*THOUGHTS)):
+        field = "signature" if block.type == "thinking" else "data"
+        if block.data.get(field):
+            continue
+        where = f"{block.where}.{block.type}.{field}"
+        missing = block.data.get(field) is None
+        yield Refusal(
+            "unsigned_thought",
+            where,
+            f"{where}: Field required"
+            if missing
+            else f"{block.where}: Invalid `{field}` in `{block.type}` block",
+        )
+
+
+def _turn_starts_with_a_thought(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
+    """With thinking enabled, an answer that waits for results began with a thought.
+
+    What counts is the first of the assistant's messages since the user last spoke: those after it
+    need not begin with a thought of their own.
+
+    Source: https://github.com/deepset-ai/haystack-core-integrations/issues/2146.
+    """
+    thinking = plain(request.get("thinking"))
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return
+    if turns[-1].role != "user" or not turns[-1].of_type("tool_result"):
+        return
+    first: Block | None = None
+    for turn in reversed(turns):
+        if turn.role == "user" and not turn.of_type("tool_result"):
+            break
+        if turn.role == "assistant" and turn.blocks:
+            first = turn.blocks[0]
+    if first is not None and first.type not in THOUGHTS:
+        yield Refusal(
+            "thought_missing",
+            f"{first.where}.type",
+            f"{first.where}.type: Expected `thinking` or `redacted_thinking`, but found "
+            f"`{first.type}`. When `thinking` is enabled, a final `assistant` message must start "
+            "with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` "
+            "blocks). To avoid this requirement, disable `thinking`.",
+        )
+
+
+def _tools_are_defined(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
+    """A history with calls comes with the tools, in a summary's request too.
+
+    Checked where a whole request was given: a bare list of messages has no tools anywhere.
+
+    Source: https://github.com/getsigit/sigit/pull/81.
+    """
+    whole = "model" in request or "anthropic_version" in request
+    if not whole or request.get("tools"):
+        return
+    if any(turn.of_type("tool_use", "tool_result") for turn in turns):
+        yield Refusal(
+            "no_tools",
+            "tools",
+            "Requests which include `tool_use` or `tool_result` blocks must define tools",
+        )
+
+
+def _few_breakpoints(request: Fields) -> Iterator[Refusal]:
+    """At most four cache breakpoints, in tools, system prompt and messages together.
+
+    Source: https://github.com/tghamm/Anthropic.SDK/issues/50.
+    """
+    found = _breakpoints({key: request.get(key) for key in ("tools", "system", "messages")})
+    if request.get("cache_control"):
+        found += 1
+    if found > MAX_BREAKPOINTS:
+        yield Refusal(
+            "too_many_breakpoints",
+            "messages",
+            f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. "
+            f"Found {found}.",
+        )
+
+
+def _breakpoints(value: Any) -> int:
+    value = plain(value)
+    if isinstance(value, list | tuple):
+        return sum(map(_breakpoints, value))
+    if not isinstance(value, dict):
+        return 0
+    nested = sum(_breakpoints(value.get(key)) for key in ("tools", "system", "messages", "content"))
+    return nested + bool(value.get("cache_control"))

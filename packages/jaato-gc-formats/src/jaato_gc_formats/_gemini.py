@@ -1,0 +1,334 @@
+"""Google's Gemini API: contents, in either spelling of their fields."""
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._gemini_rules import SNAKE_CASE, content_parts, refusals, spelling
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._result_content import INSIDE, is_inside, runs_of_results, with_attachments
+from jaato_gc_formats._wire import (
+    OPAQUE,
+    Fields,
+    attachment_base64,
+    marked,
+    opaque,
+    own_extra,
+    own_fields,
+    plain,
+    untouched_items,
+    without,
+)
+
+ROLES = {"user": Role.USER, "model": Role.MODEL, "function": Role.TOOL, "tool": Role.TOOL}
+ROLE_NAMES = {Role.USER: "user", Role.TOOL: "user", Role.MODEL: "model", Role.SYSTEM: "user"}
+SHAPE = "shape"
+"""Under this name a system prompt keeps that it was a text or a list of parts."""
+BYTES = "base64 of bytes"
+"""Stands for bytes in what is kept, so that it can be saved as JSON."""
+OUTPUT, ERROR = "output", "error"
+"""Where a response has what a tool returned, or why it failed, if nothing else was said."""
+ATTACHED = ("inlineData", "inline_data", "fileData", "file_data")
+KINDS = (
+    "text", "functionCall", "function_call", "functionResponse", "function_response", *ATTACHED,
+    "executableCode", "executable_code", "codeExecutionResult", "code_execution_result",
+)  # fmt: skip
+
+
+class GeminiContents(ApiFormat):
+    """``contents`` and ``systemInstruction`` of ``models.generateContent``."""
+
+    name = "gemini"
+    summary = "Google Gemini contents"
+    items_key = "contents"
+    system_keys = ("systemInstruction", "system_instruction")
+    call_key = "config"
+    usage_key = "usageMetadata"
+    input_usage = ("promptTokenCount", "toolUsePromptTokenCount")
+    output_usage = "candidatesTokenCount"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        first = records[0] if records else None
+        if isinstance(first, dict) and isinstance(first.get("contents"), list):
+            return _looks_like_contents(first["contents"])
+        return _looks_like_contents(records)
+
+    # --- reading ---
+
+    def read_item(self, item: Fields) -> Message:
+        fields = without(item, "role", "parts")
+        parts = [part for data in content_parts(item) for part in _read_part(data)]
+        name = item.get("role")
+        role = ROLES.get(name or "", Role.USER)
+        only_results = all(part.function_response or is_inside(part) for part in parts)
+        if role is Role.USER and parts and only_results:
+            role = Role.TOOL
+        if name != ROLE_NAMES[role]:
+            fields["role"] = name
+        return Message(role, parts, extra=marked(self.name, fields, parts))
+
+    def read_system(self, value: Any) -> Message:
+        fields: Fields = {}
+        if isinstance(value, str):
+            fields, value = {SHAPE: "text"}, {"parts": [{"text": value}]}
+        elif isinstance(value, list):
+            texts = [{"text": part} if isinstance(part, str) else part for part in value]
+            fields, value = {SHAPE: "list"}, {"parts": texts}
+        fields |= without(value, "parts")
+        parts = [part for data in content_parts(value) for part in _read_part(data)]
+        return Message(Role.SYSTEM, parts, extra=marked(self.name, fields, parts))
+
+    def answer_items(self, answer: Any) -> list[Any]:
+        data = plain(answer)
+        if not isinstance(data, dict) or "parts" in data:
+            return [answer]
+        contents = [candidate.get("content") for candidate in data.get("candidates") or ()]
+        return [content for content in contents[:1] if content and content.get("parts")]
+
+    # --- writing ---
+
+    def write(self, messages: Iterable[Message]) -> list[Any]:
+        contents: list[Any] = []
+        calls: list[FunctionCall] = []
+        for run in runs_of_results(messages):
+            untouched = [untouched_items(message, self.name) for message in run]
+            if len(run) == 1 or None not in untouched:
+                for message, as_it_was in zip(run, untouched, strict=True):
+                    contents += self.write_item(message) if as_it_was is None else as_it_was
+            else:
+                contents += self._merged(run, calls)
+            calls = run[-1].function_calls or calls
+        return contents
+
+    def _merged(self, run: list[Message], calls: list[FunctionCall]) -> list[Fields]:
+        """One content with all responses to a turn of calls, in their order; then all else."""
+        written = [content for message in run for content in self.write_item(message)]
+        parts = [part for content in written for part in content["parts"]]
+        responses = [part for part in parts if spelling(part, "functionResponse")]
+        responses.sort(key=lambda part: _place(part, calls))
+        rest = [part for part in parts if not spelling(part, "functionResponse")]
+        contents: list[Fields] = [{**written[0], "parts": responses}]
+        return [*contents, {"role": "user", "parts": rest}] if rest else contents
+
+    def write_item(self, message: Message) -> list[Fields]:
+        fields = own_fields(message, self.name)
+        # Only newer models take media inside a response: it goes there if it was there.
+        takes_media = (message.extra or {}).get("format") == self.name
+        parts: list[Fields] = []
+        beside: list[Fields] = []
+        for part, attachments in with_attachments(message):
+            if answer := part.function_response:
+                media = [
+                    self._write_part(message, each) for each in attachments if each.inline_data
+                ]
+                inside = media if takes_media else []
+                beside += [] if takes_media else media
+                extra = _unpacked(own_extra(message, part, self.name))
+                parts.append(_write_response(answer, extra, inside))
+            elif not _is_foreign_thought(part, own_extra(message, part, self.name)):
+                parts.append(self._write_part(message, part))
+        role = fields.pop("role", ROLE_NAMES[message.role])
+        if role == "model" and message.function_responses:
+            role = "user"
+        named = {} if role is None else {"role": role}
+        contents = [{"parts": parts, **named, **fields}] if parts else []
+        return [*contents, {"role": "user", "parts": beside}] if beside else contents
+
+    def _write_part(self, message: Message, part: Part) -> Fields:
+        return _write_part(part, without(_unpacked(own_extra(message, part, self.name)), INSIDE))
+
+    def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
+        fields = own_fields(messages[0], self.name)
+        shape = fields.pop(SHAPE, None)
+        parts = [self._write_part(message, part) for message in messages for part in message.parts]
+        if shape == "text" and len(parts) == 1 and set(parts[0]) == {"text"}:
+            return parts[0]["text"]
+        return parts if shape == "list" else {"parts": parts, **fields}
+
+    def check(self, request: Fields) -> Iterator[Refusal]:
+        return refusals(request)
+
+
+def _place(part: Fields, calls: list[FunctionCall]) -> int:
+    response = part[spelling(part, "functionResponse") or ""]
+    for place, call in enumerate(calls):
+        if call.id == response.get("id") if call.id else call.name == response.get("name"):
+            return place
+    return len(calls)
+
+
+# --- parts ---
+
+
+def _read_part(part: Any) -> list[Part]:
+    if not isinstance(part, dict):
+        return [opaque(part)]
+    if key := spelling(part, "functionCall"):
+        return [_read_call(part, key)]
+    if key := spelling(part, "functionResponse"):
+        return _read_response(part, key)
+    if attached := _read_attachment(part):
+        return [attached]
+    if not isinstance(part.get("text"), str):
+        return [opaque(_packed(part))]
+    extra = _packed(without(part, "text"))
+    if part.get("thought") is True:
+        return [Part(thought=part["text"], extra=extra)]
+    return [Part(text=part["text"], extra=extra or None)]
+
+
+def _write_part(part: Part, extra: Fields) -> Fields:
+    if OPAQUE in extra:
+        block: Fields = extra[OPAQUE]
+        return block
+    if part.function_call:
+        return _write_call(part.function_call, extra)
+    if part.inline_data:
+        return _write_attachment(part.inline_data, extra)
+    if part.thought is not None:
+        return {"text": part.thought, **extra}
+    was_attachment = any(name in extra for name in ATTACHED)
+    return {"text": part.text or "", **({} if was_attachment else extra)}
+
+
+def _is_foreign_thought(part: Part, extra: Fields) -> bool:
+    return part.thought is not None and "thought" not in extra
+
+
+def _read_call(part: Fields, key: str) -> Part:
+    call = plain(part[key])
+    kept = {
+        name: value
+        for name, value in without(call, "id", "name", "args").items()
+        if value is not None
+    }
+    args = call.get("args")
+    if args == {}:
+        kept["args"] = {}
+    extra = without(part, key)
+    if kept or key != "functionCall":
+        extra[key] = kept
+    return Part(
+        function_call=FunctionCall(call.get("id"), call.get("name") or "", args or {}),
+        extra=_packed(extra) or None,
+    )
+
+
+def _write_call(call: FunctionCall, extra: Fields) -> Fields:
+    key, kept = _taken(extra, "functionCall")
+    identity = {"id": call.id} if call.id else {}
+    args = {"args": call.args} if call.args else {}
+    return {key: {**identity, "name": call.name, **args, **kept}, **extra}
+
+
+def _read_response(part: Fields, key: str) -> list[Part]:
+    given = {name: value for name, value in plain(part[key]).items() if value is not None}
+    kept = without(given, "id", "name", "response", "parts")
+    result = given.get("response")
+    failed = isinstance(result, dict) and ERROR in result
+    if isinstance(result, dict) and len(result) == 1:
+        [(field, value)] = result.items()
+        if isinstance(value, str):
+            result, kept["response"] = value, field
+    attachments = [_read_attachment(each) for each in content_parts(given)]
+    inside = [each for each in attachments if each]
+    if len(inside) != len(attachments):
+        inside, kept["parts"] = [], content_parts(given)
+    for each in inside:
+        each.extra = {INSIDE: True, **(each.extra or {})}
+    extra = without(part, key)
+    if kept or key != "functionResponse":
+        extra[key] = kept
+    answer = ToolResult(given.get("id"), given.get("name") or "", result, is_error=failed)
+    return [Part(function_response=answer, extra=_packed(extra) or None), *inside]
+
+
+def _write_response(answer: ToolResult, extra: Fields, inside: list[Fields]) -> Fields:
+    key, kept = _taken(extra, "functionResponse")
+    field = kept.pop("response", ERROR if answer.is_error else OUTPUT)
+    response = {} if answer.result is None else answer.result
+    if not isinstance(response, dict):
+        response = {field: response}
+    identity = {"id": answer.call_id} if answer.call_id else {}
+    parts = {"parts": inside} if inside else {}
+    return {key: {**identity, "name": answer.name, "response": response, **parts, **kept}, **extra}
+
+
+def _read_attachment(part: Any) -> Part | None:
+    """Inline data or a file. What is kept under its name says how the names are spelled."""
+    if not isinstance(part, dict):
+        return None
+    if key := spelling(part, "inlineData"):
+        given = plain(part[key])
+        mime_key = spelling(given, "mimeType") or "mimeType"
+        if not isinstance(given.get("data"), str | bytes):
+            return None
+        data = InlineData(given.get(mime_key) or "", data=given["data"])
+        kept = without(given, mime_key, "data")
+    elif key := spelling(part, "fileData"):
+        given = plain(part[key])
+        mime_key = spelling(given, "mimeType") or "mimeType"
+        uri_key = spelling(given, "fileUri") or "fileUri"
+        data = InlineData(given.get(mime_key) or "", uri=given.get(uri_key))
+        kept = {**without(given, mime_key, uri_key), uri_key: None}
+    else:
+        return None
+    return Part(inline_data=data, extra=_packed({**part, key: {**kept, mime_key: None}}))
+
+
+def _write_attachment(data: InlineData, extra: Fields) -> Fields:
+    if data.uri is not None and not extra and "://" not in data.uri:
+        return {"text": f"[{data.mime_type} attachment]"}  # only another provider knows it
+    name = "inlineData" if data.uri is None else "fileData"
+    key, kept = _taken(extra, name)
+    if data.mime_type:
+        kept[_kept_spelling(kept, "mimeType")] = data.mime_type
+    if data.uri is not None:
+        kept[_kept_spelling(kept, "fileUri")] = data.uri
+    else:
+        kept["data"] = data.data if isinstance(data.data, bytes) else attachment_base64(data)
+    return {key: {name: value for name, value in kept.items() if value is not None}, **extra}
+
+
+def _kept_spelling(fields: Fields, name: str) -> str:
+    return SNAKE_CASE[name] if SNAKE_CASE[name] in fields else name
+
+
+def _taken(extra: Fields, name: str) -> tuple[str, Fields]:
+    """The name that a part's content had, and what was kept of it; both leave ``extra``."""
+    key = _kept_spelling(extra, name)
+    return key, dict(extra.pop(key, None) or {})
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {name: _packed(each) for name, each in value.items()}
+    return [_packed(each) for each in value] if isinstance(value, list) else value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {BYTES}:
+            return base64.b64decode(value[BYTES])
+        return {name: _unpacked(each) for name, each in value.items()}
+    return [_unpacked(each) for each in value] if isinstance(value, list) else value
+
+
+def _looks_like_contents(contents: Sequence[Any]) -> float:
+    """How much of a list is contents."""
+    if not contents:
+        return 0.0
+    for content in map(plain, contents):
+        if not isinstance(content, dict) or content.get("role", "user") not in ROLES:
+            return 0.0
+        parts = content.get("parts")
+        if not isinstance(parts, list) or not parts:
+            return 0.0
+        for part in map(plain, parts):
+            if not isinstance(part, dict) or not any(kind in part for kind in KINDS):
+                return 0.0
+    return 0.95

@@ -1,0 +1,208 @@
+"""What Google's Gemini API refuses.
+
+Sources: the API reference of ``models.generateContent``, the page on thought signatures of the same
+documentation, and the answers of the live API as quoted in public issue threads; each rule names
+its own. A part of empty text is accepted, as recorded requests show.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._wire import Fields, plain
+
+SNAKE_CASE = {
+    "functionCall": "function_call",
+    "functionResponse": "function_response",
+    "inlineData": "inline_data",
+    "fileData": "file_data",
+    "mimeType": "mime_type",
+    "fileUri": "file_uri",
+    "thoughtSignature": "thought_signature",
+}
+"""How the names of fields are spelled by those who write Python. The API takes both."""
+NO_CONTENT = {
+    "thought", "videoMetadata", "video_metadata", "partMetadata", "part_metadata",
+    "mediaResolution", "media_resolution",
+}  # fmt: skip
+"""Fields that say something about a part, and are none of its content."""
+SIGNED_MODELS = re.compile(r"gemini-(?:[3-9]|\d{2,})(?!.*image)")
+
+
+class Content(NamedTuple):
+    """One of the contents, and where in the request it stands."""
+
+    position: int
+    role: str
+    parts: list[Fields]
+
+    @property
+    def where(self) -> str:
+        return f"contents[{self.position}]"
+
+    @property
+    def calls(self) -> list[Fields]:
+        return [part for part in self.parts if spelling(part, "functionCall")]
+
+    @property
+    def responses(self) -> list[Fields]:
+        return [part for part in self.parts if spelling(part, "functionResponse")]
+
+
+def refusals(request: Fields) -> Iterator[Refusal]:
+    """Everything that a request breaks."""
+    given = request.get("contents")
+    if not given:
+        said = "* GenerateContentRequest.contents: contents is not specified"
+        yield Refusal("no_contents", "contents", said)
+        return
+    if isinstance(given, str):
+        return
+    contents = [
+        Content(position, content.get("role") or "user", content_parts(content))
+        for position, content in enumerate(given)
+    ]
+    yield from _parts_have_content(contents)
+    yield from _roles_fit_parts(contents)
+    yield from _calls_are_answered(contents)
+    yield from _calls_follow_users(contents)
+    yield from _responses_follow_calls(contents)
+    yield from _calls_are_signed(request, contents)
+
+
+def spelling(fields: Fields, name: str) -> str | None:
+    """How a field's name is spelled, if there is anything in that field."""
+    for spelled in (name, SNAKE_CASE[name]):
+        if fields.get(spelled) is not None:
+            return spelled
+    return None
+
+
+def content_parts(content: Fields) -> list[Any]:
+    """The parts of a content, without the fields that hold nothing."""
+    parts = [plain(part) for part in content.get("parts") or ()]
+    return [
+        {name: value for name, value in part.items() if value is not None}
+        if isinstance(part, dict)
+        else part
+        for part in parts
+    ]
+
+
+def _parts_have_content(contents: list[Content]) -> Iterator[Refusal]:
+    """Every content has parts, and every part has something in it.
+
+    Sources: https://github.com/vercel/ai/issues/3775 (no parts),
+    https://github.com/router-for-me/CLIProxyAPI/issues/1293 (a part with nothing in it).
+    """
+    for content in contents:
+        if not content.parts:
+            where = f"{content.where}.parts"
+            said = f"* GenerateContentRequest.{where}: contents.parts must not be empty."
+            yield Refusal("empty_parts", where, said)
+        for index, part in enumerate(content.parts):
+            if set(part) <= NO_CONTENT:
+                where = f"{content.where}.parts[{index}]"
+                yield Refusal(
+                    "empty_part",
+                    where,
+                    f"* GenerateContentRequest.{where}.data: required oneof field 'data' must have "
+                    "one initialized field",
+                )
+
+
+def _roles_fit_parts(contents: list[Content]) -> Iterator[Refusal]:
+    """The model calls, and the user responds.
+
+    Source: exploratory notes on the live API, in HiddenDeveloper/symagenic.com.
+    """
+    for content in contents:
+        wrong = "functionResponse" if content.role == "model" else "functionCall"
+        if content.responses if content.role == "model" else content.calls:
+            yield Refusal(
+                "wrong_role",
+                content.where,
+                f"Content with role '{content.role}' can't contain '{wrong}' part",
+            )
+
+
+def _calls_are_answered(contents: list[Content]) -> Iterator[Refusal]:
+    """The content behind a turn of calls has as many responses as there were calls.
+
+    Source: https://github.com/google-gemini/gemini-cli/issues/5443.
+    """
+    for content, following in zip(contents, [*contents[1:], None], strict=True):
+        responses = following.responses if following else []
+        if content.role == "model" and content.calls and len(responses) != len(content.calls):
+            yield Refusal(
+                "unanswered_calls" if len(responses) < len(content.calls) else "extra_responses",
+                content.where,
+                "Please ensure that the number of function response parts is equal to the number "
+                "of function call parts of the function call turn.",
+            )
+
+
+def _calls_follow_users(contents: list[Content]) -> Iterator[Refusal]:
+    """A turn of calls stands behind a user's turn, or behind responses.
+
+    Source: https://github.com/google-gemini/gemini-cli/issues/11814.
+    """
+    for before, content in zip([None, *contents], contents, strict=False):
+        if content.role != "model" or not content.calls:
+            continue
+        if before is None or before.role == "model":
+            yield Refusal(
+                "misplaced_calls",
+                content.where,
+                "Please ensure that function call turn comes immediately after a user turn or "
+                "after a function response turn.",
+            )
+
+
+def _responses_follow_calls(contents: list[Content]) -> Iterator[Refusal]:
+    """Responses stand behind a turn of calls.
+
+    Source: https://github.com/langchain-ai/langchain/issues/27799.
+    """
+    for before, content in zip([None, *contents], contents, strict=False):
+        if content.role == "model" or not content.responses:
+            continue
+        if before is None or not before.calls:
+            yield Refusal(
+                "orphaned_response",
+                content.where,
+                "Please ensure that function response turn comes immediately after a function "
+                "call turn.",
+            )
+
+
+def _calls_are_signed(request: Fields, contents: list[Content]) -> Iterator[Refusal]:
+    """Since Gemini 3, the first call of each step in the current turn has its thought signature.
+
+    Models for images do not enforce it. Checked where the request names its model.
+
+    Sources: https://ai.google.dev/gemini-api/docs/thought-signatures,
+    https://github.com/nanbingxyz/5ire/issues/405.
+    """
+    if not SIGNED_MODELS.search(str(request.get("model") or "")):
+        return
+    spoken = [
+        content.position
+        for content in contents
+        if content.role != "model" and len(content.responses) < len(content.parts)
+    ]
+    for content in contents[spoken[-1] if spoken else 0 :]:
+        if content.role != "model" or not content.calls:
+            continue
+        first = content.calls[0]
+        if not spelling(first, "thoughtSignature"):
+            call = plain(first[spelling(first, "functionCall") or ""])
+            yield Refusal(
+                "unsigned_call",
+                content.where,
+                "Function call is missing a thought_signature in functionCall parts. This is "
+                "required for tools to work correctly, and missing thought_signature may lead to "
+                "degraded model performance. Additional data, function call "
+                f"`default_api:{call.get('name')}` , position {content.position + 1}.",
+            )

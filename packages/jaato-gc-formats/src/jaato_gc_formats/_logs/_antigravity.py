@@ -1,0 +1,64 @@
+"""Antigravity's transcripts: numbered steps, the results of tools among them."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc_formats._log_format import Dialogue, LogFormat
+from jaato_gc_formats._logs._calls_by_order import CallsByOrder
+from jaato_gc_formats._logs._common import fields_among, fields_in, objects, resemblance, text_in
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._wire import Fields
+
+
+class Antigravity(LogFormat):
+    """A transcript; steps name no calls, so results are taken for answers in their order."""
+
+    name = "antigravity"
+    summary = "Antigravity transcript (JSONL)"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_own, like=lambda record: "step_index" in record)
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        yield "", _dialogue(records)
+
+
+def _is_own(record: Fields) -> bool:
+    return {"step_index", "source", "type"} <= record.keys()
+
+
+def _dialogue(records: Iterable[Record]) -> Dialogue:
+    calls = CallsByOrder()
+    for line, step in objects(records):
+        kind, text = text_in(step.get("type")), text_in(step.get("content"))
+        if kind == "USER_INPUT":
+            yield from calls.waiting()
+            yield Record(line, {"role": "user", "content": text})
+        elif kind == "PLANNER_RESPONSE":
+            yield from _answer(line, step, calls)
+        elif step.get("source") == "MODEL" and "content" in step:
+            yield from calls.result(line, kind.lower(), text)
+    yield from calls.waiting()
+
+
+def _answer(line: int, step: Fields, calls: CallsByOrder) -> Dialogue:
+    message: Fields = {"content": text_in(step.get("content")) or None}
+    if thought := text_in(step.get("thinking")):
+        message["reasoning_content"] = thought
+    made = fields_among(step.get("tool_calls"))
+    if not made and message["content"]:
+        yield from calls.waiting()
+        yield Record(line, {"role": "assistant", **message})
+    for position, call in enumerate(made):
+        given = {name: _value(value) for name, value in fields_in(call.get("args")).items()}
+        beside = message if position == 0 else None
+        yield from calls.call(line, text_in(call.get("name")), given, beside=beside)
+
+
+def _value(value: Any) -> Any:
+    """An argument: the log has each as JSON text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value

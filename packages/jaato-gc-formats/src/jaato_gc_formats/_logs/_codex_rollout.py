@@ -1,0 +1,137 @@
+"""Codex's rollouts: ``~/.codex/sessions/…/rollout-*.jsonl``, and older ones of bare items."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+from jaato_gc_formats._log_format import Beside, Compaction, Dialogue, LogFormat
+from jaato_gc_formats._logs._common import (
+    fields_among,
+    fields_in,
+    objects,
+    resemblance,
+    text_in,
+    usage_of,
+)
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._wire import Fields, without
+
+KINDS = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
+NOT_SENT = ("internal_chat_message_metadata_passthrough", "metadata")
+"""What Codex notes beside an item for itself."""
+NEEDED = {"message": "content", "function_call": "name"}
+"""What such an item has, or is none of the API's."""
+NO_ITEMS = ("tool_call", "tool_result", "ghost_snapshot")
+
+
+class CodexRollout(LogFormat):
+    """A session. Where Codex has compacted it, a new conversation begins with what it kept.
+
+    One of the whole would have twice what was kept. The last one is what the model saw in the end.
+    """
+
+    name = "codex-rollout"
+    summary = "Codex session rollout (JSONL)"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_own, like=_is_like)
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        meta: Fields = {}
+        starts = [0]
+        for number, (_line, record) in enumerate(objects(records)):
+            if not meta and record.get("type") == "session_meta":
+                meta = fields_in(record.get("payload"))
+            elif number == 0 and _is_old_header(record):
+                meta = record
+            elif "replacement_history" in fields_in(record.get("payload")):
+                starts.append(number)
+        name = text_in(meta.get("id"))
+        if len(starts) == 1:
+            yield name, _dialogue(meta, objects(records))
+            return
+        for window, (start, end) in enumerate(pairwise([*starts, None]), 1):
+            yield f"{name}#{window}", _dialogue(meta, islice(objects(records), start, end))
+
+
+def _is_own(record: Fields) -> bool:
+    return _is_old_header(record) or (record.get("type") in KINDS and "payload" in record)
+
+
+def _is_old_header(record: Fields) -> bool:
+    return "type" not in record and {"id", "timestamp", "instructions"} <= record.keys()
+
+
+def _is_like(record: Fields) -> bool:
+    return _item(record) is not None or "payload" in record or "record_type" in record
+
+
+def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
+    instructions = meta.get("base_instructions") or meta.get("instructions")
+    if text := text_in(fields_in(instructions).get("text")) or text_in(instructions):
+        yield Beside({"instructions": text})
+    answer: list[Record] = []  # kept back: what it cost is noted behind it
+    for line, record in records:
+        payload = fields_in(record.get("payload"))
+        if item := _item(record):
+            if not _is_answer(item):
+                yield from answer
+                answer = []
+                yield Record(line, item)
+            else:
+                answer.append(Record(line, item))
+        elif record.get("type") == "compacted":
+            yield from answer
+            answer = []
+            if "replacement_history" not in payload:
+                yield Compaction()
+            yield from _kept(line, payload)
+        elif answer and payload.get("type") == "token_count":
+            reported = fields_in(payload.get("info")).get("last_token_usage")
+            yield from usage_of(reported, ("input_tokens",), ("output_tokens",))
+            yield from answer
+            answer = []
+    yield from answer
+
+
+def _kept(line: int, payload: Fields) -> Iterator[Record]:
+    items = fields_among(payload.get("replacement_history"))
+    if not items and (summary := text_in(payload.get("message"))):
+        items = [{"type": "message", "role": "user", "content": summary}]
+    for item in items:
+        if (cleaned := _cleaned(item)) is not None:
+            yield Record(line, cleaned)
+
+
+def _item(record: Fields) -> Fields | None:
+    """The item of the API that a line holds, if it holds one."""
+    if record.get("type") == "response_item":
+        return _cleaned(fields_in(record.get("payload")))
+    return None if "payload" in record else _cleaned(record)
+
+
+def _cleaned(item: Fields) -> Fields | None:
+    kind = text_in(item.get("type"))
+    if kind in NO_ITEMS:
+        return None
+    if not kind.endswith(("_call", "_output")) and kind not in ("message", "reasoning"):
+        return None
+    if NEEDED.get(kind, "type") not in item:
+        return None
+    cleaned = {name: value for name, value in without(item, *NOT_SENT).items() if value is not None}
+    if "call_id" in cleaned or kind in ("message", "reasoning"):
+        cleaned.pop("id", None)  # nor does Codex send it: nothing is kept on the server
+    if isinstance(content := cleaned.get("content"), list):
+        # An image from the user's disk may be gone by the time that it is logged.
+        kept = [block for block in content if fields_in(block).get("image_url", "") is not None]
+        cleaned["content"] = kept
+    output = cleaned.get("output")
+    if isinstance(output, dict):  # older and newer ways to say it than the API's
+        cleaned["output"] = text_in(output.get("content")) or text_in(output.get("text"))
+    return cleaned
+
+
+def _is_answer(item: Fields) -> bool:
+    if item["type"] == "message":
+        return item.get("role") == "assistant"
+    return not item["type"].endswith("_output")

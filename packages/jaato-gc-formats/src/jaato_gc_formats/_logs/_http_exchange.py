@@ -1,0 +1,121 @@
+"""Recorded HTTP exchanges with a provider: what was sent, and what came back."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jaato_gc import as_text
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._history import Conversation, Usage
+from jaato_gc_formats._logs._common import fields_in, objects, resemblance, text_in
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._wire import Fields
+
+PATHS: dict[str, str | tuple[str, ...]] = {
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic": "/messages",
+    "gemini": ("GenerateContent", "generateContent"),
+}
+"""How the address ends at which each API is spoken to."""
+LEAST_CONFIDENCE = 0.5
+REFUSED = 400
+
+
+class HttpExchange:
+    """Conversations as far as the provider answered, each in the format of its API.
+
+    Requests that open with the same message are of one conversation, and the last has all of it.
+
+    Args:
+        apis: The formats of the APIs that may have been talked to.
+    """
+
+    name = "http-exchange"
+    summary = "Recorded HTTP exchanges with a provider (JSON)"
+
+    def __init__(self, apis: Sequence[ApiFormat]) -> None:
+        self._apis = apis
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_own, like=lambda record: "uri" in record)
+
+    def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
+        """The conversations that the exchanges were about."""
+        found: dict[tuple[str, str], _Exchanges] = {}
+        for _line, exchange in objects(records):
+            request = _body(exchange.get("request"))
+            api = self._api_of(request, text_in(exchange.get("uri")))
+            if api is None or _is_refused(exchange):
+                continue
+            items = request[api.items_key]
+            opening = as_text(items[0] if isinstance(items, list) else items)
+            talk = found.setdefault((api.name, opening), _Exchanges(api))
+            talk.last = request
+            if usage := _usage(api, exchange.get("response")):
+                talk.costs.append((items, usage))
+        for talk in found.values():
+            yield talk.conversation(self.name)
+
+    def _api_of(self, request: Fields, uri: str) -> ApiFormat | None:
+        candidates = [api for api in self._apis if request.get(api.items_key)]
+        for api in candidates:
+            if uri.endswith(PATHS[api.name]):
+                return api
+        best = max(candidates, key=lambda api: api.recognize([request]), default=None)
+        if best is None or best.recognize([request]) < LEAST_CONFIDENCE:
+            return None
+        return best
+
+
+@dataclass(slots=True)
+class _Exchanges:
+    """The requests of one conversation."""
+
+    api: ApiFormat
+    last: Fields = field(default_factory=dict)
+    costs: list[tuple[Any, Usage]] = field(default_factory=list)
+
+    def conversation(self, format: str) -> Conversation:
+        api, key = self.api, self.api.items_key
+        history = api.to_history(self.last)
+        usage = [
+            replace(cost, position=len(api.to_history({**self.last, key: sent})))
+            for sent, cost in self.costs
+            if isinstance(sent, list) and sent == self.last[key][: len(sent)]
+        ]
+        return Conversation("", format, history, api.problems(history), usage)
+
+
+def _is_own(record: Fields) -> bool:
+    return {"uri", "request", "response"} <= record.keys()
+
+
+def _is_refused(exchange: Fields) -> bool:
+    status = exchange.get("status")
+    code = status.get("code") if isinstance(status, dict) else status
+    return isinstance(code, int) and code >= REFUSED
+
+
+def _body(value: Any) -> Fields:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return fields_in(value)
+
+
+def _usage(api: ApiFormat, response: Any) -> Usage | None:
+    """What the provider reported: in the answer, or in the events that it was streamed in."""
+    answer = fields_in(response)
+    streamed = text_in(answer.get("string")) or text_in(response)
+    events = [answer]
+    for line in streamed.splitlines():
+        event = _body(line.removeprefix("data:").strip()) if line.startswith("data:") else {}
+        events += [event, fields_in(event.get("response")), fields_in(event.get("message"))]
+    reports = [report for event in events if (report := api.usage(event))]
+    sent = max((report.input_tokens for report in reports), default=0)
+    received = max((report.output_tokens for report in reports), default=0)
+    return Usage(sent, received) if sent else None

@@ -1,0 +1,46 @@
+"""Logs of single completions as LiteLLM and the OpenHands SDK write them: request and response."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
+from jaato_gc_formats._logs._common import (
+    fields_among,
+    fields_in,
+    objects,
+    resemblance,
+    text_in,
+    usage_of,
+)
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._wire import Fields
+
+
+class LiteLLMLog(LogFormat):
+    """The messages of a request; of the answer, what it cost."""
+
+    name = "litellm"
+    summary = "LiteLLM or OpenHands completion log (JSON)"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_own, like=lambda record: "response" in record)
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        for line, record in objects(records):
+            if _is_own(record):
+                response = fields_in(record["response"])
+                yield text_in(response.get("id")), _dialogue(line, record, response)
+
+
+def _is_own(record: Fields) -> bool:
+    return isinstance(record.get("messages"), list) and "choices" in fields_in(
+        record.get("response")
+    )
+
+
+def _dialogue(line: int, record: Fields, response: Fields) -> Dialogue:
+    beside = {name: record[name] for name in ("model", "tools") if record.get(name)}
+    yield Beside(beside)
+    for message in fields_among(record["messages"]):
+        yield Record(line, message)
+    yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))

@@ -1,0 +1,88 @@
+"""Runs of tau-bench, and of its successor tau2 with calls in a way of its own."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc_formats._log_format import Dialogue, LogFormat
+from jaato_gc_formats._logs._common import (
+    fields_among,
+    fields_in,
+    objects,
+    resemblance,
+    text_in,
+    usage_of,
+)
+from jaato_gc_formats._records import Record
+from jaato_gc_formats._wire import Fields, compact
+
+
+class TauBench(LogFormat):
+    """Each run is a conversation: Chat Completions messages as they were sent."""
+
+    name = "tau-bench"
+    summary = "tau-bench runs (JSON)"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_run, like=lambda record: "traj" in record)
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        for line, run in objects(records):
+            if _is_run(run):
+                messages = fields_among(run["traj"])
+                yield _run_name(run), (Record(line, message) for message in messages)
+
+
+def _is_run(record: Fields) -> bool:
+    return isinstance(record.get("traj"), list) and "task_id" in record
+
+
+def _run_name(run: Fields) -> str:
+    return f"task {run.get('task_id')} trial {run.get('trial', 0)}"
+
+
+class Tau2(LogFormat):
+    """Each simulation is a conversation; what the simulated user did with tools is left out."""
+
+    name = "tau2"
+    summary = "tau2-bench simulations (JSON)"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return resemblance(records, own=_is_tau2, like=lambda record: "simulations" in record)
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        for line, record in objects(records):
+            runs = fields_among(record.get("simulations")) or [record]
+            for run in runs:
+                if "messages" in run:
+                    yield _run_name(run), _simulation(line, fields_among(run["messages"]))
+
+
+def _is_tau2(record: Fields) -> bool:
+    if isinstance(record.get("simulations"), list):
+        return True
+    return "messages" in record and "task_id" in record and "termination_reason" in record
+
+
+def _simulation(line: int, messages: list[Fields]) -> Dialogue:
+    for message in messages:
+        role = message.get("role")
+        if role == "tool":
+            for result in fields_among(message.get("tool_messages")) or [message]:
+                if result.get("requestor") != "user":
+                    answered = {"tool_call_id": result.get("id"), "content": result.get("content")}
+                    yield Record(line, {"role": "tool", **answered})
+        elif role == "assistant":
+            sent = message.get("usage")
+            yield from usage_of(sent, ("prompt_tokens",), ("completion_tokens",))
+            item: Fields = {"role": "assistant", "content": message.get("content")}
+            if calls := fields_among(message.get("tool_calls")):
+                item["tool_calls"] = [_call(call) for call in calls]
+            yield Record(line, item)
+        elif role in ("user", "system") and message.get("content"):
+            yield Record(line, {"role": role, "content": message["content"]})
+
+
+def _call(call: Fields) -> Fields:
+    given = compact(fields_in(call.get("arguments")))
+    function = {"name": text_in(call.get("name")), "arguments": given}
+    return {"id": call.get("id"), "type": "function", "function": function}

@@ -1,0 +1,321 @@
+"""OpenAI Responses: a list of items, several of which are one answer of the model's.
+
+How items become messages:
+
+- All that the model said in one answer is one message. A reasoning item and what follows it are
+  bound to each other: sent one without the other, the API refuses both. Core keeps or drops
+  messages whole, so it can't part them. Answers that follow each other with nothing of the client's
+  between them can't be told apart, and are one message too.
+- Calls that the client answers are calls, each of their outputs is a message of its own. What
+  OpenAI runs itself (a web search, a hosted shell) is part of the model's message, output and all.
+- Calls can be cleared, also next to encrypted reasoning. They are bound to it, not signed: a
+  recorded exchange has a call with other arguments than the model gave, behind its encrypted
+  reasoning, and the API took it. The reasoning itself is a thought, which core never alters.
+- A compaction item stands for everything before it, and only OpenAI can read it. It is a message of
+  the system's, and locked: strategies keep it where it is, and it belongs to no turn, so what is
+  before it and after it can go.
+- The tools that a search has found are there as long as its output is: it is preservable, and not
+  cleared. So is what adds tools (``additional_tools``), which is the system's.
+- A reference to an item that the server keeps can't be looked into. It is locked, and so are the
+  outputs behind it whose calls are nowhere to be seen.
+- What is encrypted is not counted: nobody here knows its tokens. What the provider reports makes
+  up for it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc import GCPolicy, InlineData, Message, Part, Role
+from jaato_gc_formats._api_format import ApiFormat, named
+from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._openai_common import mistyped, with_missing_ids, without_parsed
+from jaato_gc_formats._openai_responses_calls import (
+    ITEM,
+    read_answer,
+    read_call,
+    write_answer,
+    write_call,
+)
+from jaato_gc_formats._openai_responses_content import (
+    read_block,
+    readable,
+    text_type,
+    write_block,
+)
+from jaato_gc_formats._openai_responses_kinds import (
+    ANSWERS,
+    ASSISTANT,
+    COMPACTIONS,
+    RESULTS,
+    TYPES,
+    are_items,
+    is_by_server,
+    is_reference,
+    looks_like_items,
+    role_of,
+)
+from jaato_gc_formats._openai_responses_rules import refusals
+from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._result_content import with_attachments
+from jaato_gc_formats._wire import (
+    OPAQUE,
+    Fields,
+    attachment_base64,
+    marked,
+    opaque,
+    own_extra,
+    own_fields,
+    plain,
+    plain_dict,
+    untouched_items,
+    without,
+)
+
+ROLE_NAMES = {Role.SYSTEM: "system", Role.USER: "user", Role.MODEL: ASSISTANT, Role.TOOL: "user"}
+WHOLE = "whole_item"
+"""Under this name a part keeps the item that it stands for, all of it."""
+IMAGE = "image_item"
+"""Under this name a generated image keeps the other fields of its item."""
+LIST = "list"
+"""Marks the first part of a message whose content was a list."""
+BESIDE = "beside"
+"""Marks a message that was the request's ``instructions``."""
+COMPACTED = "[what was said before, compacted by OpenAI, which alone can read it]"
+REFUSED_WHEN_EMPTY = ("status", "encrypted_content", "content", "phase", "namespace")
+
+
+class OpenAIResponses(ApiFormat):
+    """``input`` of ``POST /v1/responses``."""
+
+    name = "openai-responses"
+    summary = "OpenAI Responses items"
+    items_key = "input"
+    system_keys = ("instructions",)
+    input_usage = ("input_tokens",)
+    output_usage = "output_tokens"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        first = records[0] if records else None
+        if isinstance(first, dict) and "input" in first and "messages" not in first:
+            items = first["input"]
+            if isinstance(items, str):
+                return 0.6 if "model" in first else 0.5
+            return max(looks_like_items(items), 0.7) if are_items(items) else 0.0
+        return looks_like_items(records) if are_items(records) else 0.0
+
+    # --- reading ---
+
+    def read(self, items: Iterable[Any], names: dict[str, str] | None = None) -> Iterator[Message]:
+        """Messages from items, as they come: one for each answer of the model's.
+
+        Args:
+            items: The provider's objects: plain data, or what its SDK makes of them.
+            names: Names of tools by id of the call, of what was read before.
+        """
+        names = {} if names is None else names
+        has_references = False
+        for group in self._grouped(items):
+            message = named(self._message([item for _, item in group]), names)
+            has_references |= any(is_reference(item) for _, item in group)
+            if has_references and any(
+                answer.call_id not in names for answer in message.function_responses
+            ):
+                message.policy = GCPolicy.LOCKED
+            yield self._with_origin(message, *(given for given, _ in group))
+
+    def _grouped(self, items: Iterable[Any]) -> Iterator[list[tuple[Any, Fields]]]:
+        """Items, in groups that are read into one message: as they were given, and as data."""
+        run: list[tuple[Any, Fields]] = []
+        by_server: set[Any] = set()
+        for position, given in enumerate(items):
+            item = plain_dict(given, f"item {position}")
+            if wrong := mistyped(item, TYPES):
+                raise FormatError(f"{wrong!r} of item {position} is of no type that it can have")
+            if item is not given:
+                item = without_parsed(item)
+            is_models = role_of(item) is Role.MODEL or (
+                item.get("type") in RESULTS and item.get("call_id") in by_server
+            )
+            if is_models:
+                run.append((given, item))
+                if is_by_server(item):
+                    by_server.add(item.get("call_id"))
+                continue
+            if run:
+                yield run
+                run, by_server = [], set()
+            yield [(given, item)]
+        if run:
+            yield run
+
+    def read_item(self, item: Fields) -> Message:
+        return self._message([item])
+
+    def _message(self, items: list[Fields]) -> Message:
+        role = role_of(items[0])
+        parts = [part for item in items for part in _read_parts(item, role)]
+        extra = marked(self.name, {}, parts)
+        return Message(role, parts, policy=_policy(items), extra=extra)
+
+    def read_system(self, value: Any) -> Message:
+        part = Part(text=value) if isinstance(value, str) else opaque(value)
+        return Message(Role.SYSTEM, [part], extra={"format": self.name, BESIDE: True})
+
+    def answer_items(self, answer: Any) -> list[Any]:
+        data = plain(answer)
+        if isinstance(data, dict) and isinstance(data.get("output"), list) and "type" not in data:
+            data = data["output"]
+        if isinstance(data, list):
+            return [_as_input(plain_dict(item, "an item of the answer")) for item in data]
+        return [answer]
+
+    # --- writing ---
+
+    def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
+        """A list of items; or the request with the items exchanged, where there is one."""
+        written = super().from_messages(messages, request)
+        text = (request or {}).get(self.items_key)
+        if isinstance(text, str) and written[self.items_key] == [{"role": "user", "content": text}]:
+            written[self.items_key] = text
+        return written
+
+    def stands_beside(self, message: Message) -> bool:
+        """Only what was the ``instructions``: the system can speak among the items too."""
+        return bool(own_fields(message, self.name).get(BESIDE))
+
+    def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
+        if len(messages) == 1:
+            extra = own_extra(messages[0], messages[0].parts[0], self.name)
+            if OPAQUE in extra:
+                return extra[OPAQUE]
+        return "\n\n".join(message.text for message in messages)
+
+    def write(self, messages: Iterable[Message]) -> list[Any]:
+        items: list[Any] = []
+        answers: dict[str | None, str] = {}
+        for message in with_missing_ids(messages, self.name):
+            for part in message.parts:
+                if part.function_call:
+                    kind = own_extra(message, part, self.name).get(ITEM, {}).get("type", "")
+                    answers[part.function_call.id] = ANSWERS.get(kind, f"{kind}_output")
+            untouched = untouched_items(message, self.name)
+            items.extend(self._write(message, answers) if untouched is None else untouched)
+        return items
+
+    def write_item(self, message: Message) -> list[Fields]:
+        return self._write(message, {})
+
+    def _write(self, message: Message, answers: dict[str | None, str]) -> list[Fields]:
+        items: list[Fields] = []
+        said: list[Part] = []
+        for part, attached in with_attachments(message):
+            extra = own_extra(message, part, self.name)
+            item = _whole_item(part, extra)
+            if answer := part.function_response:
+                kind = answers.get(answer.call_id, "")
+                kind = kind if kind in RESULTS else "function_call_output"
+                item = write_answer(message, part, attached, kind, self.name)
+            is_content = item is None and part.thought is None  # thoughts are another provider's
+            if said and (ITEM in extra or not is_content):
+                items.append(self._write_message(message, said))
+                said = []
+            if item is not None:
+                items.append(item)
+            elif is_content:
+                said.append(part)
+        return [*items, self._write_message(message, said)] if said else items
+
+    def _write_message(self, message: Message, parts: list[Part]) -> Fields:
+        extras = [own_extra(message, part, self.name) for part in parts]
+        fields = extras[0].pop(ITEM, {"role": ROLE_NAMES[message.role]})
+        was_list = extras[0].pop(LIST, False)
+        blocks = [
+            write_block(part, extra, fields["role"])
+            for part, extra in zip(parts, extras, strict=True)
+        ]
+        first = blocks[0]
+        if not was_list and blocks == [
+            {"type": text_type(fields["role"]), "text": first.get("text")}
+        ]:
+            return {**fields, "content": first["text"]}
+        return {**fields, "content": blocks}
+
+    def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
+        """What the API would refuse about a request.
+
+        Args:
+            request: The request.
+            before: The request that it was made from, by leaving items out. Which reasoning an item
+                was said with can't be seen once the reasoning is gone; only here it can.
+        """
+        return refusals(request, before)
+
+
+def _policy(items: list[Fields]) -> GCPolicy | None:
+    kinds = {item.get("type") for item in items}
+    if not kinds.isdisjoint(COMPACTIONS) or any(map(is_reference, items)):
+        return GCPolicy.LOCKED
+    return GCPolicy.PRESERVABLE if "tool_search_output" in kinds else None
+
+
+def _read_parts(item: Fields, role: Role) -> list[Part]:
+    kind = item.get("type")
+    if kind in COMPACTIONS:
+        return [Part(text=COMPACTED, extra={WHOLE: item})]
+    if role is Role.TOOL:
+        return read_answer(item)
+    if call := read_call(item):
+        return [call]
+    if kind == "reasoning":
+        return [Part(thought=_thought(item), extra={WHOLE: item})]
+    if kind == "image_generation_call" and isinstance(item.get("result"), str):
+        image = InlineData(f"image/{item.get('output_format') or 'png'}", data=item["result"])
+        return [Part(inline_data=image, extra={IMAGE: without(item, "result")})]
+    if item.get("type", "message") == "message" and "role" in item:
+        return _read_message(item, role)
+    return [Part(text=readable(item), extra={WHOLE: item})]
+
+
+def _read_message(item: Fields, role: Role) -> list[Part]:
+    content = item.get("content")
+    fields = without(item, "content")
+    if isinstance(content, str):
+        is_usual = role is not Role.MODEL and fields == {"role": ROLE_NAMES[role]}
+        return [Part(text=content, extra=None if is_usual else {ITEM: fields})]
+    if not isinstance(content, list) or not content:
+        return [Part(text="", extra={WHOLE: item})]
+    parts = [read_block(block, str(item["role"])) for block in content]
+    parts[0].extra = {ITEM: fields, LIST: True, **(parts[0].extra or {})}
+    return parts
+
+
+def _thought(item: Fields) -> str:
+    texts = [
+        block["text"]
+        for field in ("summary", "content")
+        for block in (item[field] if isinstance(item.get(field), list) else ())
+        if isinstance(block, dict) and isinstance(block.get("text"), str)
+    ]
+    return "\n".join(texts)
+
+
+def _whole_item(part: Part, extra: Fields) -> Fields | None:
+    if WHOLE in extra:
+        whole: Fields = extra[WHOLE]
+        return whole
+    if part.function_call:
+        return write_call(part.function_call, extra)
+    if IMAGE in extra and part.inline_data:
+        return {**extra[IMAGE], "result": attachment_base64(part.inline_data)}
+    return None
+
+
+def _as_input(item: Fields) -> Fields:
+    """An item of an answer without what the API says, and does not want to hear again."""
+    item = without_parsed(without(item, "created_by"))
+    if item.get("type") == "reasoning":
+        item.pop("status", None)
+    if isinstance(action := item.get("action"), dict):
+        item["action"] = {name: value for name, value in action.items() if value is not None}
+    empty = [name for name in REFUSED_WHEN_EMPTY if name in item and item[name] is None]
+    return without(item, *empty)

@@ -1,0 +1,117 @@
+"""The content of OpenAI Responses messages and results: texts, images, files."""
+
+from typing import Any
+
+from jaato_gc import InlineData, Part, as_text
+from jaato_gc_formats._openai_common import note, sendable_url
+from jaato_gc_formats._openai_responses_kinds import ASSISTANT
+from jaato_gc_formats._wire import (
+    OPAQUE,
+    Fields,
+    attachment,
+    attachment_base64,
+    attachment_url,
+    opaque,
+    without,
+)
+
+ATTACHMENTS = ("input_image", "input_file", "input_audio", "computer_screenshot")
+
+
+def text_type(role: str) -> str:
+    """How the blocks of text in a message of a role are called."""
+    return "output_text" if role == ASSISTANT else "input_text"
+
+
+def read_block(block: Any, role: str) -> Part:
+    """A part from one block of a message's content."""
+    if not isinstance(block, dict):
+        return opaque(block)
+    kind = block.get("type")
+    for field in ("refusal", "text"):
+        if isinstance(block.get(field), str):
+            kept = without(block, field)
+            if kind == text_type(role):
+                del kept["type"]
+            return Part(text=block[field], extra=kept or None)
+    return read_attachment(block) or Part(text=readable(block), extra={OPAQUE: block})
+
+
+def read_attachment(block: Fields) -> Part | None:
+    """A part for an image, a file or a sound; ``None`` for any other block."""
+    kind = block.get("type")
+    if kind in ("input_image", "computer_screenshot"):
+        if isinstance(block.get("image_url"), str):
+            data = attachment(block["image_url"])
+            return Part(inline_data=data, extra=without(block, "image_url"))
+        return Part(inline_data=InlineData("image/*"), extra=dict(block))
+    if kind == "input_file":
+        content = block.get("file_data")
+        if isinstance(content, str):
+            if content.startswith("data:"):
+                data = attachment(content, "application/*")
+            else:
+                data = InlineData("application/*", data=content)
+            return Part(inline_data=data, extra=without(block, "file_data"))
+        if isinstance(block.get("file_url"), str):
+            data = InlineData("application/*", uri=block["file_url"])
+            return Part(inline_data=data, extra=without(block, "file_url"))
+        return Part(inline_data=InlineData("application/*"), extra=dict(block))
+    sound = block.get("input_audio")
+    if kind == "input_audio" and isinstance(sound, dict) and isinstance(sound.get("data"), str):
+        data = InlineData(f"audio/{sound.get('format', '*')}", data=sound["data"])
+        return Part(inline_data=data, extra={**block, "input_audio": without(sound, "data")})
+    return None
+
+
+def write_block(part: Part, extra: Fields, role: str) -> Fields:
+    """A block of a message's content, or of a result's."""
+    if OPAQUE in extra:
+        block: Fields = extra[OPAQUE]
+        return block
+    if part.inline_data:
+        return _write_attachment(part.inline_data, extra, role)
+    if extra.get("type") in ATTACHMENTS:  # it was cleared
+        extra = {}
+    field = "refusal" if extra.get("type") == "refusal" else "text"
+    return {"type": text_type(role), **extra, field: part.text or ""}
+
+
+def _write_attachment(data: InlineData, extra: Fields, role: str) -> Fields:
+    kind = extra.get("type")
+    if kind == "input_audio":
+        return {**extra, "input_audio": {**extra["input_audio"], "data": attachment_base64(data)}}
+    if kind == "input_file":
+        if data.uri is not None:
+            return {**extra, "file_url": data.uri}
+        return {**extra, "file_data": data.data} if data.data is not None else extra
+    if kind is not None:
+        known = data.uri is not None or data.data is not None
+        return {**extra, "image_url": attachment_url(data)} if known else extra
+    url = sendable_url(data)
+    if url is None or role != "user":  # only what a user says, and tools, may hold attachments
+        return {"type": text_type(role), "text": note(data)}
+    if data.mime_type.startswith("image/"):
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+    if not url.startswith("data:"):
+        return {"type": "input_file", "file_url": url}
+    return {"type": "input_file", "filename": "attachment", "file_data": url}
+
+
+def readable(value: Any) -> str:
+    """The text of what only the provider understands, without what nobody can read."""
+    return as_text(_without_ciphers(value))
+
+
+def _without_ciphers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_ciphers(each)
+            for name, each in value.items()
+            if name != "encrypted_content"
+        }
+    if isinstance(value, list):
+        return [_without_ciphers(each) for each in value]
+    if isinstance(value, str) and value.startswith("data:"):
+        return value.partition(",")[0]
+    return value

@@ -1,0 +1,123 @@
+"""The kinds of items in OpenAI Responses, and whose they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaato_gc import Role
+from jaato_gc_formats._openai_common import mistyped
+from jaato_gc_formats._wire import Fields, plain
+
+ASSISTANT = "assistant"
+ROLES = {
+    "system": Role.SYSTEM, "developer": Role.SYSTEM,
+    "user": Role.USER,
+    ASSISTANT: Role.MODEL,
+}  # fmt: skip
+ARGUMENTS = {
+    "custom_tool_call": ("input",),
+    "computer_call": ("action", "actions"),
+    "local_shell_call": ("action",),
+    "shell_call": ("action",),
+    "apply_patch_call": ("operation",),
+    "tool_search_call": ("arguments",),
+    "program": ("code",),
+}
+"""What the model asks for, in calls of tools that are OpenAI's own or take no JSON."""
+CALLS = ("function_call", "mcp_approval_request", *ARGUMENTS)
+RESULTS = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "computer_call_output": "output",
+    "local_shell_call_output": "output",
+    "shell_call_output": "output",
+    "apply_patch_call_output": "output",
+    "tool_search_output": "tools",
+    "mcp_approval_response": "reason",
+    "program_output": "result",
+}
+"""The items that answer a call, and where they say what came out."""
+ANSWERS = {
+    "mcp_approval_request": "mcp_approval_response",
+    "tool_search_call": "tool_search_output",
+}
+"""What answers a call, where that is not called ``<call>_output``."""
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
+"""Items that stand for all that is before them: OpenAI's name, and two that Codex has used."""
+OTHER_KINDS = (
+    "message", "reasoning", "item_reference", "additional_tools", "configuration_update",
+    "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
+    "mcp_call", "mcp_list_tools", "compaction_trigger", "agent_message", "ghost_snapshot",
+)  # fmt: skip
+TYPES: dict[str, type] = {
+    "type": str, "role": str, "id": str, "call_id": str, "name": str, "approval_request_id": str,
+    "summary": list,
+}  # fmt: skip
+"""What fields have to be, for an item to be looked into."""
+KINDS = frozenset((*CALLS, *RESULTS, *COMPACTIONS, *OTHER_KINDS))
+
+
+def role_of(item: Fields) -> Role:
+    """Whose an item is. What is of no known kind counts as the model's, and stays with it."""
+    kind = item.get("type")
+    if kind in COMPACTIONS:
+        return Role.SYSTEM
+    if kind in RESULTS and not is_by_server(item):
+        return Role.TOOL
+    if "role" in item:
+        return ROLES.get(str(item["role"]), Role.USER)
+    return Role.MODEL
+
+
+def is_reference(item: Fields) -> bool:
+    """Whether an item only names another, that the server keeps."""
+    return item.get("type", "item_reference") == "item_reference" and "role" not in item
+
+
+def is_by_server(item: Fields) -> bool:
+    """Whether OpenAI runs a call itself, so that its answer is part of the model's response."""
+    environment = item.get("environment")
+    if item.get("type") == "shell_call" and isinstance(environment, dict):
+        return environment.get("type") != "local"
+    is_search = item.get("type") in ("tool_search_call", "tool_search_output")
+    return is_search and not isinstance(item.get("call_id"), str)
+
+
+def address(item: Fields) -> str:
+    """The field of a call or an answer that says which call it is."""
+    kind = item.get("type")
+    if kind == "mcp_approval_request" or (
+        kind == "local_shell_call_output" and "call_id" not in item
+    ):
+        return "id"
+    return "approval_request_id" if kind == "mcp_approval_response" else "call_id"
+
+
+def are_items(items: Any) -> bool:
+    """Whether each of some records could be an item, also of a kind that is new."""
+    return isinstance(items, list | tuple) and all(map(_could_be_item, map(plain, items)))
+
+
+def _could_be_item(item: Any) -> bool:
+    if not isinstance(item, dict) or mistyped(item, TYPES):
+        return False
+    if "type" in item:
+        return item["type"] in KINDS or str(item["type"]).endswith(("_call", "_call_output"))
+    return item.keys() == {"id"} or (item.get("role") in ROLES and "content" in item)
+
+
+def looks_like_items(items: Sequence[Any]) -> float:
+    """How much about some items is of this API alone."""
+    score = 0.4 if items else 0.0
+    for item in map(plain, items):
+        if item.get("type", "message") != "message":
+            score = 0.95
+            continue
+        content = item.get("content")
+        for block in content if isinstance(content, list) else ():
+            kind = str(block.get("type")) if isinstance(block, dict) else ""
+            if not kind.startswith(("input_", "output_", "refusal")):
+                return 0.0
+            score = 0.95
+        if "type" in item:
+            score = max(score, 0.6)
+    return score

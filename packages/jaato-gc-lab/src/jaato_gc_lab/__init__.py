@@ -1,0 +1,38 @@
+"""See a context, replay it under every strategy, compare, and check it in CI.
+
+Everything public is importable from here; modules whose names start with an underscore are not.
+"""
+
+from jaato_gc_lab._compare import Cell, CellResult, Comparison, Summary, compare, find_files
+from jaato_gc_lab._prices import Price, Prices, load_prices, saving
+from jaato_gc_lab._ranking import RULE, Place, Ranking, rank
+from jaato_gc_lab._replay import NONE, replay
+from jaato_gc_lab._reports import Collection, Loss, ReplayReport, Request
+from jaato_gc_lab._sample import sample_conversation, sample_path
+from jaato_gc_lab._version import __version__
+
+__all__ = [
+    "NONE",
+    "RULE",
+    "Cell",
+    "CellResult",
+    "Collection",
+    "Comparison",
+    "Loss",
+    "Place",
+    "Price",
+    "Prices",
+    "Ranking",
+    "ReplayReport",
+    "Request",
+    "Summary",
+    "__version__",
+    "compare",
+    "find_files",
+    "load_prices",
+    "rank",
+    "replay",
+    "sample_conversation",
+    "sample_path",
+    "saving",
+]

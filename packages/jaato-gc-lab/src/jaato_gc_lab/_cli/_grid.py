@@ -1,0 +1,164 @@
+"""What compare, report, check and demo have in common: the grid, its table and its page."""
+
+import importlib.metadata
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from jaato_gc import GCConfig, GCError
+from jaato_gc_lab._cli._drawing import progress, say, say_heading, say_item, say_table
+from jaato_gc_lab._cli._text import clean, counted, money, number, percent, seconds, short
+from jaato_gc_lab._compare import CellResult, Comparison, Summary, compare
+from jaato_gc_lab._files import write_new
+from jaato_gc_lab._prices import load_prices
+from jaato_gc_lab._ranking import RULE, rank
+from jaato_gc_lab._saved import SavedComparison
+
+FEW = 8
+HEADINGS = (
+    "strategy",
+    "over-\nflows",
+    "viola-\ntions",
+    "collec-\ntions",
+    "tokens\nsent",
+    "cost,\n{currency}",
+    "saved",
+    "regret",
+    "re-\nreads",
+    "time",
+)
+
+
+def run_grid(
+    files: Sequence[Path],
+    strategies: Sequence[str] | None,
+    limits: Sequence[int],
+    *,
+    config: GCConfig | None = None,
+    model: str | None = None,
+    prices: Path | None = None,
+    workers: int | None = None,
+) -> SavedComparison:
+    """Replay the whole grid, with a progress bar.
+
+    Raises:
+        GCError: There is nothing to replay.
+    """
+    missing = [path for path in files if not path.exists()]
+    if missing:
+        raise GCError(f"there is no file or folder {missing[0]}")
+    table = load_prices(prices)
+    price = table.of(model)
+    with progress("looking for conversations") as advance:
+
+        def told(done: int, total: int, latest: CellResult) -> None:
+            advance(done, total, latest.cell.transcript)
+
+        comparison = compare(
+            files,
+            strategies,
+            limits,
+            config=config,
+            model=model,
+            prices=table,
+            workers=workers,
+            on_progress=told,
+        )
+    if not comparison.results:
+        raise GCError(_why_nothing(comparison))
+    return SavedComparison(comparison, price, date.today().isoformat(), versions())
+
+
+def versions() -> dict[str, str]:
+    """Versions of the distributions that figures depend on."""
+    found = {}
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"]
+        if isinstance(name, str) and name.lower().startswith("jaato-gc"):
+            found[name.lower()] = distribution.version
+    return dict(sorted(found.items()))
+
+
+def _why_nothing(comparison: Comparison) -> str:
+    if not comparison.skipped:
+        return "there is no file to replay: name files, or folders with files in them"
+    (first, reason), *others = comparison.skipped.items()
+    rest = f" (and {counted(len(others), 'other')})" if others else ""
+    return f"there is no conversation to replay: {first}: {reason}{rest}"
+
+
+def say_comparison(comparison: Comparison) -> None:
+    """The table of each window, and the ranking in words."""
+    for ranking in rank(comparison):
+        order = [place.strategy for place in ranking.places]
+        of_limit = {
+            each.strategy: each for each in comparison.summaries() if each.limit == ranking.limit
+        }
+        baseline = [name for name in of_limit if name not in order]
+        rows = [of_limit[name] for name in (*order, *baseline)]
+        transcripts = max((row.transcripts for row in rows), default=0)
+        say_heading(
+            f"A window of {number(ranking.limit)} tokens, {counted(transcripts, 'transcript')}, "
+            f"{counted(max(row.requests for row in rows), 'request')}"
+        )
+        currency = next((row.currency for row in rows if row.currency), "")
+        headings = [heading.format(currency=currency) for heading in HEADINGS]
+        say_table(headings, map(_row, rows), gap=1)
+        say()
+        for place in ranking.places:
+            say_item(f"{place.strategy}: {place.reason}", f"{place.position}.")
+        say(f"{ranking.note[:1].upper()}{ranking.note[1:]}.")
+    say()
+    say(f"Ranked by: {RULE[:1].lower()}{RULE[1:]}")
+
+
+def _row(summary: Summary) -> tuple[object, ...]:
+    return (
+        summary.strategy,
+        number(summary.overflows),
+        number(summary.violations),
+        number(summary.collections),
+        short(summary.input_tokens),
+        money(summary.cost),
+        percent(summary.saving) if summary.strategy != "none" else "-",
+        percent(summary.regret),
+        number(summary.rereads),
+        seconds(summary.seconds),
+    )
+
+
+def say_left_out(comparison: Comparison) -> None:
+    """What could not be replayed, and why."""
+    if comparison.skipped:
+        say_heading(f"Skipped: {counted(len(comparison.skipped), 'file or conversation')}")
+        for name, reason in list(comparison.skipped.items())[:FEW]:
+            say_item(clean(f"{name}: {reason}", 300))
+        if len(comparison.skipped) > FEW:
+            say(f"and {number(len(comparison.skipped) - FEW)} more")
+    if comparison.failures:
+        say_heading(f"Failed: {counted(len(comparison.failures), 'replay')}")
+        for failed in comparison.failures[:FEW]:
+            cell = failed.cell
+            say_item(
+                clean(f"{cell.transcript}, {cell.strategy}, {cell.limit:,}: {failed.error}", 300)
+            )
+
+
+def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> None:
+    """Write the page, and its main chart if that is asked for."""
+    from jaato_gc_lab._charts import cost_parts_at
+    from jaato_gc_lab._page import chart_svg, report_page
+
+    comparison = saved.comparison
+    page = report_page(
+        comparison.reports,
+        comparison.summaries(),
+        rank(comparison),
+        made_on=saved.made_on,
+        versions=saved.versions,
+        skipped=comparison.skipped,
+        cost_parts=cost_parts_at(saved.price),
+    )
+    write_new(path, page.encode())
+    if svg is not None:
+        write_new(svg, chart_svg(comparison.reports).encode())

@@ -1,0 +1,89 @@
+"""Numbers as people write them: ``128k``, ``1M``, ``60``, ``60%``."""
+
+import re
+from typing import Any
+
+import click
+
+UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+LARGEST = 1_000_000_000
+"""Far above any window: whoever writes more has slipped."""
+
+_NUMBER = re.compile(r"(?P<digits>\d+(?:[_ ]\d{3})*(?:\.\d+)?) ?(?P<unit>[km%]?)", re.IGNORECASE)
+
+
+class Tokens(click.ParamType):
+    """A number of tokens."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _NUMBER.fullmatch(value.strip())
+        if not match or match["unit"] == "%":
+            self.fail(f"{value!r} is no number of tokens: write 8000, 128k or 1M", param, ctx)
+        amount = _plain(match["digits"]) * UNITS[match["unit"].lower()]
+        if amount < 1 or amount != int(amount):
+            self.fail(f"{value!r}: it has to be a whole number of tokens, at least 1", param, ctx)
+        if amount > LARGEST:
+            self.fail(f"{value!r} is more than any window has: at most 1000M", param, ctx)
+        return int(amount)
+
+
+class Percent(click.ParamType):
+    """A number from 0 to 100, with or without its sign."""
+
+    name = "percent"
+
+    def __init__(self, *, may_be_negative: bool = False) -> None:
+        self._may_be_negative = may_be_negative
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float | int):
+            return float(value)
+        text = value.strip()
+        sign = -1 if self._may_be_negative and text.startswith("-") else 1
+        match = _NUMBER.fullmatch(text.removeprefix("-") if sign < 0 else text)
+        if not match or match["unit"].lower() in ("k", "m"):
+            self.fail(f"{value!r} is no percentage: write 60 or 60%", param, ctx)
+        amount = _plain(match["digits"])
+        if 0 < amount < 1 and not match["unit"]:
+            self.fail(
+                f"{value!r}: write {amount * 100:g}% for that share, or {amount:g}% if you mean "
+                "less than one percent",
+                param,
+                ctx,
+            )
+        if amount > 100:
+            self.fail(f"{value!r}: a percentage is from 0 to 100", param, ctx)
+        return sign * amount
+
+
+class Listed(click.ParamType):
+    """Several values with commas between them, each once."""
+
+    def __init__(self, of: click.ParamType) -> None:
+        self._of = of
+        self.name = f"{of.name},…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[Any]:
+        if not isinstance(value, str):
+            return list(value)
+        texts = [text.strip() for text in value.split(",")]
+        if not all(texts):
+            self.fail(f"{value!r}: write them with commas between, such as a,b", param, ctx)
+        return list(dict.fromkeys(self._of.convert(text, param, ctx) for text in texts))
+
+
+TOKENS = Tokens()
+PERCENT = Percent()
+CHANGE = Percent(may_be_negative=True)
+
+
+def _plain(digits: str) -> float:
+    return float(digits.replace("_", "").replace(" ", ""))

@@ -1,0 +1,296 @@
+"""``jaato-gc collect``: a recorded context made smaller."""
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jaato_gc import GCPlan, GCResult, PluginRegistry
+from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_table
+from jaato_gc_lab._cli._exits import Exit
+from jaato_gc_lab._cli._numbers import TOKENS
+from jaato_gc_lab._cli._options import (
+    EXISTING,
+    NEW,
+    config_option,
+    configured,
+    force_option,
+    format_option,
+    json_option,
+    model_option,
+    prices_option,
+    tuning_options,
+)
+from jaato_gc_lab._cli._text import counted, money, number, percent
+from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
+from jaato_gc_lab._inspect import describe, subjects
+from jaato_gc_lab._prices import Prices, load_prices
+from jaato_gc_lab._replay import _make as make_strategy
+
+FEW = 12
+"""How many of the largest messages that would go are named."""
+MILLION = 1_000_000
+
+
+@click.command("collect")
+@click.argument("file", type=EXISTING)
+@click.option("-s", "--strategy", metavar="NAME", help="Which strategy (budget).")
+@click.option("-l", "--limit", type=TOKENS, default=128_000, help="The model's window (128k).")
+@tuning_options
+@config_option
+@click.option("-o", "--out", type=NEW, metavar="FILE", help="Where to write what is left.")
+@click.option("--apply", is_flag=True, help="Do it: write what is left to --out.")
+@click.option("--in-place", is_flag=True, help="With --apply: replace FILE itself.")
+@click.option("--undo", is_flag=True, help="Make FILE again what it was collected from.")
+@force_option
+@click.option(
+    "-c",
+    "--conversation",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Which conversation of a file that has several.",
+)
+@click.option("--repair", is_flag=True, help="Skip broken lines, mend what would be refused.")
+@format_option
+@model_option
+@prices_option
+@json_option
+def command(
+    file: Path,
+    strategy: str | None,
+    limit: int,
+    threshold: float | None,
+    target: float | None,
+    keep_turns: int | None,
+    config_file: Path | None,
+    out: Path | None,
+    apply: bool,
+    in_place: bool,
+    undo: bool,
+    force: bool,
+    conversation: int | None,
+    repair: bool,
+    format: str | None,
+    model: str | None,
+    prices: Path | None,
+    as_json: bool,
+) -> Exit:
+    """Make a recorded context smaller: first the plan, then the file.
+
+    Without --apply nothing is written: it shows what would go and why, how many tokens that frees,
+    and what it costs, because the provider's prompt cache has to be written anew behind the first
+    change. A context that is below the target already is left as it is.
+
+    With --apply what is left is written to --out, in the shape of the provider's API: a whole
+    request if the file was one. What it takes to undo that is kept beside it, in a file with
+    .undo.json.gz behind its name. No file is replaced unless --force or --in-place says so.
+
+    \b
+    Examples:
+      jaato-gc collect request.json --limit 32k --target 50
+      jaato-gc collect request.json --limit 32k --apply -o smaller.json
+      jaato-gc collect smaller.json --undo
+      jaato-gc collect request.json --config .jaato/gc.json --apply --in-place
+    """
+    if undo:
+        if apply or in_place or out:
+            raise click.UsageError(
+                "--undo goes alone: name the file that was written, nothing else"
+            )
+        say(f"{undo_file(file)} is again what it was collected from, byte for byte")
+        return Exit.OK
+    if (out or in_place) and not apply and in_place:
+        raise click.UsageError("--in-place goes with --apply")
+    if apply and not out and not in_place:
+        raise click.UsageError("where to? --apply goes with -o FILE, or with --in-place")
+    named, config = configured(
+        strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
+    )
+    registry = PluginRegistry()
+    plan = plan_file(
+        file,
+        make_strategy(named or "gc_budget", config, registry),
+        limit=limit,
+        config=config,
+        conversation=conversation,
+        format=format,
+        repair=repair,
+        registry=registry,
+    )
+    table = load_prices(prices)
+    failed = plan.plan is not None and not plan.plan.result.success
+    written = None
+    if apply and not failed:
+        written = apply_plan(plan, out, in_place=in_place, force=force, registry=registry)
+    if as_json:
+        say_json(_data(plan, written, table, model))
+    else:
+        _show(plan, table, model)
+        if written is not None:
+            say()
+            say(f"written to {written}")
+            say(f"to undo it: jaato-gc collect {written} --undo (from {undo_path(written).name})")
+        elif not failed and not plan.changes_nothing:
+            say()
+            say("Nothing was written. To do it: --apply -o FILE")
+    return Exit.DOES_NOT_HOLD if failed else Exit.OK
+
+
+def _show(plan: FilePlan, prices: Prices, model: str | None) -> None:
+    used = plan.tokens / plan.limit
+    say(
+        f"{plan.path.name}: about {number(plan.tokens)} tokens, {percent(used)} of a window of "
+        f"{number(plan.limit)}"
+    )
+    if plan.plan is None:
+        say(
+            f"It is below the target of {number(plan.target_tokens)} tokens already: nothing has "
+            "to go. To take more, lower --target."
+        )
+        return
+    result = plan.plan.result
+    if not result.success:
+        say(f"The collection failed, and nothing was changed: {result.error}")
+        return
+    if plan.changes_nothing:
+        say("Nothing may go: all of it is locked or recent. Try --keep-turns with a lower number.")
+        return
+    _show_result(plan, result)
+    _show_items(plan.plan)
+    _show_cache(plan, result, prices, model)
+
+
+def _show_result(plan: FilePlan, result: GCResult) -> None:
+    outcome = result.outcome.value if result.outcome else "done"
+    say(
+        f"{result.plugin_name} would free {number(result.tokens_freed)} tokens and leave "
+        f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.limit)}); the target "
+        f"is {number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
+    )
+    if result.shortfall:
+        held = ", ".join(f"{number(v)} {k}" for k, v in result.shortfall.held.items() if v)
+        say(
+            f"{number(result.shortfall.missing_tokens)} tokens above the target can't go; what "
+            f"holds the rest: {held or 'what is not in the conversation'}"
+        )
+
+
+def _show_items(plan: GCPlan) -> None:
+    freed: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
+    for item in plan.result.removal_list:
+        freed[item.reason, item.action] += item.tokens_freed
+        counts[item.reason, item.action] += max(1, len(item.message_ids))
+    say_heading("Why")
+    say_table(
+        ["reason", "action", "messages", "tokens"],
+        [(*key, number(counts[key]), number(tokens)) for key, tokens in freed.most_common()],
+        left=(0, 1),
+    )
+    say_heading("What")
+    rows = _going(plan)
+    say_table(
+        ["no.", "role", "action", "tokens", ""],
+        [(n, role, action, number(tokens), what) for n, role, action, tokens, what in rows[:FEW]],
+        left=(1, 2, 4),
+        flexible=4,
+    )
+    if len(rows) > FEW:
+        rest = sum(tokens for _, _, _, tokens, _ in rows[FEW:])
+        say(f"and {counted(len(rows) - FEW, 'smaller message')} with {number(rest)} tokens")
+
+
+def _going(plan: GCPlan) -> list[tuple[int, str, str, int, str]]:
+    """What goes, message by message, the largest first."""
+    from jaato_gc import EstimateCounter, message_tokens
+
+    counter, names = EstimateCounter(), subjects(plan.before)
+    left = {message.message_id: message for message in plan.after}
+    actions = {each: item.action for item in plan.result.removal_list for each in item.message_ids}
+    rows = []
+    for position, message in enumerate(plan.before):
+        now = left.get(message.message_id)
+        if now is message:
+            continue
+        tokens = message_tokens(message, counter) - (message_tokens(now, counter) if now else 0)
+        action = actions.get(message.message_id, "clear" if now else "remove")
+        role = "tool" if message.is_tool_output else message.role.value
+        rows.append((position, role, action, tokens, describe(message, names)))
+    return sorted(rows, key=lambda row: (-row[3], row[0]))
+
+
+def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | None) -> None:
+    cache = result.cache
+    if cache is None or cache.first_changed is None:
+        return
+    say_heading("Prompt cache")
+    cost = cache_cost(plan, result, prices, model)
+    say(
+        f"The first {number(cache.prefix_tokens)} tokens of the conversation stay as they are. The "
+        f"{number(cache.rewritten_tokens)} behind message {cache.first_changed} are written anew, "
+        f"which costs {money(cost['rewriting'])} {cost['currency']} at the prices of "
+        f"{cost['model']}."
+    )
+    say(
+        f"Every request after that is {money(cost['saved_per_request'])} {cost['currency']} "
+        "cheaper: "
+        + (
+            f"it pays for itself after {counted(cost['pays_after'], 'request')}."
+            if cost["pays_after"] is not None
+            else "it never pays for itself."
+        )
+    )
+
+
+def cache_cost(
+    plan: FilePlan, result: GCResult, prices: Prices, model: str | None
+) -> dict[str, Any]:
+    """What breaking the cache costs, and after how many requests that has come in again."""
+    own = (plan.conversation.messages.request or {}).get("model")
+    name = prices.known(model) if model else _known_or_default(prices, own)
+    price = prices.of(name)
+    write = price.input if price.cache_write is None else price.cache_write
+    rewritten = result.cache.rewritten_tokens if result.cache else 0
+    rewriting = rewritten * max(write - price.cache_read, 0) / MILLION
+    saved = result.tokens_freed * price.cache_read / MILLION
+    return {
+        "model": name,
+        "currency": price.currency,
+        "rewriting": rewriting,
+        "saved_per_request": saved,
+        "pays_after": int(rewriting / saved) + 1 if saved else None,
+    }
+
+
+def _known_or_default(prices: Prices, model: Any) -> str:
+    from jaato_gc import GCConfigError
+
+    try:
+        return prices.known(str(model))
+    except GCConfigError:
+        return prices.known(prices.default)
+
+
+def _data(
+    plan: FilePlan, written: Path | None, prices: Prices, model: str | None
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "file": str(plan.path),
+        "limit": plan.limit,
+        "tokens": plan.tokens,
+        "target_tokens": plan.target_tokens,
+        "needed": plan.plan is not None,
+        "written_to": str(written) if written else None,
+    }
+    if plan.plan is not None:
+        result = plan.plan.result
+        data["result"] = dataclasses.asdict(result)
+        data["result"]["tokens_freed"] = result.tokens_freed
+        data["cost"] = cache_cost(plan, result, prices, model)
+        data["messages"] = [
+            {"position": n, "role": role, "action": action, "tokens": tokens, "what": what}
+            for n, role, action, tokens, what in _going(plan.plan)
+        ]
+    return data

@@ -1,0 +1,231 @@
+"""``jaato-gc inspect``: what is in a context."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jaato_gc import GC_POLICY_INDICATORS, GCError, GCPolicy
+from jaato_gc_lab._cli._drawing import (
+    bar,
+    is_plain,
+    say,
+    say_heading,
+    say_item,
+    say_json,
+    say_table,
+)
+from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
+from jaato_gc_lab._cli._text import counted, number, percent
+from jaato_gc_lab._inspect import Inspection, inspect_file
+
+TIERS = {
+    GCPolicy.LOCKED: "never removed",
+    GCPolicy.PRESERVABLE: "only under pressure",
+    GCPolicy.PARTIAL: "turns, the oldest first",
+    GCPolicy.EPHEMERAL: "first to go",
+}
+FEW = 10
+"""How many lines a list has before the rest is only counted."""
+
+
+@click.command("inspect")
+@click.argument("file", type=EXISTING)
+@click.option(
+    "-c",
+    "--conversation",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Which conversation of a file that has several.",
+)
+@format_option
+@json_option
+def command(file: Path, conversation: int | None, format: str | None, as_json: bool) -> None:
+    """Show what fills a context, and what is wrong with it.
+
+    Tokens by source, role and tool; the biggest messages; what is there twice; how much each tier
+    of policy holds; and what a provider would refuse, with line numbers. A file with several
+    conversations is summarised; choose one to see all of it.
+
+    \b
+    Examples:
+      jaato-gc inspect session.jsonl
+      jaato-gc inspect requests.jsonl --conversation 3
+      jaato-gc inspect session.jsonl --json | jq '.conversations[0].by_source'
+    """
+    found = inspect_file(file, format)
+    if conversation is not None:
+        if conversation > len(found):
+            there = counted(len(found), "conversation")
+            raise GCError(f"{file} holds {there}: there is no number {conversation}")
+        chosen = [(conversation, found[conversation - 1])]
+    else:
+        chosen = list(enumerate(found, 1))
+    if as_json:
+        say_json({"file": str(file), "conversations": [_data(*each) for each in chosen]})
+    elif len(chosen) == 1:
+        _show(file, chosen[0][1])
+    else:
+        _summarise(file, found)
+
+
+def _data(position: int, found: Inspection) -> dict[str, Any]:
+    return {
+        "conversation": position,
+        **dataclasses.asdict(found),
+        "is_valid": found.is_valid,
+        "repeated_tokens": found.repeated_tokens,
+    }
+
+
+def _summarise(file: Path, found: list[Inspection]) -> None:
+    say(f"{file.name}: {counted(len(found), 'conversation')}, in format {found[0].format}")
+    say()
+    say_table(
+        ["no.", "name", "messages", "turns", "tokens", "twice", "problems"],
+        [
+            (
+                position,
+                each.name or "-",
+                number(each.messages),
+                number(each.turns),
+                number(each.tokens),
+                number(each.repeated_tokens),
+                len(each.problems) + len(each.violations) or "-",
+            )
+            for position, each in enumerate(found, 1)
+        ],
+        left=(1,),
+        flexible=1,
+    )
+    say()
+    say("Tokens are estimates. To see all of one: --conversation N")
+
+
+def _show(file: Path, found: Inspection) -> None:
+    is_log = found.format != found.api
+    said = f"{found.format}, goes back to {found.api}" if is_log else found.format
+    say(f"{file.name}: {said}")
+    say(
+        f"about {number(found.tokens)} tokens (± {percent(found.tolerance)}) in "
+        f"{counted(found.messages, 'message')} and {counted(found.turns, 'turn')}"
+    )
+    if found.reported_tokens:
+        say(f"the provider reported {number(found.reported_tokens)} for the last request")
+    if found.compactions:
+        say(f"the agent has compacted it {counted(found.compactions, 'time')}: all is shown")
+    _show_shares("By source", found.by_source, found.tokens)
+    _show_shares("By role", found.by_role, found.tokens)
+    _show_tools(found)
+    _show_policies(found)
+    _show_biggest(found)
+    _show_repeats(found)
+    _show_validity(found)
+
+
+def _show_shares(heading: str, tokens: dict[str, int], total: int) -> None:
+    say_heading(heading)
+    say_table(
+        ["", "tokens", "share", ""],
+        [
+            (name, number(each), percent(each / total), bar(each / total))
+            for name, each in tokens.items()
+        ],
+        left=(0, 3),
+    )
+
+
+def _show_tools(found: Inspection) -> None:
+    if not found.by_tool:
+        return
+    say_heading("By tool")
+    say_table(
+        ["", "calls", "schema", "calls' tokens", "results' tokens", "share"],
+        [
+            (
+                tool.name,
+                number(tool.calls),
+                number(tool.schema_tokens),
+                number(tool.call_tokens),
+                number(tool.result_tokens),
+                percent(tool.tokens / found.tokens),
+            )
+            for tool in found.by_tool[:FEW]
+        ],
+        flexible=0,
+    )
+    _say_rest(len(found.by_tool), "tool")
+
+
+def _show_policies(found: Inspection) -> None:
+    say_heading("By policy")
+    say_table(
+        ["", "tokens", "share", "", ""],
+        [
+            (
+                f"{_sign(policy)}{policy.value}",
+                number(found.by_policy[policy.value]),
+                percent(found.by_policy[policy.value] / found.tokens),
+                bar(found.by_policy[policy.value] / found.tokens),
+                meaning,
+            )
+            for policy, meaning in TIERS.items()
+        ],
+        left=(0, 3, 4),
+    )
+
+
+def _sign(policy: GCPolicy) -> str:
+    # The padlock is two columns wide on some terminals and one on others.
+    sign = GC_POLICY_INDICATORS[policy]
+    return "" if is_plain() or policy is GCPolicy.LOCKED else f"{sign} "
+
+
+def _show_biggest(found: Inspection) -> None:
+    say_heading("Biggest messages")
+    say_table(
+        ["no.", "role", "tokens", ""],
+        [(each.position, each.role, number(each.tokens), each.what) for each in found.biggest],
+        left=(1, 3),
+        flexible=3,
+    )
+
+
+def _show_repeats(found: Inspection) -> None:
+    say_heading("There twice")
+    if not found.repeats:
+        say("nothing: no result came again, no file was read again")
+        return
+    say(
+        f"{counted(len(found.repeats), 'result')} with {number(found.repeated_tokens)} tokens "
+        f"({percent(found.repeated_tokens / found.tokens)}) came again later"
+    )
+    largest = sorted(found.repeats, key=lambda each: (-each.tokens, each.position))
+    say_table(
+        ["no.", "", "tokens", "tool", ""],
+        [
+            (each.position, each.kind, number(each.tokens), each.tool, each.about)
+            for each in largest[:FEW]
+        ],
+        left=(1, 3, 4),
+        flexible=4,
+    )
+    _say_rest(len(found.repeats), "result")
+
+
+def _show_validity(found: Inspection) -> None:
+    say_heading("Validity")
+    faults = [*map(str, found.problems), *found.violations]
+    if not faults:
+        say(f"a provider would take it ({found.api})")
+    for fault in faults[:FEW]:
+        say_item(fault)
+    _say_rest(len(faults), "fault")
+    if found.mended:
+        say("what is broken was left out, and what could be mended was mended")
+
+
+def _say_rest(count: int, noun: str) -> None:
+    if count > FEW:
+        say(f"and {counted(count - FEW, f'other {noun}')}")

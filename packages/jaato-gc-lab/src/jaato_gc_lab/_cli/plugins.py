@@ -1,0 +1,102 @@
+"""``jaato-gc plugins``: what is installed."""
+
+import click
+
+from jaato_gc import InstalledPlugin, PluginRegistry, StrategyInfo
+from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_table
+from jaato_gc_lab._cli._options import json_option
+
+
+@click.command("plugins")
+@json_option
+def command(as_json: bool) -> None:
+    """List the installed strategies and formats.
+
+    Every plugin with its distribution, version and status: ok, broken (with the cause) or blocked.
+    A broken plugin never keeps the others from being used.
+
+    \b
+    Examples:
+      jaato-gc plugins
+      JAATO_GC_DISABLED_PLUGINS=jaato-gc-hybrid jaato-gc plugins
+    """
+    installed = PluginRegistry().plugins()
+    if as_json:
+        say_json({"plugins": [_data(plugin) for plugin in installed]})
+        return
+    if not installed:
+        say("There is none: pip install jaato-gc-budget")
+        return
+    say_table(
+        ["plugin", "distribution", "version", "status", "offers"],
+        [
+            (each.name, each.distribution, each.version, each.status.value, _offers(each))
+            for each in installed
+        ],
+        left=(0, 1, 2, 3, 4),
+        flexible=4,
+    )
+    for plugin in installed:
+        if plugin.cause:
+            say_item(f"{plugin.name} is {plugin.status.value}: {plugin.cause}")
+    _say_strategies([info for plugin in installed for info in plugin.strategies])
+    formats = [info for plugin in installed for info in plugin.formats]
+    if formats:
+        say_heading("Formats")
+        say_table(
+            ["name", ""],
+            [(info.name, info.summary) for info in formats],
+            left=(0, 1),
+            flexible=1,
+        )
+
+
+def _say_strategies(strategies: list[StrategyInfo]) -> None:
+    if not strategies:
+        return
+    say_heading("Strategies")
+    say_table(
+        ["name", "budget", "summarizer", ""],
+        [
+            (
+                info.name,
+                "uses it" if info.budget_aware else "-",
+                "needs one" if info.needs_summarizer else "-",
+                info.summary,
+            )
+            for info in strategies
+        ],
+        left=(0, 1, 2, 3),
+        flexible=3,
+    )
+
+
+def _offers(plugin: InstalledPlugin) -> str:
+    kinds = {"strategy": len(plugin.strategies), "format": len(plugin.formats)}
+    said = [
+        f"{count} {kind if count == 1 else kind.replace('gy', 'gie') + 's'}"
+        for kind, count in kinds.items()
+        if count
+    ]
+    return ", ".join(said) or "hooks"
+
+
+def _data(plugin: InstalledPlugin) -> dict[str, object]:
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": plugin.status.value,
+        "cause": plugin.cause,
+        "core_range": plugin.core_range,
+        "strategies": [
+            {
+                "name": info.name,
+                "summary": info.summary,
+                "needs_summarizer": info.needs_summarizer,
+                "budget_aware": info.budget_aware,
+            }
+            for info in plugin.strategies
+        ],
+        "formats": [{"name": info.name, "summary": info.summary} for info in plugin.formats],
+    }

@@ -1,0 +1,190 @@
+"""``jaato-gc replay``: recorded runs under one strategy."""
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jaato_gc import GCError, PluginRegistry
+from jaato_gc_formats import FormatError, load
+from jaato_gc_lab._cli._drawing import (
+    is_plain,
+    progress,
+    say,
+    say_heading,
+    say_item,
+    say_json,
+    say_lines,
+    say_table,
+    width,
+)
+from jaato_gc_lab._cli._numbers import TOKENS
+from jaato_gc_lab._cli._options import (
+    EXISTING,
+    config_option,
+    configured,
+    json_option,
+    model_option,
+    prices_option,
+    tuning_options,
+)
+from jaato_gc_lab._cli._text import counted, money, number, percent, seconds, short
+from jaato_gc_lab._compare import find_files
+from jaato_gc_lab._prices import load_prices
+from jaato_gc_lab._replay import replay
+from jaato_gc_lab._reports import ReplayReport
+from jaato_gc_lab._sawtooth import sawtooth
+
+FEW = 8
+
+
+@click.command("replay")
+@click.argument("files", type=EXISTING, nargs=-1, required=True)
+@click.option(
+    "-s", "--strategy", metavar="NAME", help="Which strategy (budget); none: no strategy."
+)
+@click.option("-l", "--limit", type=TOKENS, default=128_000, help="The window (128k).")
+@tuning_options
+@config_option
+@model_option
+@prices_option
+@json_option
+def command(
+    files: tuple[Path, ...],
+    strategy: str | None,
+    limit: int,
+    threshold: float | None,
+    target: float | None,
+    keep_turns: int | None,
+    config_file: Path | None,
+    model: str | None,
+    prices: Path | None,
+    as_json: bool,
+) -> None:
+    """Play recorded runs again under one strategy.
+
+    For each of the model's answers a request is made of all that came before, and what is due is
+    collected first. It shows how many collections that took, how full the window was, what did not
+    fit, what a provider would have refused, and what was removed, by reason.
+
+    \b
+    Examples:
+      jaato-gc replay session.jsonl --strategy marksweep --limit 32k
+      jaato-gc replay logs/ --config .jaato/gc.json
+      jaato-gc replay session.jsonl --limit 32k --json
+    """
+    named, config = configured(
+        strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
+    )
+    registry, table = PluginRegistry(), load_prices(prices)
+    reports: list[ReplayReport] = []
+    skipped: dict[str, str] = {}
+    found = find_files(files)
+    with progress("playing") as advance:
+        for position, path in enumerate(found):
+            advance(position, len(found), path.name)
+            try:
+                conversations = load(path, repair=True, registry=registry)
+            except FormatError as error:
+                skipped[str(path)] = error.what
+                continue
+            for index, conversation in enumerate(conversations):
+                name = f"{path.name}#{index}" if len(conversations) > 1 else path.name
+                report = replay(
+                    conversation,
+                    named or "gc_budget",
+                    limit=limit,
+                    config=config,
+                    name=name,
+                    model=model,
+                    prices=table,
+                    registry=registry,
+                )
+                if report.requests:
+                    reports.append(report)
+                else:
+                    skipped[name] = "no model has answered in it"
+    if not reports:
+        (name, reason), *_ = [*skipped.items(), ("", "the folder is empty")]
+        raise GCError(f"there is no conversation to replay: {name}: {reason}")
+    if as_json:
+        say_json({"reports": [_data(each) for each in reports], "skipped": skipped})
+    else:
+        _show(reports, skipped)
+
+
+def _data(report: ReplayReport) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(report),
+        "peak_tokens": report.peak_tokens,
+        "mean_tokens": report.mean_tokens,
+        "input_tokens": report.input_tokens,
+        "regret": report.regret,
+        "total_cost": report.total_cost,
+        "freed_by_reason": dict(report.freed_by_reason),
+    }
+
+
+def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
+    first = reports[0]
+    say(
+        f"{first.strategy} in a window of {number(first.limit)} tokens, from "
+        f"{first.threshold_percent:g} % down to {first.target_percent:g} %"
+    )
+    if len(reports) == 1:
+        say()
+        say_lines(sawtooth(first, width(), plain=is_plain()))
+    say()
+    say_table(
+        ["transcript", "requests", "collec-\ntions", "peak", "mean", "over-\nflows", "viola-\ntions",
+         "removed", "regret", "cost,\n" + first.currency],
+        [
+            (
+                each.transcript,
+                number(len(each.requests)),
+                number(len(each.collections)),
+                percent(each.peak_tokens / each.limit),
+                percent(each.mean_tokens / each.limit),
+                number(each.overflows),
+                number(len(each.violations)),
+                short(each.freed_by_reason.total()),
+                percent(each.regret),
+                money(each.cost),
+            )
+            for each in reports
+        ],
+        flexible=0,
+        gap=1,
+    )  # fmt: skip
+    _show_reasons(reports)
+    violations = [fault for each in reports for fault in each.violations]
+    if violations:
+        say_heading("What a provider would have refused")
+        for fault in violations[:FEW]:
+            say_item(fault)
+    if skipped:
+        say_heading(f"Skipped: {counted(len(skipped), 'file or conversation')}")
+        for name, reason in list(skipped.items())[:FEW]:
+            say_item(f"{name}: {reason}")
+
+
+def _show_reasons(reports: list[ReplayReport]) -> None:
+    freed: Counter[str] = Counter()
+    for each in reports:
+        freed.update(each.freed_by_reason)
+    say_heading("Removed, by reason")
+    if not freed:
+        say("nothing: no collection took anything")
+        return
+    total = freed.total()
+    say_table(
+        ["reason", "tokens", "share"],
+        [
+            (reason, number(tokens), percent(tokens / total))
+            for reason, tokens in freed.most_common()
+        ],
+    )
+    spent = sum(each.seconds for each in reports)
+    say(f"{counted(sum(len(r.collections) for r in reports), 'collection')} took {seconds(spent)}")

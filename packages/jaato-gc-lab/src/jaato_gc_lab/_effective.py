@@ -1,0 +1,138 @@
+"""The configuration that a session would have, and where each value comes from."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from jaato_gc import (
+    GCConfig,
+    GCPlugin,
+    PluginRegistry,
+    load_gc_from_file,
+    load_gc_from_profile,
+)
+from jaato_gc._config import ENVIRONMENT_VARIABLES
+
+DEFAULT_FILE = ".jaato/gc.json"
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value.
+
+    Args:
+        key: Its name.
+        value: The value.
+        origin: Where it comes from, in words.
+    """
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(slots=True)
+class EffectiveConfig:
+    """All values.
+
+    Args:
+        source: The file or profile that was read; ``None`` if there is none.
+        strategy: The strategy that it names.
+        settings: The keys of `GCConfig`.
+        options: The strategy's own options.
+    """
+
+    source: str | None
+    strategy: str | None
+    settings: list[Setting] = field(default_factory=list)
+    options: list[Setting] = field(default_factory=list)
+
+
+def effective_config(
+    path: str | Path | None = None,
+    profile: str | None = None,
+    *,
+    registry: PluginRegistry | None = None,
+) -> EffectiveConfig:
+    """The configuration that a file or a profile amounts to, environment and defaults included.
+
+    Args:
+        path: The file: a ``gc.json``, or a profile with a ``gc`` block.
+        profile: The name of a profile instead.
+        registry: Where strategies come from; all that are installed if not given.
+
+    Raises:
+        GCConfigError: It can't be used as it is.
+        GCPluginError: It names a strategy that can't be used.
+    """
+    kind, source = ("profile", profile) if profile else ("file", str(path or DEFAULT_FILE))
+    if profile is None and _is_profile(Path(source or "")):
+        kind = "profile"
+    load = load_gc_from_profile if kind == "profile" else load_gc_from_file
+    loaded = load(str(source), registry=registry)
+    if loaded is None:
+        has_no_block = kind == "profile" or Path(str(source)).exists()
+        return EffectiveConfig(source if has_no_block else None, None, _settings(GCConfig(), {}))
+    plugin, config = loaded
+    shared = {k: v for k, v in config.plugin_config.items() if k in GCConfig.model_fields}
+    overrides = getattr(plugin, "overrides", None)
+    return EffectiveConfig(
+        source,
+        plugin.name,
+        _settings(config, {**shared, **(overrides or {})}, kind),
+        _options(plugin, kind),
+    )
+
+
+def _is_profile(path: Path) -> bool:
+    try:
+        return "gc" in json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, TypeError, ValueError, RecursionError):
+        return False  # whoever reads it says what is wrong with it
+
+
+def _settings(config: GCConfig, options: dict[str, Any], kind: str = "file") -> list[Setting]:
+    merged = config.resolved(options)
+    found = []
+    for key in GCConfig.model_fields:
+        if key == "plugin_config":
+            continue
+        found.append(Setting(key, getattr(merged, key), _origin(key, config, options, kind)))
+    return _with_derived_target(found)
+
+
+def _origin(key: str, config: GCConfig, options: dict[str, Any], kind: str) -> str:
+    if key in options:
+        return f"{kind}, as an option of the strategy"
+    if key in config.model_fields_set:
+        return kind
+    variable = ENVIRONMENT_VARIABLES.get(key)
+    if variable and os.environ.get(variable, "").strip():
+        return f"environment, {variable}"
+    return DEFAULT
+
+
+def _with_derived_target(settings: list[Setting]) -> list[Setting]:
+    """A target that nobody gave follows the threshold."""
+    usual = GCConfig.model_fields["target_percent"].get_default(call_default_factory=True)
+    return [
+        Setting(each.key, each.value, "default, 0.75 of the threshold")
+        if each.key == "target_percent" and each.origin == DEFAULT and each.value != usual
+        else each
+        for each in settings
+    ]
+
+
+def _options(plugin: GCPlugin, kind: str) -> list[Setting]:
+    settings = getattr(plugin, "settings", None)
+    if not isinstance(settings, BaseModel):
+        return []
+    return [
+        Setting(key, getattr(settings, key), kind if key in settings.model_fields_set else DEFAULT)
+        for key in type(settings).model_fields
+    ]

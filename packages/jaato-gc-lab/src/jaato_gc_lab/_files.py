@@ -1,0 +1,101 @@
+"""Writing files whole or not at all, and never over others unless asked."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jaato_gc import GCError
+
+
+class FileExistsAlreadyError(GCError):
+    """A file would have been overwritten."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} exists already: name another file, or give --force to replace it")
+
+
+def refuse_overwriting(paths: Iterable[Path | None], *, force: bool) -> None:
+    """Complain about files that exist, before any work is done for them.
+
+    Raises:
+        FileExistsAlreadyError: One exists, and ``force`` is not given.
+        GCError: One can't be written there at all.
+    """
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise GCError(f"{path} is a folder: name a file in it")
+        if not path.parent.is_dir():
+            raise GCError(f"{path.parent} is no folder: make it first, or name another place")
+        if path.exists() and not force:
+            raise FileExistsAlreadyError(path)
+
+
+def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> None:
+    """Write some files: all of them whole, or, if anything goes wrong before the end, none.
+
+    They are written under other names first, beside their places, and renamed when all are there.
+
+    Args:
+        contents: What to write, by path.
+        mode: Permissions of files that are new; those of others stay.
+    """
+    written: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            place = path.resolve()  # what a link leads to is replaced, not the link
+            written[place] = _write_beside(place, content, mode)
+        _rename(written)
+    finally:
+        for temporary in written.values():
+            temporary.unlink(missing_ok=True)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file; whatever is there is replaced, once the new one is whole."""
+    write_all({path: content})
+
+
+def free_name(path: Path) -> Path:
+    """The path itself if nothing is there; else one with a number."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
+
+
+def _rename(written: Mapping[Path, Path]) -> None:
+    new = [place for place in written if not place.exists()]
+    try:
+        for place, temporary in written.items():
+            temporary.replace(place)
+    except BaseException:
+        for place in new:
+            place.unlink(missing_ok=True)
+        raise
+
+
+def _write_beside(place: Path, content: bytes, mode: int | None) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(_mode_for(place, mode))
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _mode_for(place: Path, mode: int | None) -> int:
+    if place.exists():
+        return place.stat().st_mode & 0o777
+    if mode is not None:
+        return mode & 0o777
+    mask = os.umask(0)  # there is no other way to ask for it
+    os.umask(mask)
+    return 0o666 & ~mask

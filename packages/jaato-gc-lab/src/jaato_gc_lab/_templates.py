@@ -1,0 +1,173 @@
+"""The templates of pages and pictures: their colours, and how numbers and texts are shown."""
+
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from jaato_gc_lab._charts import UsagePanel
+
+PALETTE = {
+    "back": ("#f3f5f7", "#101419"),
+    "paper": ("#ffffff", "#181d23"),
+    "text": ("#1b2027", "#e8ecf0"),
+    "muted": ("#59636e", "#9aa5b1"),
+    "rule": ("#dde2e7", "#323a43"),
+    "edge": ("#77818c", "#77818c"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "link": ("#0b5fa5", "#7cc0f5"),
+    "focus": ("#0b5fa5", "#ffd166"),
+    "tip": ("#1b2027", "#e8ecf0"),
+    "tip-text": ("#ffffff", "#14181d"),
+    "strategy-0": ("#0072b2", "#56b4e9"),
+    "strategy-1": ("#c04f00", "#f2884b"),
+    "strategy-2": ("#007f5c", "#2fc79a"),
+    "strategy-3": ("#a9447f", "#e08fbf"),
+    "strategy-4": ("#8a6100", "#e6b422"),
+    "strategy-5": ("#3d4650", "#c9d1da"),
+    "strategy-6": ("#77818c", "#8d98a4"),
+    "source-0": ("#999999", "#999999"),
+    "source-1": ("#e69f00", "#e69f00"),
+    "source-2": ("#f0e442", "#f0e442"),
+    "source-3": ("#56b4e9", "#56b4e9"),
+    "source-4": ("#0072b2", "#0072b2"),
+    "source-5": ("#cc79a7", "#cc79a7"),
+    "source-6": ("#d55e00", "#d55e00"),
+    "source-7": ("#009e73", "#009e73"),
+    "part-0": ("#0072b2", "#56b4e9"),
+    "part-1": ("#c04f00", "#f2884b"),
+    "part-2": ("#007f5c", "#2fc79a"),
+}
+"""On light and on dark paper. After Okabe and Ito, whose colours stay apart for the colour-blind;
+lines are darkened or lightened until they have a contrast of 4.5 to 1 with the paper."""
+STRATEGY_COLOURS = 6
+"""Colours of strategies; the one behind them is for the run without collection."""
+SOURCE_COLOURS = 8
+NBSP = "\N{NO-BREAK SPACE}"
+
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""What XML does not allow, what no encoder takes, and what would turn the text around it."""
+
+
+@cache
+def environment() -> Environment:
+    """The templates' environment: all text is escaped, and what can't be shown is replaced."""
+    made = Environment(
+        loader=PackageLoader("jaato_gc_lab"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    made.globals.update(
+        palette=PALETTE,
+        strategy_colours=STRATEGY_COLOURS + 1,
+        source_colours=SOURCE_COLOURS,
+    )
+    made.filters.update(
+        described=described,
+        money=money,
+        number=number,
+        percent=percent,
+        plainly=plainly,
+        seconds=seconds,
+        sentence=sentence,
+        short=short,
+        signed=signed,
+        spaced=spaced,
+        times=times,
+    )
+    return made
+
+
+def template_text(name: str) -> str:
+    """A file of the templates' folder, as it is."""
+    return resources.files("jaato_gc_lab").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def number(value: float) -> str:
+    """A whole number: ``12,345``."""
+    return f"{value:,.0f}"
+
+
+def short(tokens: float) -> str:
+    """Tokens in three digits or so: ``950``, ``8.2k``, ``128k``, ``1.25M``."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if tokens >= 0.9995 * unit:
+            return f"{tokens / unit:.3g}{name}" if tokens < 999.5 * unit else number(tokens / unit)
+    return number(tokens)
+
+
+def percent(share: float | None) -> str:
+    """A share of 1: ``61 %``, with a decimal where it is small."""
+    if share is None:
+        return "\N{EN DASH}"
+    digits = 1 if 0 < abs(share) < 0.0995 else 0
+    return f"{share * 100:.{digits}f}{NBSP}%".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(share: float) -> str:
+    """A change: ``+3.0 %``, or with a real minus sign."""
+    return percent(share) if share < 0 else "+" + percent(share)
+
+
+def plainly(value: float) -> str:
+    """A number without needless decimals: ``80``, ``72.5``."""
+    return f"{value:g}"
+
+
+def money(amount: float) -> str:
+    """Money without its currency, with the digits that matter."""
+    digits = 0 if amount >= 1000 else 2 if amount >= 1 or not amount else 4
+    return f"{amount:,.{digits}f}"
+
+
+def seconds(value: float) -> str:
+    """A time: ``1.4 ms``, ``3.2 s``, ``4 min``."""
+    if value >= 120:
+        return f"{value / 60:.0f}{NBSP}min"
+    if value >= 1:
+        return f"{value:.1f}{NBSP}s"
+    return f"{value * 1000:.1f}{NBSP}ms" if 0 < value < 0.01 else f"{value * 1000:.0f}{NBSP}ms"
+
+
+def sentence(text: str) -> str:
+    """Words as a sentence: a capital letter before, a full stop behind."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def spaced(name: str) -> str:
+    """An identifier as words."""
+    return name.replace("_", " ")
+
+
+def times(count: int, noun: str) -> str:
+    """A count with its noun: ``1 request``, ``3 strategies``."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def described(panel: UsagePanel) -> str:
+    """A chart in a sentence, for who can't see it."""
+    report = panel.report
+    text = (
+        f"{times(len(report.requests), 'request')}, {number(report.mean_tokens)} tokens in the mean"
+        f" and {number(report.peak_tokens)} at most, in a window of {number(report.limit)}."
+        f" {times(len(report.collections), 'collection')}"
+    )
+    if report.collections:
+        freed = report.freed_by_reason.total()
+        text += f", which freed {number(freed)} tokens"
+    return f"{text}. {times(report.overflows, 'request')} did not fit."
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return UNPRINTABLE.sub("\ufffd", value)
+    return value

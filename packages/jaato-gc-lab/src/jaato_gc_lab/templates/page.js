@@ -1,0 +1,74 @@
+"use strict";
+// The page is whole without this: it only hides what was not chosen and makes charts handier.
+document.documentElement.classList.add("js");
+document.addEventListener("DOMContentLoaded", () => {
+  const root = document.documentElement;
+
+  // Light or dark: as the system says, until the button is pressed.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const button = document.querySelector("button.theme");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const showTheme = () => button.setAttribute("aria-pressed", String(isDark()));
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    showTheme();
+  });
+  dark.addEventListener("change", showTheme);
+  showTheme();
+
+  // One transcript in one window at a time.
+  const form = document.querySelector("form.controls");
+  if (form) {
+    const said = document.getElementById("said");
+    form.addEventListener("change", () => {
+      const id = `cell-${form.elements.transcript.value}-${form.elements.limit.value}`;
+      const chosen = document.getElementById(id);
+      for (const cell of document.querySelectorAll(".cell")) {
+        cell.classList.toggle("chosen", cell === chosen);
+      }
+      said.classList.toggle("hide", chosen !== null);
+      said.textContent = chosen
+        ? "Showing " + chosen.querySelector("h3").textContent
+        : "This transcript could not be replayed in this window.";
+    });
+  }
+
+  for (const marks of document.querySelectorAll(".marks")) {
+    const all = [...marks.querySelectorAll(".mark")];
+    // One tab stop for each chart; arrow keys go from collection to collection.
+    const stopAt = (mark) => all.forEach((other) => (other.tabIndex = other === mark ? 0 : -1));
+    stopAt(all[0]);
+    marks.addEventListener("focusin", (event) => {
+      marks.classList.remove("quiet");
+      stopAt(event.target);
+    });
+    marks.addEventListener("keydown", (event) => {
+      const at = all.indexOf(document.activeElement);
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+      if (event.key === "Escape") marks.classList.add("quiet");
+      if (to === undefined) return;
+      event.preventDefault();
+      marks.classList.remove("quiet");
+      all[Math.max(0, Math.min(to, all.length - 1))].focus();
+    });
+    // The pointer need not hit a mark: the nearest one to its left or right answers.
+    const near = (found) => all.forEach((mark) => mark.classList.toggle("near", mark === found));
+    marks.addEventListener("pointermove", (event) => {
+      const box = marks.getBoundingClientRect();
+      const away = (mark) =>
+        Math.abs((parseFloat(mark.style.getPropertyValue("--x")) / 100) * box.width - (event.clientX - box.left));
+      const nearest = all.reduce((best, mark) => (away(mark) < away(best) ? mark : best));
+      marks.classList.remove("quiet");
+      near(away(nearest) < 40 ? nearest : null);
+    });
+    marks.addEventListener("pointerleave", () => near(null));
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") near(null);
+    });
+  }
+
+  // On paper nothing can be opened.
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll(".chosen details")) details.open = true;
+  });
+});

@@ -1,0 +1,120 @@
+"""A server on this machine that providers' own SDKs talk to: strict, and answering as they do."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from loopback_apis import Anthropic, Api, Chat, Gemini, Responses
+from loopback_rules import Fields, Refused
+
+MAX_BYTES = 5_000_000
+MAX_REQUESTS = 2_000
+
+
+class Loopback:
+    """What the server was asked and what it refused.
+
+    ``window`` is what fits into one request, in tokens. It may be changed at any time.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.window = 1_000_000
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as new."""
+        self.apis: list[Api] = [Chat(), Responses(), Anthropic(), Gemini()]
+        self.requests: list[Fields] = []
+        self.refusals: list[str] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that lead the SDKs here."""
+        return {
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "OPENAI_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": "none",
+            "GOOGLE_GEMINI_BASE_URL": self.url,
+            "GOOGLE_API_KEY": "none",
+        }
+
+    def respond(self, path: str, body: bytes) -> tuple[Api | None, int, Fields]:
+        """The API that was asked, the status and the body of the answer."""
+        api = next((api for api in self.apis if api.path in path), None)
+        if api is None or len(self.requests) >= MAX_REQUESTS:
+            return None, 404, {"error": {"message": f"nobody answers at {path}"}}
+        with self._lock:
+            try:
+                request = json.loads(body)
+                self.requests.append(request)
+                # How an answer is sent is no part of what it is about.
+                said = {name: value for name, value in request.items() if "stream" not in name}
+                return api, 200, api.respond(said, self.window)
+            except Refused as refused:
+                self.refusals.append(refused.message)
+                return api, 400, api.refusal(refused)
+            except Exception as error:
+                self.refusals.append(f"malformed: {error!r}")
+                return api, 400, api.refusal(Refused(f"malformed: {error!r}"))
+
+
+@contextmanager
+def running() -> Iterator[Loopback]:
+    """A server on a free port, for as long as it is needed."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    loopback = Loopback(f"http://127.0.0.1:{server.server_port}")
+    server.loopback = loopback  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield loopback
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 30
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > MAX_BYTES:
+            self.send_error(413)
+            return
+        body = self.rfile.read(length)
+        loopback: Loopback = self.server.loopback  # type: ignore[attr-defined]
+        api, status, answer = loopback.respond(self.path, body)
+        if api is not None and status == 200 and self._wants_a_stream(body):
+            self._send(status, "text/event-stream", _as_events(api, answer))
+        else:
+            self._send(status, "application/json", json.dumps(answer))
+
+    def _wants_a_stream(self, body: bytes) -> bool:
+        return "streamGenerateContent" in self.path or bool(json.loads(body).get("stream"))
+
+    def _send(self, status: int, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Keep the tests' output clean."""
+
+
+def _as_events(api: Api, answer: Fields) -> str:
+    lines = []
+    for name, data in api.events(answer):
+        event = f"event: {name}\n" if name else ""
+        lines.append(f"{event}data: {json.dumps(data)}\n\n")
+    return "".join(lines)

@@ -1,0 +1,366 @@
+"""The APIs that the loopback server speaks: a scripted model that reads files and then answers."""
+
+import itertools
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from loopback_rules import (
+    Fields,
+    Refused,
+    check_anthropic,
+    check_chat,
+    check_gemini,
+    check_responses,
+    refuse_if,
+    seal,
+)
+
+TEXT = "I have read the files, and they say what you think."
+CALLS_BY_ROUND = [2, 1]
+"""How many tools the model calls at once, in each round of a turn; then it answers."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the request's first tool."""
+
+    id: str
+    name: str
+    args: Fields
+
+
+class Api(ABC):
+    """One API: what it refuses, and how its scripted model answers."""
+
+    path: ClassVar[str]
+    items_key: ClassVar[str]
+    too_long: ClassVar[tuple[str, str | None]]
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def respond(self, request: Fields, window: int) -> Fields:
+        """The answer to a request.
+
+        Raises:
+            Refused: It breaks a rule, or does not fit into the window.
+        """
+        tokens = size(request)
+        message, code = self.too_long
+        refuse_if(tokens > window, message.format(tokens=tokens, window=window), code)
+        self.check(request)
+        rounds = self.rounds(request)
+        count = CALLS_BY_ROUND[rounds] if rounds < len(CALLS_BY_ROUND) else 0
+        name = self.tool_name(request)
+        numbers = [next(self._numbers) for _ in range(count if name else 0)]
+        calls = [Call(f"call_{n}", name or "", {"path": f"file_{n}.txt"}) for n in numbers]
+        return self.answer(request, calls, tokens)
+
+    @abstractmethod
+    def check(self, request: Fields) -> None: ...
+
+    @abstractmethod
+    def rounds(self, request: Fields) -> int:
+        """How often the model has called tools since the user spoke."""
+
+    @abstractmethod
+    def tool_name(self, request: Fields) -> str | None: ...
+
+    @abstractmethod
+    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields: ...
+
+    @abstractmethod
+    def refusal(self, refused: Refused) -> Fields:
+        """What stands in the body of a 400."""
+
+    def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
+        """An answer as it is streamed: names and data of events."""
+        yield None, answer
+
+
+def size(request: Fields) -> int:
+    """Tokens of a request, the server's way: a quarter of its characters."""
+    return len(json.dumps(request)) // 4
+
+
+class Chat(Api):
+    """OpenAI's Chat Completions."""
+
+    path = "/v1/chat/completions"
+    items_key = "messages"
+    too_long = (
+        "This model's maximum context length is {window} tokens. However, your messages resulted "
+        "in {tokens} tokens. Please reduce the length of the messages.",
+        "context_length_exceeded",
+    )
+
+    def check(self, request: Fields) -> None:
+        check_chat(request)
+
+    def rounds(self, request: Fields) -> int:
+        roles = [message["role"] for message in request["messages"]]
+        return roles[_last(roles, "user") :].count("assistant")
+
+    def tool_name(self, request: Fields) -> str | None:
+        tools = request.get("tools")
+        return tools[0]["function"]["name"] if tools else None
+
+    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+        message: Fields = {
+            "role": "assistant",
+            "content": None if calls else TEXT,
+            "refusal": None,
+            "annotations": [],
+        }
+        if calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": json.dumps(call.args)},
+                }
+                for call in calls
+            ]
+        finish = "tool_calls" if calls else "stop"
+        choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+        usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
+        return {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": request["model"],
+            "choices": [choice], "usage": usage,
+        }  # fmt: skip
+
+    def refusal(self, refused: Refused) -> Fields:
+        error = {"type": "invalid_request_error", "param": self.items_key, "code": refused.code}
+        return {"error": {"message": refused.message, **error}}
+
+    def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
+        [choice] = answer["choices"]
+        delta = dict(choice["message"])
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+        frame = {**answer, "object": "chat.completion.chunk", "usage": None}
+        yield None, {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+        yield None, {**frame, "choices": [last]}
+        yield None, {**frame, "choices": [], "usage": answer["usage"]}
+
+
+class Responses(Api):
+    """OpenAI's Responses, without a store: reasoning comes back encrypted."""
+
+    path = "/v1/responses"
+    items_key = "input"
+    too_long = (
+        "Your input exceeds the context window of this model. Please adjust your input and try "
+        "again.",
+        "context_length_exceeded",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bound: dict[str, str] = {}
+        self._answers = itertools.count(1)
+
+    def check(self, request: Fields) -> None:
+        check_responses(request, self._bound)
+
+    def rounds(self, request: Fields) -> int:
+        items = [{}] if isinstance(request["input"], str) else request["input"]
+        roles = [item.get("role") or item.get("type") for item in items]
+        return roles[_last(roles, "user") :].count("reasoning")
+
+    def tool_name(self, request: Fields) -> str | None:
+        tools = request.get("tools")
+        return tools[0]["name"] if tools else None
+
+    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+        number = next(self._answers)
+        reasoning = f"rs_{number}"
+        output: list[Fields] = [
+            {
+                "id": reasoning, "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": f"Thought number {number}."}],
+                "encrypted_content": seal("reasoning", reasoning),
+            }
+        ]  # fmt: skip
+        if calls:
+            output += [
+                {
+                    "id": f"fc_{call.id}", "type": "function_call", "call_id": call.id,
+                    "name": call.name, "arguments": json.dumps(call.args), "status": "completed",
+                }
+                for call in calls
+            ]  # fmt: skip
+        else:
+            text = {"type": "output_text", "text": TEXT, "annotations": [], "logprobs": []}
+            message = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
+            output.append({**message, "status": "completed", "content": [text]})
+        self._bound |= {item["id"]: reasoning for item in output[1:2]}
+        return {
+            "id": f"resp_{number}", "object": "response", "created_at": 1, "status": "completed",
+            "model": request["model"], "output": output, "parallel_tool_calls": True,
+            "tool_choice": "auto", "tools": request.get("tools", []), "error": None,
+            "incomplete_details": None, "instructions": None, "metadata": {},
+            "usage": {
+                "input_tokens": tokens, "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": 20, "output_tokens_details": {"reasoning_tokens": 10},
+                "total_tokens": tokens + 20,
+            },
+        }  # fmt: skip
+
+    def refusal(self, refused: Refused) -> Fields:
+        error = {"type": "invalid_request_error", "param": self.items_key, "code": refused.code}
+        return {"error": {"message": refused.message, **error}}
+
+    def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
+        begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+        numbers = itertools.count()
+
+        def event(kind: str, **fields: Any) -> tuple[str, Fields]:
+            return kind, {"type": kind, "sequence_number": next(numbers), **fields}
+
+        yield event("response.created", response=begun)
+        for index, item in enumerate(answer["output"]):
+            yield event("response.output_item.added", output_index=index, item=item)
+            yield event("response.output_item.done", output_index=index, item=item)
+        yield event("response.completed", response=answer)
+
+
+class Anthropic(Api):
+    """Anthropic's Messages."""
+
+    path = "/v1/messages"
+    items_key = "messages"
+    too_long = "prompt is too long: {tokens} tokens > {window} maximum", None
+
+    def check(self, request: Fields) -> None:
+        check_anthropic(request)
+
+    def rounds(self, request: Fields) -> int:
+        def speaker(message: Fields) -> str:
+            content = message["content"]
+            is_result = isinstance(content, list) and content[0]["type"] == "tool_result"
+            return "tool" if is_result else str(message["role"])
+
+        roles = [speaker(message) for message in request["messages"]]
+        return roles[_last(roles, "user") :].count("assistant")
+
+    def tool_name(self, request: Fields) -> str | None:
+        tools = request.get("tools")
+        return tools[0]["name"] if tools else None
+
+    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+        content: list[Fields] = []
+        if "thinking" in request:
+            thought = f"There are {len(request['messages'])} messages to think about."
+            signature = seal("thinking", thought)
+            content.append({"type": "thinking", "thinking": thought, "signature": signature})
+        if calls:
+            content += [
+                {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.args}
+                for call in calls
+            ]
+        else:
+            content.append({"type": "text", "text": TEXT})
+        return {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": request["model"],
+            "content": content, "stop_reason": "tool_use" if calls else "end_turn",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": tokens - tokens // 2, "cache_read_input_tokens": tokens // 2,
+                "cache_creation_input_tokens": 0, "output_tokens": 20,
+            },
+        }  # fmt: skip
+
+    def refusal(self, refused: Refused) -> Fields:
+        error = {"type": "invalid_request_error", "message": refused.message}
+        return {"type": "error", "error": error, "request_id": "req_1"}
+
+    def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
+        begun = {**answer, "content": [], "stop_reason": None}
+        yield "message_start", {"type": "message_start", "message": begun}
+        for index, block in enumerate(answer["content"]):
+            start, deltas = _streamed(block)
+            opening = {"type": "content_block_start", "index": index, "content_block": start}
+            yield "content_block_start", opening
+            for delta in deltas:
+                change = {"type": "content_block_delta", "index": index, "delta": delta}
+                yield "content_block_delta", change
+            yield "content_block_stop", {"type": "content_block_stop", "index": index}
+        stopped = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+        usage = {"output_tokens": answer["usage"]["output_tokens"]}
+        yield "message_delta", {"type": "message_delta", "delta": stopped, "usage": usage}
+        yield "message_stop", {"type": "message_stop"}
+
+
+def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
+    """How a block begins, and what comes bit by bit."""
+    if block["type"] == "tool_use":
+        pieces = json.dumps(block["input"]).partition(":")
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        return {**block, "input": {}}, deltas
+    if block["type"] == "thinking":
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        signature = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, "thinking": "", "signature": ""}, [thought, signature]
+    words = block["text"].split(" ")
+    texts = [words[0], *(f" {word}" for word in words[1:])]
+    return {**block, "text": ""}, [{"type": "text_delta", "text": text} for text in texts]
+
+
+class Gemini(Api):
+    """Google's generateContent, of a model that signs its calls."""
+
+    path = "/models/"
+    items_key = "contents"
+    too_long = (
+        "The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window}).",
+        None,
+    )
+
+    def check(self, request: Fields) -> None:
+        check_gemini(request)
+
+    def rounds(self, request: Fields) -> int:
+        roles = [
+            "tool" if any("functionResponse" in part for part in content["parts"])
+            else content.get("role", "user")
+            for content in request["contents"]
+        ]  # fmt: skip
+        return roles[_last(roles, "user") :].count("model")
+
+    def tool_name(self, request: Fields) -> str | None:
+        tools = request.get("tools")
+        return tools[0]["functionDeclarations"][0]["name"] if tools else None
+
+    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+        parts: list[Fields] = [
+            {
+                "functionCall": {"name": call.name, "args": call.args},
+                "thoughtSignature": seal("call", call.name, call.args),
+            }
+            for call in calls
+        ]
+        for part in parts[1:]:  # of parallel calls, only the first is signed
+            del part["thoughtSignature"]
+        content = {"role": "model", "parts": parts or [{"text": TEXT}]}
+        return {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {
+                "promptTokenCount": tokens, "candidatesTokenCount": 10, "thoughtsTokenCount": 10,
+                "totalTokenCount": tokens + 20,
+            },
+            "modelVersion": "scripted", "responseId": "1",
+        }  # fmt: skip
+
+    def refusal(self, refused: Refused) -> Fields:
+        error = {"code": 400, "message": refused.message, "status": "INVALID_ARGUMENT"}
+        return {"error": error}
+
+
+def _last(roles: list[Any], role: str) -> int:
+    """Where someone spoke last."""
+    return max((number for number, each in enumerate(roles) if each == role), default=0)

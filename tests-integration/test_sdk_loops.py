@@ -1,0 +1,579 @@
+"""The loops that people copy: real SDKs, on a server that refuses what their providers refuse."""
+
+import asyncio
+import copy
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from loopback import Loopback, running
+
+from jaato_gc import ContextFloorError, GCConfig, GCSession
+from jaato_gc_formats import ProviderSession, check_request, counter_for, formats
+
+README = Path(__file__).parents[1] / "packages" / "jaato-gc-formats" / "README.md"
+WINDOW = 8_000
+LONG = "a line of a file, as long as any other\n" * 100
+
+Fields = dict[str, Any]
+Answer = Any
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """How one SDK is called, and how its model's calls are answered.
+
+    Args:
+        items_key: The argument that has the messages.
+        client: Makes a client, and one that is awaited.
+        create: Gets an answer.
+        stream: Gets one bit by bit, and gives it back as a whole.
+        create_async: Awaits one.
+        said: What of an answer people put into their list.
+        results: What the tools say to the calls of an answer.
+        refusal: What is raised if a request is refused.
+        call: Arguments for a small window.
+    """
+
+    items_key: str
+    client: Callable[[], Any]
+    create: Callable[[Any, Fields], Answer]
+    stream: Callable[[Any, Fields], Answer]
+    create_async: Callable[[Fields], Any]
+    said: Callable[[Answer], list[Any]]
+    results: Callable[[Answer], list[Any]]
+    refusal: Callable[[], type[Exception]]
+    call: Fields
+
+
+def read_file(path: str) -> str:
+    return f"{path}:\n{LONG}"
+
+
+# --- OpenAI ---
+
+
+def chat_stream(client: Any, call: Fields) -> Answer:
+    with client.chat.completions.stream(**call, stream_options={"include_usage": True}) as stream:
+        stream.until_done()
+        return stream.get_final_completion()
+
+
+async def chat_async(call: Fields) -> Answer:
+    async with openai.AsyncOpenAI() as client:
+        return await client.chat.completions.create(**call)
+
+
+def chat_results(answer: Answer) -> list[Any]:
+    return [
+        {
+            "role": "tool",
+            "tool_call_id": call.id,
+            "content": read_file(**json.loads(call.function.arguments)),
+        }
+        for call in answer.choices[0].message.tool_calls or []
+    ]
+
+
+def responses_stream(client: Any, call: Fields) -> Answer:
+    with client.responses.stream(**call) as stream:
+        stream.until_done()
+        return stream.get_final_response()
+
+
+async def responses_async(call: Fields) -> Answer:
+    async with openai.AsyncOpenAI() as client:
+        return await client.responses.create(**call)
+
+
+def responses_results(answer: Answer) -> list[Any]:
+    return [
+        {
+            "type": "function_call_output",
+            "call_id": item.call_id,
+            "output": read_file(**json.loads(item.arguments)),
+        }
+        for item in answer.output
+        if item.type == "function_call"
+    ]
+
+
+# --- Anthropic ---
+
+
+def anthropic_stream(client: Any, call: Fields) -> Answer:
+    with client.messages.stream(**call) as stream:
+        assert "".join(stream.text_stream) is not None
+        return stream.get_final_message()
+
+
+async def anthropic_async(call: Fields) -> Answer:
+    async with anthropic.AsyncAnthropic() as client:
+        return await client.messages.create(**call)
+
+
+def anthropic_results(answer: Answer) -> list[Any]:
+    results = [
+        {"type": "tool_result", "tool_use_id": block.id, "content": read_file(**block.input)}
+        for block in answer.content
+        if block.type == "tool_use"
+    ]
+    return [{"role": "user", "content": results}] if results else []
+
+
+# --- Google ---
+
+
+def gemini_client() -> Any:
+    from google import genai
+
+    return genai.Client()
+
+
+def gemini_stream(client: Any, call: Fields) -> Answer:
+    from google.genai import types
+
+    chunks = list(client.models.generate_content_stream(**call))
+    parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+    content = types.Content(role="model", parts=parts)
+    chunks[-1].candidates[0].content = content
+    return chunks[-1]
+
+
+async def gemini_async(call: Fields) -> Answer:
+    async with gemini_client().aio as client:
+        return await client.models.generate_content(**call)
+
+
+def gemini_results(answer: Answer) -> list[Any]:
+    from google.genai import types
+
+    parts = [
+        types.Part.from_function_response(
+            name=call.name, response={"output": read_file(**call.args)}
+        )
+        for call in answer.function_calls or []
+    ]
+    return [types.Content(role="user", parts=parts)] if parts else []
+
+
+def gemini_error() -> type[Exception]:
+    from google.genai import errors
+
+    return errors.ClientError
+
+
+SDKS = {
+    "openai-chat": Sdk(
+        "messages",
+        openai.OpenAI,
+        lambda client, call: client.chat.completions.create(**call),
+        chat_stream,
+        chat_async,
+        lambda answer: [answer.choices[0].message],
+        chat_results,
+        lambda: openai.BadRequestError,
+        {},
+    ),
+    "openai-responses": Sdk(
+        "input",
+        openai.OpenAI,
+        lambda client, call: client.responses.create(**call),
+        responses_stream,
+        responses_async,
+        lambda answer: list(answer.output),
+        responses_results,
+        lambda: openai.BadRequestError,
+        {},
+    ),
+    "anthropic": Sdk(
+        "messages",
+        anthropic.Anthropic,
+        lambda client, call: client.messages.create(**call),
+        anthropic_stream,
+        anthropic_async,
+        lambda answer: [{"role": "assistant", "content": answer.content}],
+        anthropic_results,
+        lambda: anthropic.BadRequestError,
+        {"max_tokens": 1_500, "thinking": {"type": "enabled", "budget_tokens": 1_024}},
+    ),
+    "gemini": Sdk(
+        "contents",
+        gemini_client,
+        lambda client, call: client.models.generate_content(**call),
+        gemini_stream,
+        gemini_async,
+        lambda answer: [answer.candidates[0].content],
+        gemini_results,
+        gemini_error,
+        {},
+    ),
+}
+each_sdk = pytest.mark.parametrize("format", SDKS)
+
+
+def copied(format: str) -> Fields:
+    """What the code of the README for one provider defines."""
+    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    tool = next(block for block in blocks if "def read_file" in block)
+    [loop] = [block for block in blocks if "def ask(" in block and f'"{format}"' in block]
+    body = loop.partition("def ask(question):\n")[2].partition("\n\n\n")[0]
+    assert len(body.splitlines()) <= 12, "short enough to copy"
+    namespace: Fields = {}
+    exec(tool + loop, namespace)
+    return namespace
+
+
+@cache
+def copied_call(format: str) -> Fields:
+    """The arguments that the README's code calls a client with, beside the messages."""
+    agent: ProviderSession = copied(format)["agent"]
+    return {**agent.call, **SDKS[format].call}
+
+
+def opened(format: str, limit: int = WINDOW, strategy: str = "gc_budget") -> ProviderSession:
+    """The session of the README's code, in a small window."""
+    call = copy.deepcopy(copied_call(format))
+    config = GCConfig(preserve_recent_turns=1)
+    return ProviderSession.open(format, limit=limit, strategy=strategy, gc_config=config, **call)
+
+
+def turn(
+    format: str, agent: ProviderSession, question: str, create: Callable[[Fields], Answer]
+) -> Answer:
+    """One turn, whatever the provider is."""
+    agent.append(question)
+    while True:
+        answer = create(agent.request())
+        agent.answer(answer)
+        if not (results := SDKS[format].results(answer)):
+            return answer
+        agent.append(*results)
+
+
+def sent(providers: Loopback, format: str) -> list[list[Fields]]:
+    return [request[SDKS[format].items_key] for request in providers.requests]
+
+
+# --- forty turns ---
+
+
+@each_sdk
+@pytest.mark.parametrize(("strategy", "turns"), [("gc_budget", 40), ("gc_truncate", 15)])
+def test_a_long_run_is_never_refused_and_keeps_its_prefix(
+    format: str,
+    strategy: str,
+    turns: int,
+    providers: Loopback,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    namespace = copied(format)
+    agent = opened(format, strategy=strategy)
+    request, collections = agent.request, []
+
+    def counted() -> Fields:
+        made = request()
+        collections.append(len(agent.session.get_gc_history()))
+        return made
+
+    monkeypatch.setattr(agent, "request", counted)
+    namespace |= {"agent": agent, "read_file": read_file}
+    providers.forget()
+    providers.window = WINDOW
+
+    for number in range(turns):
+        namespace["ask"](f"Question {number}: what do the files say?")
+
+    assert providers.refusals == []
+    assert len(providers.requests) == turns * 3
+    assert sum(result.tokens_freed > 0 for result in agent.session.get_gc_history()) > turns / 10
+    texts = [[json.dumps(item) for item in items] for items in sent(providers, format)]
+    for number, (before, after) in enumerate(zip(texts, texts[1:], strict=False)):
+        if collections[number] == collections[number + 1]:
+            assert after[: len(before)] == before
+    beside = [
+        json.dumps({name: value for name, value in each.items() if name != SDKS[format].items_key})
+        for each in providers.requests
+    ]
+    assert len(set(beside)) == 1
+    for each in providers.requests:
+        assert check_request({"model": agent.call["model"], **each}, format) == []
+
+
+# --- broken on purpose ---
+
+
+def kinds(item: Fields) -> set[str]:
+    """What an item has in it, in whatever API."""
+    blocks = item.get("content") if isinstance(item.get("content"), list) else []
+    parts = item.get("parts", [])
+    found = {item.get("type", ""), item.get("role", ""), *(block["type"] for block in blocks)}
+    found |= {name for part in parts for name in part}
+    return found | ({"tool_calls"} if item.get("tool_calls") else set())
+
+
+def without_first(kind: str) -> Callable[[list[Fields]], None]:
+    def drop(items: list[Fields]) -> None:
+        del items[next(place for place, item in enumerate(items) if kind in kinds(item))]
+
+    return drop
+
+
+def without_a_block(item: Fields) -> None:
+    del item["content" if "content" in item else "parts"][0]
+
+
+def without_thoughts(items: list[Fields]) -> None:
+    for item in items:
+        item["content"] = [block for block in item["content"] if block["type"] != "thinking"]
+
+
+def changed(kind: str, change: Callable[[Fields], None]) -> Callable[[list[Fields]], None]:
+    def alter(items: list[Fields]) -> None:
+        change(next(item for item in reversed(items) if kind in kinds(item)))
+
+    return alter
+
+
+def forged(field: str) -> Callable[[Fields], None]:
+    def forge(item: Fields) -> None:
+        for each in (item, *item.get("parts", []), *(item.get("content") or [])):
+            if isinstance(each, dict) and each.get(field):
+                each[field] = "AAAA" + each[field][4:]
+
+    return forge
+
+
+BREAKS: dict[str, dict[str, Callable[[list[Fields]], None]]] = {
+    "openai-chat": {
+        "a result is missing": without_first("tool"),
+        "a call is missing": without_first("tool_calls"),
+        "nothing is said": changed("user", lambda item: item.update(content=None)),
+        "nothing is called": lambda items: items.append(
+            {"role": "assistant", "content": "So.", "tool_calls": []}
+        ),
+        "nothing at all": list.clear,
+    },
+    "openai-responses": {
+        "a result is missing": without_first("function_call_output"),
+        "a call is missing": without_first("function_call"),
+        "a reasoning is missing": without_first("reasoning"),
+        "what was reasoned about is missing": without_first("message"),
+        "a reasoning is forged": changed("reasoning", forged("encrypted_content")),
+        "nothing at all": list.clear,
+    },
+    "anthropic": {
+        "a result is missing": changed("tool_result", without_a_block),
+        "all results are missing": without_first("tool_result"),
+        "a call is missing": without_first("tool_use"),
+        "thoughts are missing": without_thoughts,
+        "a thought is forged": changed("thinking", forged("signature")),
+        "results come late": changed(
+            "tool_result", lambda item: item["content"].insert(0, {"type": "text", "text": "So:"})
+        ),
+        "nothing is said": changed("text", lambda item: item["content"][-1].update(text=" ")),
+        "nothing at all": list.clear,
+    },
+    "gemini": {
+        "a result is missing": changed("functionResponse", without_a_block),
+        "all results are missing": without_first("functionResponse"),
+        "a call is missing": without_first("functionCall"),
+        "a result is the model's": changed(
+            "functionResponse", lambda item: item.update(role="model")
+        ),
+        "a signature is missing": changed(
+            "thoughtSignature", lambda item: item["parts"][0].pop("thoughtSignature")
+        ),
+        "a signature is forged": changed("thoughtSignature", forged("thoughtSignature")),
+        "nothing is said": changed("text", lambda item: item.update(parts=[])),
+        "nothing at all": list.clear,
+    },
+}
+UNPREDICTED = {"a reasoning is forged", "a thought is forged", "a signature is forged"}
+"""Only the provider knows what it has signed."""
+
+
+@pytest.mark.parametrize(
+    ("format", "what"), [(format, what) for format, breaks in BREAKS.items() for what in breaks]
+)
+def test_what_is_broken_is_refused_and_the_check_predicts_it(
+    format: str, what: str, providers: Loopback
+) -> None:
+    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    client = sdk.client()
+    for number in range(2):
+        turn(format, agent, f"Question {number}", lambda call: sdk.create(client, call))
+    whole = providers.requests[-1]  # with calls, results and what belongs to them
+    assert providers.refusals == []
+    request = copy.deepcopy({"model": agent.call["model"], **whole})
+    BREAKS[format][what](request[sdk.items_key])
+    assert request[sdk.items_key] != whole[sdk.items_key]
+
+    # Google's SDK refuses some of it by itself.
+    with pytest.raises((sdk.refusal(), ValueError)) as refused:
+        sdk.create(client, {**agent.call, sdk.items_key: request[sdk.items_key]})
+
+    if not isinstance(refused.value, ValueError):
+        assert len(providers.refusals) == 1
+        assert providers.refusals[0] in str(refused.value)
+    if what == "a reasoning is missing":  # that it was there can be seen only where it was
+        api: Any = formats()[format]
+        assert list(api.check(request, whole)) != []
+    elif what not in UNPREDICTED:
+        assert check_request(request, format) != []
+
+
+@each_sdk
+def test_what_is_whole_is_accepted_and_the_check_agrees(format: str, providers: Loopback) -> None:
+    agent = opened(format, limit=1_000_000)
+    client = SDKS[format].client()
+
+    turn(format, agent, "Question", lambda call: SDKS[format].create(client, call))
+
+    assert providers.refusals == []
+    for request in providers.requests:
+        assert check_request({"model": agent.call["model"], **request}, format) == []
+
+
+# --- what is sent ---
+
+
+@each_sdk
+def test_what_is_sent_is_what_the_sdk_alone_would_send(
+    format: str, providers: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    providers.forget()
+    client = sdk.client()
+    for number in range(3):
+        turn(format, agent, f"Question {number}", lambda call: sdk.create(client, call))
+
+    with running() as other:
+        for name, value in other.environment.items():
+            monkeypatch.setenv(name, value)
+        client, items = sdk.client(), []
+        for number in range(3):
+            items.append(agent._api.user_item(f"Question {number}"))
+            while True:
+                answer = sdk.create(client, {**agent.call, sdk.items_key: items})
+                items += sdk.said(answer)
+                if not (results := sdk.results(answer)):
+                    break
+                items += results
+
+    assert providers.refusals == other.refusals == []
+    assert providers.requests == other.requests
+
+
+@each_sdk
+def test_answers_may_be_streamed(format: str, providers: Loopback) -> None:
+    sdk, agent = SDKS[format], opened(format)
+    providers.window = WINDOW
+    client = sdk.client()
+
+    for number in range(5):
+        turn(format, agent, f"Question {number}", lambda call: sdk.stream(client, call))
+
+    assert providers.refusals == []
+    assert agent.session.get_gc_history()
+
+
+@each_sdk
+def test_clients_may_be_awaited(format: str, providers: Loopback) -> None:
+    agent = opened(format)
+    providers.window = WINDOW
+
+    async def converse() -> None:
+        for number in range(5):
+            agent.append(f"Question {number}")
+            while True:
+                answer = await SDKS[format].create_async(agent.request())
+                agent.answer(answer)
+                if not (results := SDKS[format].results(answer)):
+                    break
+                agent.append(*results)
+
+    asyncio.run(converse())
+
+    assert providers.refusals == []
+    assert agent.session.get_gc_history()
+
+
+# --- what may go wrong ---
+
+
+@each_sdk
+def test_a_request_that_the_provider_finds_too_long_is_made_shorter(
+    format: str, providers: Loopback
+) -> None:
+    sdk, agent = SDKS[format], opened(format, limit=3 * WINDOW)
+    client = sdk.client()
+    providers.window = WINDOW  # a third of what the session was told
+
+    def create(call: Fields) -> Answer:
+        while True:
+            try:
+                return sdk.create(client, call)
+            except sdk.refusal() as error:
+                if not agent.recover(error):
+                    raise
+                call = agent.request()
+
+    for number in range(8):
+        turn(format, agent, f"Question {number}", create)
+
+    assert 0 < len(providers.refusals) < 8
+    assert {result.trigger_reason.value for result in agent.session.get_gc_history()} == {
+        "context_limit"
+    }
+
+
+@each_sdk
+def test_what_can_not_be_made_shorter_is_raised(format: str, providers: Loopback) -> None:
+    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    client = sdk.client()
+    providers.window = 500
+    agent.append("Read this: " + LONG * 10)
+
+    with pytest.raises(sdk.refusal()) as refused:
+        sdk.create(client, agent.request())
+
+    assert not agent.recover(refused.value)
+    assert not agent.recover(ValueError("something else"))
+    agent.session.set_context_limit(500)
+    with pytest.raises(ContextFloorError):
+        agent.request()
+
+
+@each_sdk
+def test_a_restored_session_goes_on(format: str, providers: Loopback) -> None:
+    sdk, agent = SDKS[format], opened(format)
+    client = sdk.client()
+    providers.window = WINDOW
+
+    def create(call: Fields) -> Answer:
+        return sdk.create(client, call)
+
+    for number in range(4):
+        turn(format, agent, f"Question {number}", create)
+    before = agent.session.get_context_usage()
+
+    counter = counter_for(format, agent.call["model"])
+    session = GCSession.restore(agent.session.save(), counter=counter)
+    restored = ProviderSession(format, session, **agent.call)
+    assert session.get_context_usage() == before
+    providers.requests.clear()
+    create(agent.request())
+    create(restored.request())
+    assert providers.requests[0] == providers.requests[1]
+
+    for number in range(4, 8):
+        turn(format, restored, f"Question {number}", create)
+    assert providers.refusals == []
