@@ -9,7 +9,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # pytest's import mode does not
 
-from loopback import Loopback, running  # noqa: E402
+from loopback import Loopback, running
 
 
 @pytest.fixture(scope="session")

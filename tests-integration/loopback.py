@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from loopback_apis import Anthropic, Api, Chat, Gemini, Responses
-from loopback_rules import Fields, Refused
+from loopback_rules import Fields, RefusedError
 
 MAX_BYTES = 5_000_000
 MAX_REQUESTS = 2_000
@@ -56,12 +56,12 @@ class Loopback:
                 # How an answer is sent is no part of what it is about.
                 said = {name: value for name, value in request.items() if "stream" not in name}
                 return api, 200, api.respond(said, self.window)
-            except Refused as refused:
+            except RefusedError as refused:
                 self.refusals.append(refused.message)
                 return api, 400, api.refusal(refused)
             except Exception as error:
                 self.refusals.append(f"malformed: {error!r}")
-                return api, 400, api.refusal(Refused(f"malformed: {error!r}"))
+                return api, 400, api.refusal(RefusedError(f"malformed: {error!r}"))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from loopback_rules import (
     Fields,
-    Refused,
+    RefusedError,
     check_anthropic,
     check_chat,
     check_gemini,
@@ -46,7 +46,7 @@ class Api(ABC):
         """The answer to a request.
 
         Raises:
-            Refused: It breaks a rule, or does not fit into the window.
+            RefusedError: It breaks a rule, or does not fit into the window.
         """
         tokens = size(request)
         message, code = self.too_long
@@ -73,7 +73,7 @@ class Api(ABC):
     def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields: ...
 
     @abstractmethod
-    def refusal(self, refused: Refused) -> Fields:
+    def refusal(self, refused: RefusedError) -> Fields:
         """What stands in the body of a 400."""
 
     def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
@@ -128,11 +128,11 @@ class Chat(Api):
         choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
         usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
         return {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": request["model"],
-            "choices": [choice], "usage": usage,
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1,
+            "model": request["model"], "choices": [choice], "usage": usage,
         }  # fmt: skip
 
-    def refusal(self, refused: Refused) -> Fields:
+    def refusal(self, refused: RefusedError) -> Fields:
         error = {"type": "invalid_request_error", "param": self.items_key, "code": refused.code}
         return {"error": {"message": refused.message, **error}}
 
@@ -211,7 +211,7 @@ class Responses(Api):
             },
         }  # fmt: skip
 
-    def refusal(self, refused: Refused) -> Fields:
+    def refusal(self, refused: RefusedError) -> Fields:
         error = {"type": "invalid_request_error", "param": self.items_key, "code": refused.code}
         return {"error": {"message": refused.message, **error}}
 
@@ -260,7 +260,12 @@ class Anthropic(Api):
             content.append({"type": "thinking", "thinking": thought, "signature": signature})
         if calls:
             content += [
-                {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.args}
+                {
+                    "type": "tool_use",
+                    "id": f"toolu_{call.id}",
+                    "name": call.name,
+                    "input": call.args,
+                }
                 for call in calls
             ]
         else:
@@ -275,7 +280,7 @@ class Anthropic(Api):
             },
         }  # fmt: skip
 
-    def refusal(self, refused: Refused) -> Fields:
+    def refusal(self, refused: RefusedError) -> Fields:
         error = {"type": "invalid_request_error", "message": refused.message}
         return {"type": "error", "error": error, "request_id": "req_1"}
 
@@ -336,7 +341,12 @@ class Gemini(Api):
         tools = request.get("tools")
         return tools[0]["functionDeclarations"][0]["name"] if tools else None
 
-    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+    def answer(
+        self,
+        request: Fields,  # noqa: ARG002
+        calls: list[Call],
+        tokens: int,
+    ) -> Fields:
         parts: list[Fields] = [
             {
                 "functionCall": {"name": call.name, "args": call.args},
@@ -356,7 +366,7 @@ class Gemini(Api):
             "modelVersion": "scripted", "responseId": "1",
         }  # fmt: skip
 
-    def refusal(self, refused: Refused) -> Fields:
+    def refusal(self, refused: RefusedError) -> Fields:
         error = {"code": 400, "message": refused.message, "status": "INVALID_ARGUMENT"}
         return {"error": error}
 

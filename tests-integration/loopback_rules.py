@@ -1,6 +1,6 @@
 """What providers refuse, for the loopback server: written without a look at the package's rules.
 
-Each function raises `Refused` with the words of the provider. What is wrong first, counts.
+Each function raises `RefusedError` with the words of the provider. What is wrong first, counts.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any
 Fields = dict[str, Any]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """What the provider says, and its code for it."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 def refuse_if(wrong: object, message: str, code: str | None = None) -> None:
     if wrong:
-        raise Refused(message, code)
+        raise RefusedError(message, code)
 
 
 def seal(*content: Any) -> str:
@@ -37,7 +37,9 @@ def seal(*content: Any) -> str:
 
 def check_chat(request: Fields) -> None:
     messages = request["messages"]
-    refuse_if(not messages, "Invalid 'messages': empty array. Expected an array with minimum length 1")
+    refuse_if(
+        not messages, "Invalid 'messages': empty array. Expected an array with minimum length 1"
+    )
     open_calls: list[str] = []
     for position, message in enumerate(messages):
         where, role = f"messages.[{position}]", message["role"]
@@ -95,7 +97,7 @@ def check_responses(request: Fields, bound: dict[str, str]) -> None:
     calls = {item["call_id"] for item in items if item.get("type") == "function_call"}
     outputs = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
     for call_id in sorted(calls - outputs):
-        raise Refused(f"No tool output found for function call {call_id}.")
+        raise RefusedError(f"No tool output found for function call {call_id}.")
     seen: set[str] = set()
     for position, item in enumerate(items):
         kind, item_id = item.get("type", "message"), item.get("id")
@@ -110,7 +112,7 @@ def check_responses(request: Fields, bound: dict[str, str]) -> None:
         if kind == "reasoning":
             _sealed_reasoning(item, items[position + 1 :])
         elif (reasoning := bound.get(item_id or "")) and reasoning not in seen:
-            raise Refused(
+            raise RefusedError(
                 f"Item '{item_id}' of type '{kind}' was provided without its required "
                 f"'reasoning' item: '{reasoning}'."
             )
@@ -121,7 +123,8 @@ def _sealed_reasoning(item: Fields, following: list[Fields]) -> None:
     item_id, content = item["id"], item.get("encrypted_content")
     refuse_if(
         content is None,
-        f"Item with id '{item_id}' not found. Items are not persisted when `store` is set to false.",
+        f"Item with id '{item_id}' not found. Items are not persisted when `store` is set to "
+        "false.",
     )
     refuse_if(
         content != seal("reasoning", item_id),
@@ -190,16 +193,14 @@ def _numbered(request: Fields) -> Iterable[tuple[int, Fields]]:
 def _anthropic_message(position: int, message: Fields) -> tuple[str, list[Fields]]:
     where = f"messages.{position}"
     for unknown in message.keys() - {"role", "content"}:
-        raise Refused(f"{where}.{unknown}: Extra inputs are not permitted")
+        raise RefusedError(f"{where}.{unknown}: Extra inputs are not permitted")
     role, content = message["role"], message["content"]
     refuse_if(role not in ("user", "assistant"), f"{where}.role: Input should be 'user'")
     refuse_if(not content, f"{where}: all messages must have non-empty content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for number, block in enumerate(blocks):
         if block["type"] == "text":
-            refuse_if(
-                not block["text"].strip(), "messages: text content blocks must be non-empty"
-            )
+            refuse_if(not block["text"].strip(), "messages: text content blocks must be non-empty")
         if block["type"] == "thinking":
             refuse_if(
                 block.get("signature") != seal("thinking", block["thinking"]),
@@ -256,7 +257,9 @@ def check_gemini(request: Fields) -> None:
     for position, content in enumerate(contents):
         where = f"contents[{position}]"
         for unknown in content.keys() - {"role", "parts"}:
-            raise Refused(f'Invalid JSON payload received. Unknown name "{unknown}" at \'{where}\'')
+            raise RefusedError(
+                f"Invalid JSON payload received. Unknown name \"{unknown}\" at '{where}'"
+            )
         refuse_if(
             not content.get("parts"),
             f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.",
@@ -273,7 +276,8 @@ def check_gemini(request: Fields) -> None:
         waiting = _parts(before, "functionCall")
         refuse_if(
             answers and not waiting,
-            "Please ensure that function response turn comes immediately after a function call turn.",
+            "Please ensure that function response turn comes immediately after a function call "
+            "turn.",
         )
         refuse_if(
             len(answers) != len(waiting),

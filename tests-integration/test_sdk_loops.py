@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import openai
 import pytest
 from loopback import Loopback, running
 
-from jaato_gc import ContextFloorError, GCConfig, GCSession
-from jaato_gc_formats import ProviderSession, check_request, counter_for, formats
+from jaato_gc import ContextFloorError, GCConfig
+from jaato_gc_formats import ProviderSession, check_request, formats
 
 README = Path(__file__).parents[1] / "packages" / "jaato-gc-formats" / "README.md"
 WINDOW = 8_000
@@ -295,7 +296,7 @@ def test_a_long_run_is_never_refused_and_keeps_its_prefix(
     assert len(providers.requests) == turns * 3
     assert sum(result.tokens_freed > 0 for result in agent.session.get_gc_history()) > turns / 10
     texts = [[json.dumps(item) for item in items] for items in sent(providers, format)]
-    for number, (before, after) in enumerate(zip(texts, texts[1:], strict=False)):
+    for number, (before, after) in enumerate(pairwise(texts)):
         if collections[number] == collections[number + 1]:
             assert after[: len(before)] == before
     beside = [
@@ -565,10 +566,8 @@ def test_a_restored_session_goes_on(format: str, providers: Loopback) -> None:
         turn(format, agent, f"Question {number}", create)
     before = agent.session.get_context_usage()
 
-    counter = counter_for(format, agent.call["model"])
-    session = GCSession.restore(agent.session.save(), counter=counter)
-    restored = ProviderSession(format, session, **agent.call)
-    assert session.get_context_usage() == before
+    restored = ProviderSession.restore(format, agent.session.save(), **agent.call)
+    assert restored.session.get_context_usage() == before
     providers.requests.clear()
     create(agent.request())
     create(restored.request())

@@ -342,6 +342,7 @@ def test_results_of_one_turn_are_one_message() -> None:
     assert [message["role"] for message in repaired] == ["user", "assistant", "user", "assistant"]
     blocks = repaired[2]["content"]
     assert [block.get("tool_use_id") for block in blocks] == ["a", "b", None]
+    assert [block.get("is_error") for block in blocks] == [None, True, None]
     assert repaired[1] is history[1]
 
 

@@ -3,14 +3,15 @@
 import gzip
 import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jaato_gc import PluginRegistry
-from jaato_gc_formats import FormatError, iter_messages, load
+from jaato_gc import FormatInfo, PluginRegistry, hookimpl
+from jaato_gc_formats import Conversation, FormatError, Record, iter_messages, load
 
 REGISTRY = PluginRegistry()
 read = partial(load, registry=REGISTRY)
@@ -176,5 +177,29 @@ def test_one_line_of_a_hundred_megabytes(path: Path) -> None:
 
 def test_a_shape_that_no_format_has(path: Path) -> None:
     path.write_text(json.dumps([{"role": "assistant", "content": None, "tool_calls": [5]}]))
-    with pytest.raises(FormatError, match="in a shape that can't be read"):
+    with pytest.raises(FormatError, match="tool_calls") as found:
         read(path, "openai-chat")
+    assert found.value.path == path
+
+
+def test_a_format_that_stumbles(path: Path) -> None:
+    class Stumbling:
+        name = summary = "stumbling"
+
+        def recognize(self, records: Sequence[Any]) -> float:
+            return float(bool(records))
+
+        def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
+            for record in records:
+                yield record.value["missing"]
+
+    class Plugin:
+        @hookimpl
+        def jaato_gc_register_formats(self) -> list[FormatInfo]:
+            return [FormatInfo("stumbling", Stumbling, "")]
+
+    registry = PluginRegistry()
+    registry.register(Plugin(), "stumbling")
+    path.write_bytes(LINE * 2)
+    with pytest.raises(FormatError, match=r"line 1: it is in a shape that can't be read.*missing"):
+        load(path, "stumbling", registry=registry)

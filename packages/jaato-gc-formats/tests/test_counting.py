@@ -24,6 +24,7 @@ from jaato_gc import (
     Role,
     TokenCounter,
     ToolResult,
+    as_text,
     count_tokens,
     hookimpl,
 )
@@ -33,7 +34,7 @@ from jaato_gc_formats._tool_text import as_typescript
 
 MODELS = [
     None, "gpt-4", "gpt-4o", "gpt-4o-mini", "gpt-5-mini", "gpt-5-nano", "o4-mini", "o3",
-    "claude-sonnet-4-5", "gemini-2.5-pro", "gemini-3-flash", "deepseek-chat",
+    "claude-sonnet-4-5", "claude-sonnet-5", "gemini-2.5-pro", "gemini-3-flash", "deepseek-chat",
 ]  # fmt: skip
 
 
@@ -133,7 +134,7 @@ def test_what_has_no_size_costs_about_as_much_as_a_large_image(format: str, mime
 
 
 def png(width: int, height: int) -> bytes:
-    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + bytes(40)
 
 
 # --- frames ---
@@ -247,7 +248,7 @@ def test_openai_tools_cost_less_than_their_json() -> None:
 def test_anthropic_tools_cost_more_than_their_json() -> None:
     estimated = counter_for("anthropic", registry=ESTIMATED)
     schema = {"name": "look", "input_schema": {"type": "object"}}
-    assert tool_tokens(schema, estimated) > 50 + EstimateCounter().count_text(json.dumps(schema))
+    assert tool_tokens(schema, estimated) > 50 + EstimateCounter().count_text(as_text(schema))
 
 
 JSON = st.recursive(
@@ -320,6 +321,10 @@ def test_the_model_decides_whatever_format_it_is_spoken_to_in() -> None:
     assert name("openai-chat", "qwen3-coder") == "words/other"
     assert name("openai-responses", "gpt-5.1-codex-mini") == "words/openai-mini"
     assert name("anthropic", "anything") == "words/anthropic"
+    for old in ("claude-3-5-sonnet", "claude-opus-4-6", "claude-haiku-4-5-20251001"):
+        assert name("anthropic", old) == "words/anthropic"
+    for new in ("claude-opus-4-7", "anthropic/claude-opus-4.8", "claude-sonnet-5"):
+        assert name("anthropic", new) == "words/anthropic-5"
     assert name("somebody-elses", "claude-sonnet-4") == "words"
 
 

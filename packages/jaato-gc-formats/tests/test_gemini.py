@@ -390,6 +390,39 @@ def test_a_missing_response_is_put_beside_the_others() -> None:
     assert refusals(repaired) == []
 
 
+def test_responses_without_ids_stand_where_their_calls_do() -> None:
+    calls = [Part(function_call=FunctionCall(None, name, {})) for name in "fgf"]
+    answers = [Part(function_response=ToolResult(None, name, name)) for name in "ffg"]
+    messages = [
+        Message.from_text(Role.USER, "Go"),
+        Message(Role.MODEL, calls),
+        *(Message(Role.TOOL, [answer]) for answer in answers),
+    ]
+
+    *_, responses = written(messages)
+
+    names = [part["functionResponse"]["name"] for part in responses["parts"]]
+    assert names == ["f", "g", "f"]
+
+
+def test_responses_are_never_the_models() -> None:
+    message = Message(Role.MODEL, [Part(function_response=ToolResult(None, "f", "ok"))])
+
+    assert written([message]) == [user(responded("f"))]
+
+
+def test_an_image_that_was_cleared_leaves_a_text() -> None:
+    history = [
+        user({"text": "Go"}),
+        model(called("f")),
+        user(responded("f", {"output": LONG}), IMAGE),
+    ]
+
+    [*_, answered] = written([cleared(each) for each in read(history)])
+
+    assert answered["parts"][1] == {"text": "[attachment cleared to free context space]"}
+
+
 def test_of_other_providers_only_what_is_said_and_done_is_sent() -> None:
     other = [
         {"role": "user", "content": [{"type": "text", "text": "Go", "cache_control": {}}]},

@@ -15,7 +15,6 @@ from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 from jaato_gc_lab._charts import (
     MARKS,
     cost_parts_at,
-    sources_chart,
     usage_chart,
 )
 from jaato_gc_lab._compare import Cell, CellResult, Comparison
@@ -23,6 +22,7 @@ from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
 from jaato_gc_lab._series import SIDE, outline, telling, ticks
+from jaato_gc_lab._stacks import sources_chart
 from jaato_gc_lab._templates import PALETTE, money, percent, seconds, short, signed
 
 HOSTILE = [
@@ -156,7 +156,7 @@ def test_what_is_too_much_to_show_is_counted() -> None:
     page = page_of(grid_of(report))
 
     assert "7 more of truncate" in words(page)
-    assert f"Circles for the {MARKS} largest of {len(report.collections)}" in words(page)
+    assert f"{len(report.collections)} collections (circles: the {MARKS} largest)" in words(page)
     assert page.count('class="mark"') == MARKS
 
 
@@ -330,6 +330,20 @@ def test_parts_of_the_cost_add_up_to_it() -> None:
 
     assert sum(parts.values()) == pytest.approx(report.cost)
     assert all(part > 0 for part in parts.values())
+
+
+@pytest.mark.parametrize("limit", [1_200, 8_000, 2_000_000])
+def test_everything_is_drawn_inside_the_charts(limit: int) -> None:
+    reports = [sample_report(strategy, limit) for strategy in STRATEGIES]
+    colours = dict.fromkeys(STRATEGIES, 0)
+
+    usage, sources = usage_chart(reports, colours), sources_chart(reports, colours)
+
+    places = [usage.window, usage.threshold, usage.target]
+    places += [at for panel in usage.panels for mark in panel.marks for at in (mark.x, mark.y)]
+    layers = [layer for panel in sources.panels for layer in panel.layers]
+    places += [at for layer in layers for at in (layer.x, layer.y) if at is not None]
+    assert all(0 <= place <= 100 for place in places)
 
 
 def test_layers_add_up_to_the_requests() -> None:

@@ -46,9 +46,9 @@ SYSTEM = """You are a careful engineer who works on the code base in /srv/harbou
 you are given. Read a file before you change it. Run the tests after every change and look at what \
 they say. Keep changes small. When you are done, say briefly what you did and what you left alone.
 
-House rules: Python 3.11, type hints, no new dependencies without asking. Times are kept in UTC and \
-shown in the harbour's own zone. Ticket numbers (HB-…) belong into commit messages and into the \
-change log."""
+House rules: Python 3.10, type hints, no new dependencies without asking. Times are kept in UTC \
+and shown in the harbour's own zone. Ticket numbers (HB-…) belong into commit messages and into \
+the change log."""
 
 
 class CodeBase:
@@ -82,10 +82,11 @@ class CodeBase:
               for name in rng.sample(FIELDS, 5)),
         ]  # fmt: skip
         for verb, noun in zip(rng.sample(VERBS, 6), nouns * 2, strict=False):
-            lines += ["", "", *self._function(f"{verb}_{noun}", noun, others[0])]
+            most = f"MAX_{nouns[0].upper()}S"
+            lines += ["", "", *self._function(f"{verb}_{noun}", noun, most, others[0])]
         return "\n".join(lines) + "\n"
 
-    def _function(self, name: str, noun: str, other: str) -> Iterator[str]:
+    def _function(self, name: str, noun: str, most: str, other: str) -> Iterator[str]:
         rng = self.rng
         key, second = rng.sample(FIELDS, 2)
         yield f"def {name}({noun}s: list[dict[str, object]], now: datetime) -> list[str]:"
@@ -100,7 +101,7 @@ class CodeBase:
         if rng.random() < 0.5:
             yield f"        elif {noun}.get({second!r}) == {other}.GRACE_MINUTES:"
             yield f'            found.append(f"{other}-{{number:0{rng.randrange(3, 6)}d}}")'
-        yield f"    return sorted(found)[:MAX_{name.partition('_')[2].upper()}S] or []"
+        yield f"    return sorted(found)[:{most}]"
 
     def _tests(self, module: str) -> str:
         functions = self.functions(module)
@@ -141,7 +142,7 @@ class Run:
     def calls(self, why: str, calls: list[tuple[str, dict[str, str], str]]) -> None:
         """The agent calls some tools at once."""
         said: list[dict[str, Any]] = [{"type": "text", "text": why}] if why else []
-        results = []
+        results: list[dict[str, Any]] = []
         for tool, arguments, result in calls:
             self._calls += 1
             call_id = f"toolu_{self._calls:04d}"

@@ -107,9 +107,8 @@ class GeminiContents(ApiFormat):
         written = [content for message in run for content in self.write_item(message)]
         parts = [part for content in written for part in content["parts"]]
         responses = [part for part in parts if spelling(part, "functionResponse")]
-        responses.sort(key=lambda part: _place(part, calls))
         rest = [part for part in parts if not spelling(part, "functionResponse")]
-        contents: list[Fields] = [{**written[0], "parts": responses}]
+        contents: list[Fields] = [{**written[0], "parts": _in_order_of(calls, responses)}]
         return [*contents, {"role": "user", "parts": rest}] if rest else contents
 
     def write_item(self, message: Message) -> list[Fields]:
@@ -151,12 +150,17 @@ class GeminiContents(ApiFormat):
         return refusals(request)
 
 
-def _place(part: Fields, calls: list[FunctionCall]) -> int:
-    response = part[spelling(part, "functionResponse") or ""]
-    for place, call in enumerate(calls):
-        if call.id == response.get("id") if call.id else call.name == response.get("name"):
-            return place
-    return len(calls)
+def _in_order_of(calls: list[FunctionCall], responses: list[Fields]) -> list[Fields]:
+    ordered: list[Fields] = []
+    for call in calls:
+        for part in responses:
+            response = part[spelling(part, "functionResponse") or ""]
+            identity = ("id", call.id) if call.id else ("name", call.name)
+            if response.get(identity[0]) == identity[1]:
+                ordered.append(part)
+                responses = [other for other in responses if other is not part]
+                break
+    return ordered + responses
 
 
 # --- parts ---

@@ -259,7 +259,8 @@ def _is_chat_message(message: Fields) -> bool:
         return False
     if "content" not in message and message["role"] != "assistant":
         return False
-    kinds = [block.get("type") for block in content or () if isinstance(block, dict)]
+    blocks = content if isinstance(content, list) else ()
+    kinds = [block.get("type") for block in blocks if isinstance(block, dict)]
     return not any(kind in OTHERS_CONTENT for kind in kinds)
 
 

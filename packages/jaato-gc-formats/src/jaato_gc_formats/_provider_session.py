@@ -82,6 +82,26 @@ class ProviderSession:
         session.set_gc_plugin(registry.create(strategy), _with_room(gc_config or GCConfig(), call))
         return cls(format, session, **call)
 
+    @classmethod
+    def restore(
+        cls, format: str, saved: str, *, registry: PluginRegistry | None = None, **call: Any
+    ) -> "ProviderSession":
+        """A session that behaves as a saved one would have.
+
+        Args:
+            format: The provider's format.
+            saved: What ``session.save()`` gave, of a session that was made by `open`.
+            registry: Where strategies and formats come from; all that are installed if not given.
+            **call: The other arguments of the client's call, as they were given to `open`.
+
+        Raises:
+            GCError: It is not what was saved, or its counter is not on this machine.
+        """
+        registry = registry or PluginRegistry()
+        counter = counter_for(format, call.get("model"), registry=registry)
+        session = GCSession.restore(saved, registry=registry, counter=counter)
+        return cls(format, session, **call)
+
     def append(self, *items: Any) -> list[Message]:
         """Add what was said: messages in the provider's shape, its SDK's objects, or a user's text.
 

@@ -46,7 +46,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict | list | str | int | float | None):
         return value
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        data = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        role = getattr(value, "role", None)
+        if isinstance(role, str):  # Google has classes that say it by what they are
+            data.setdefault("role", role)
+        return data
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):

@@ -12,12 +12,11 @@ from jaato_gc_lab._series import Point, outline, telling, ticks
 
 BASELINE = "none"
 """The strategy's name where nothing was collected."""
-SOURCES = ("system", "tools", "synthetic", "user", "model", "thoughts", "calls", "results")
-"""In the order of the stack, from the bottom up: what never goes lies lowest."""
 HEADROOM = 1.12
-"""How far a chart reaches above the window."""
+"""How far a chart reaches above the window, or above the largest request."""
+FARTHEST = 2
+"""How many windows a chart shows at most if requests do not fit; the rest is cut off."""
 POINTS = 200
-STACK_POINTS = 64
 MARKS = 20
 LABELLED = 0.11
 """The share of a chart's height that a line of text needs."""
@@ -127,45 +126,6 @@ class UsageChart:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One source in the stack of one strategy.
-
-    Args:
-        source: Its name.
-        path: The area from the floor up to its upper edge; it is drawn over the layers above it.
-        mean: Its mean tokens in a request.
-        x: Where its name has room, or ``None``.
-        y: Likewise.
-    """
-
-    source: str
-    path: str
-    mean: float
-    x: float | None
-    y: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SourcesPanel:
-    """What filled the requests of one strategy: layers, the topmost first."""
-
-    report: ReplayReport
-    colour: int
-    layers: list[Layer]
-
-
-@dataclass(frozen=True, slots=True)
-class SourcesChart:
-    """What filled the window, a panel for each strategy."""
-
-    panels: list[SourcesPanel]
-    sources: list[str]
-    tokens: list[Tick]
-    window: float
-    requests: list[Tick]
-
-
-@dataclass(frozen=True, slots=True)
 class CostPart:
     """One part of a bar: what it stands for, its money, and its place."""
 
@@ -195,11 +155,12 @@ class CostBar:
 def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
     """How full the window was at each request, for the reports of one transcript and window."""
     limit = reports[0].limit
-    top = limit * HEADROOM
-    last = _last_request(reports)
+    last = last_request(reports)
     baseline = next((report for report in reports if report.strategy == BASELINE), None)
     collecting = [report for report in reports if report is not baseline] or [*reports]
     any_report = collecting[0]
+    peak = max(report.peak_tokens for report in collecting)
+    top = min(max(peak, limit), limit * FARTHEST) * HEADROOM
     return UsageChart(
         transcript=any_report.transcript,
         limit=limit,
@@ -208,43 +169,17 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
                 report,
                 colours[report.strategy],
                 _line(report, last, top),
-                _marks(report, last),
+                _marks(report, last, top),
                 _misfits(report, last),
             )
             for report in collecting
         ],
         baseline=baseline,
         baseline_path=_line(baseline, last, top) if baseline else "",
-        window=_down(limit / top),
-        threshold=_down(any_report.threshold_percent / 100 / HEADROOM),
-        target=_down(any_report.target_percent / 100 / HEADROOM),
-        requests=_request_ticks(last),
-    )
-
-
-def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> SourcesChart:
-    """What filled the window at each request, for the reports of one transcript and window."""
-    limit = reports[0].limit
-    collecting = [report for report in reports if report.strategy != BASELINE] or [*reports]
-    top = min(limit, max(report.peak_tokens for report in collecting) or limit) * HEADROOM
-    last = _last_request(reports)
-    names = {
-        source
-        for report in collecting
-        for request in report.requests
-        for source, tokens in request.by_source.items()
-        if tokens
-    }
-    sources = [source for source in SOURCES if source in names] + sorted(names - {*SOURCES})
-    return SourcesChart(
-        panels=[
-            SourcesPanel(report, colours[report.strategy], _layers(report, sources, last, top))
-            for report in collecting
-        ],
-        sources=sources[::-1],
-        tokens=[Tick(_down(value / top), value) for value in ticks(top, 4)],
-        window=_down(limit / top),
-        requests=_request_ticks(last, most=4),
+        window=down(limit / top),
+        threshold=down(limit * any_report.threshold_percent / 100 / top),
+        target=down(limit * any_report.target_percent / 100 / top),
+        requests=request_ticks(last),
     )
 
 
@@ -308,7 +243,7 @@ def _usage(report: ReplayReport) -> list[Point]:
     return points
 
 
-def _marks(report: ReplayReport, last: int) -> list[Mark]:
+def _marks(report: ReplayReport, last: int, top: float) -> list[Mark]:
     """The collections with the most to tell: those that failed, and the largest."""
     numbered = sorted(
         enumerate(report.collections, 1),
@@ -317,11 +252,10 @@ def _marks(report: ReplayReport, last: int) -> list[Mark]:
             entry[1].tokens_after - entry[1].tokens_before,
         ),
     )
-    top = report.limit * HEADROOM
     return [
         Mark(
             round(100 * collection.request / last, 2),
-            max(_down(collection.tokens_before / top), 0.0),
+            max(down(collection.tokens_before / top), 0.0),
             number,
             collection,
         )
@@ -344,42 +278,14 @@ def _misfits(report: ReplayReport, last: int) -> list[tuple[float, float]]:
     ]
 
 
-def _layers(report: ReplayReport, sources: Sequence[str], last: int, top: float) -> list[Layer]:
-    kept = telling([request.tokens for request in report.requests], STACK_POINTS)
-    floor = [0.0] * len(kept)
-    layers = []
-    for source in sources:
-        sizes = [report.requests[i].by_source.get(source, 0) for i in kept]
-        edge = [below + size for below, size in zip(floor, sizes, strict=True)]
-        path = outline((i / last, tokens / top) for i, tokens in zip(kept, edge, strict=True))
-        x, y = _room_for_name(kept, floor, edge, last, top)
-        total = sum(request.by_source.get(source, 0) for request in report.requests)
-        layers.append(Layer(source, path, total / max(len(report.requests), 1), x, y))
-        floor = edge
-    return layers[::-1]
-
-
-def _room_for_name(
-    kept: Sequence[int], floor: Sequence[float], edge: Sequence[float], last: int, top: float
-) -> tuple[float, float] | tuple[None, None]:
-    """Where a layer is thickest, away from the sides, if it is thick enough for a name."""
-    inside = [n for n, position in enumerate(kept) if 0.15 <= position / last <= 0.85]
-    if not inside:
-        return None, None
-    n = max(inside, key=lambda n: edge[n] - floor[n])
-    if (edge[n] - floor[n]) / top < LABELLED:
-        return None, None
-    return round(100 * kept[n] / last, 1), _down((edge[n] + floor[n]) / 2 / top)
-
-
-def _last_request(reports: Sequence[ReplayReport]) -> int:
+def last_request(reports: Sequence[ReplayReport]) -> int:
     """The right end of the axis, as a position in the list of requests."""
     ends = [len(report.requests) - 1 for report in reports]
     ends += [collection.request for report in reports for collection in report.collections]
     return max(*ends, 1)
 
 
-def _request_ticks(last: int, most: int = 6) -> list[Tick]:
+def request_ticks(last: int, most: int = 6) -> list[Tick]:
     """Requests are counted from 1 on; the axis begins with the first."""
     return [
         Tick(round(100 * (max(value, 1) - 1) / last, 2), max(value, 1))
@@ -387,5 +293,6 @@ def _request_ticks(last: int, most: int = 6) -> list[Tick]:
     ]
 
 
-def _down(share: float) -> float:
+def down(share: float) -> float:
+    """A share of the height as percent from the top."""
     return round(100 * (1 - share), 2)

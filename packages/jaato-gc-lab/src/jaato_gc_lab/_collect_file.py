@@ -105,7 +105,7 @@ def plan_file(
     target = session.config.target_tokens(limit) or 0
     plan = session.plan_gc(GCTriggerReason.MANUAL) if tokens > target else None
     session.close()
-    info = registry.formats()[chosen.format] if chosen.format in registry.formats() else None
+    info = registry.formats().get(chosen.format)
     return FilePlan(
         path=path,
         content=path.read_bytes(),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaato_gc import GCConfig, PluginRegistry, Role
 from jaato_gc_formats import Conversation, load
@@ -262,7 +262,8 @@ def _canonical(strategies: Sequence[str] | None) -> list[str]:
 # --- running jobs ---
 
 
-class _Transcript(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Transcript:
     path: str
     index: int
     name: str

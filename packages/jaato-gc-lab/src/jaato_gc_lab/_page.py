@@ -9,18 +9,16 @@ from markupsafe import Markup
 
 from jaato_gc_lab._charts import (
     BASELINE,
-    SOURCES,
     CostBar,
     CostParts,
-    SourcesChart,
     UsageChart,
     cost_bars,
-    sources_chart,
     usage_chart,
 )
 from jaato_gc_lab._compare import Summary
 from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
+from jaato_gc_lab._stacks import SOURCES, SourcesChart, sources_chart
 from jaato_gc_lab._templates import STRATEGY_COLOURS, environment, template_text, times
 
 DETAILED = 4
@@ -28,7 +26,7 @@ DETAILED = 4
 BUSY = 3
 """Collections from which on a chart is worth looking at."""
 SAMPLES = 12
-LOSSES = 15
+LOSSES = 8
 
 
 def report_page(

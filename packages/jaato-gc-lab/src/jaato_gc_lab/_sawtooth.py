@@ -1,6 +1,7 @@
 """How full the window was, request by request, drawn with characters."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from jaato_gc_lab._reports import ReplayReport
 
@@ -55,7 +56,7 @@ def _stretches(values: Sequence[float], most: int) -> list[Sequence[float]]:
     """The values in order, in at most so many stretches of nearly the same length."""
     count = min(len(values), most)
     bounds = [number * len(values) // count for number in range(count + 1)] if count else []
-    return [values[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [values[start:end] for start, end in pairwise(bounds)]
 
 
 def _cell(share: float, row: int, shades: str) -> str:

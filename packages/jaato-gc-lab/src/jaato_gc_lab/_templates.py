@@ -124,7 +124,7 @@ def plainly(value: float) -> str:
 
 def money(amount: float) -> str:
     """Money without its currency, with the digits that matter."""
-    digits = 0 if amount >= 1000 else 2 if amount >= 1 or not amount else 4
+    digits = 0 if amount >= 1000 else 2 if amount >= 0.1 or not amount else 4
     return f"{amount:,.{digits}f}"
 
 

@@ -121,6 +121,8 @@ def _cleaned(item: Fields) -> Fields | None:
     cleaned = {name: value for name, value in without(item, *NOT_SENT).items() if value is not None}
     if "call_id" in cleaned or kind in ("message", "reasoning"):
         cleaned.pop("id", None)  # nor does Codex send it: nothing is kept on the server
+    if kind == "function_call":
+        cleaned.setdefault("arguments", "{}")
     if isinstance(content := cleaned.get("content"), list):
         # An image from the user's disk may be gone by the time that it is logged.
         kept = [block for block in content if fields_in(block).get("image_url", "") is not None]

@@ -1,12 +1,13 @@
-"""The ``jaato-gc`` command. Commands are loaded when they are called; what they draw with, later."""
+"""The ``jaato-gc`` command. Each of its commands is loaded when it is called, and no sooner."""
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
-from jaato_gc_lab._cli._exits import Exit, explained
+from jaato_gc_lab._cli._exits import Exit, explained, let_go_of_stdout, pass_on_warnings
 from jaato_gc_lab._version import __version__
 
 COMMANDS = {
@@ -62,22 +63,27 @@ class Commands(click.Group):
             raise click.UsageError(_unknown(name), ctx)
         return super().resolve_command(ctx, args)
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; that nobody reads its output any more is no fault."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            let_go_of_stdout()
+            return Exit.BROKEN_PIPE
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
         """Run a command and exit with its code."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # what a terminal can't show stops nobody
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
             sys.stdout.flush()
         except Exception as error:
-            given = extra.get("args") or sys.argv
+            given = sys.argv if args is None else args
             code = explained(error, with_traceback="--traceback" in given)
-        self._exit(code)
-
-    def _exit(self, code: Any) -> NoReturn:
         sys.exit(int(code) if isinstance(code, int) else Exit.OK)
 
 
@@ -101,6 +107,7 @@ def _unknown(name: str) -> str:
 @click.pass_context
 def cli(ctx: click.Context, traceback: bool) -> None:  # noqa: ARG001
     """Run a command; without one, tell which there are."""
+    pass_on_warnings()
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from jaato_gc_lab._cli._text import clean
 
 PLAIN_WIDTH = 80
 WIDEST = 100
 BAR = 20
+FEWEST = 8
+"""Characters that stay of a text, however narrow the terminal is."""
 
 
 def width() -> int:
@@ -34,30 +34,32 @@ def is_plain() -> bool:
 
 def say(text: str = "") -> None:
     """A paragraph, wrapped; or an empty line."""
-    click.echo("\n".join(textwrap.wrap(clean(text), width(), break_on_hyphens=False)))
+    _write("\n".join(textwrap.wrap(clean(text), width(), break_on_hyphens=False)))
 
 
 def say_item(text: str, mark: str = "-") -> None:
     """A paragraph with a mark before it."""
     indent = " " * (len(mark) + 1)
     wrapped = textwrap.wrap(clean(text), width() - len(indent), break_on_hyphens=False)
-    click.echo(f"{mark} " + f"\n{indent}".join(wrapped))
+    _write(f"{mark} " + f"\n{indent}".join(wrapped))
 
 
 def say_heading(text: str) -> None:
     """What comes next, with an empty line before it."""
-    click.echo()
-    click.secho(clean(text, width()), bold=True)
+    from rich.text import Text
+
+    _write("")
+    _print(Text(clean(text), "bold"))
 
 
 def say_lines(lines: Iterable[str]) -> None:
     """Lines that are laid out already."""
-    click.echo("\n".join(lines))
+    _write("\n".join(lines))
 
 
 def say_json(data: Any) -> None:
     """Data for machines."""
-    click.echo(json.dumps(data, indent=2, default=str))
+    _write(json.dumps(data, indent=2, default=str))
 
 
 def bar(share: float, length: int = BAR) -> str:
@@ -86,29 +88,24 @@ def say_table(
         gap: Spaces between columns.
     """
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for index, heading in enumerate(headings):
-        table.add_column(
-            heading,
-            justify="left" if index in left else "right",
-            no_wrap=index == flexible,
-            overflow="ellipsis" if index == flexible and not is_plain() else "fold",
-            min_width=None if index == flexible else _widest_word(heading),
+        table.add_column(heading, justify="left" if index in left else "right")
+    cells = [[Text(clean(str(each))) for each in row] for row in rows]
+    if flexible is not None:
+        others = [n for n in range(len(headings)) if n != flexible]
+        taken = sum(
+            gap + max([*(row[n].cell_len for row in cells), *map(len, headings[n].split("\n"))])
+            for n in others
         )
-    for row in rows:
-        table.add_row(*(_cell(each) for each in row))
+        room = max(width() - taken, len(headings[flexible]), FEWEST)
+        for row in cells:
+            row[flexible].truncate(room, overflow="crop" if is_plain() else "ellipsis")
+    for row in cells:
+        table.add_row(*row)
     _print(table)
-
-
-def _widest_word(heading: str) -> int:
-    return max(map(len, heading.split("\n")))
-
-
-def _cell(value: object) -> Any:
-    from rich.text import Text
-
-    return Text(clean(str(value)))
 
 
 def _print(renderable: Any) -> None:
@@ -117,7 +114,12 @@ def _print(renderable: Any) -> None:
     console = Console(width=width(), highlight=False, markup=False, emoji=False, safe_box=True)
     with console.capture() as captured:
         console.print(renderable)
-    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+    _write("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+
+
+def _write(text: str) -> None:
+    # Not with Click: where only ASCII can be shown it writes UTF-8.
+    sys.stdout.write(f"{text}\n")
 
 
 Advance = Callable[[int, int, str], None]

@@ -1,6 +1,6 @@
 """How a command ends: its exit code, and one line for whatever went wrong."""
 
-import errno
+import logging
 import os
 import sys
 from enum import IntEnum
@@ -29,9 +29,6 @@ class Exit(IntEnum):
 
 def explained(error: Exception, *, with_traceback: bool = False) -> Exit:
     """Say what went wrong, in one line on stderr, and with which code to exit."""
-    if _is_broken_pipe(error):
-        _let_go_of_stdout()
-        return Exit.BROKEN_PIPE
     if isinstance(error, click.Abort):
         complain("interrupted; nothing was left half-written")
         return Exit.INTERRUPTED
@@ -63,6 +60,20 @@ def complain(message: str) -> None:
     click.echo(f"jaato-gc: {clean(message)}", err=True)
 
 
+class _Warnings(logging.Handler):
+    """What core has to say while a command runs: one line each, without tracebacks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(record.getMessage())
+
+
+def pass_on_warnings() -> None:
+    """Show core's warnings as the command's own."""
+    logger = logging.getLogger("jaato_gc")
+    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
+        logger.addHandler(_Warnings(logging.WARNING))
+
+
 def _usage(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
@@ -78,12 +89,8 @@ def _in_options(message: str) -> str:
     )
 
 
-def _is_broken_pipe(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EPIPE
-
-
-def _let_go_of_stdout() -> None:
-    # Else the interpreter would try to flush it at its end, and complain.
+def let_go_of_stdout() -> None:
+    """Write what is left to nowhere: the interpreter would try to flush it at its end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

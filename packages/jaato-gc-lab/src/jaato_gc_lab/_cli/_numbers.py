@@ -12,7 +12,7 @@ LARGEST = 1_000_000_000
 _NUMBER = re.compile(r"(?P<digits>\d+(?:[_ ]\d{3})*(?:\.\d+)?) ?(?P<unit>[km%]?)", re.IGNORECASE)
 
 
-class Tokens(click.ParamType):
+class Tokens(click.ParamType):  # type: ignore[type-arg]
     """A number of tokens."""
 
     name = "tokens"
@@ -31,7 +31,7 @@ class Tokens(click.ParamType):
         return int(amount)
 
 
-class Percent(click.ParamType):
+class Percent(click.ParamType):  # type: ignore[type-arg]
     """A number from 0 to 100, with or without its sign."""
 
     name = "percent"
@@ -62,10 +62,10 @@ class Percent(click.ParamType):
         return sign * amount
 
 
-class Listed(click.ParamType):
+class Listed(click.ParamType):  # type: ignore[type-arg]
     """Several values with commas between them, each once."""
 
-    def __init__(self, of: click.ParamType) -> None:
+    def __init__(self, of: "click.ParamType[Any]") -> None:
         self._of = of
         self.name = f"{of.name},…"
 

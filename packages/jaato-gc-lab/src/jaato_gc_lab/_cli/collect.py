@@ -96,22 +96,25 @@ def command(
     """
     if undo:
         if apply or in_place or out:
-            raise click.UsageError(
-                "--undo goes alone: name the file that was written, nothing else"
-            )
+            raise click.UsageError("--undo goes alone: name the file that was written")
         say(f"{undo_file(file)} is again what it was collected from, byte for byte")
         return Exit.OK
-    if (out or in_place) and not apply and in_place:
+    if in_place and not apply:
         raise click.UsageError("--in-place goes with --apply")
     if apply and not out and not in_place:
         raise click.UsageError("where to? --apply goes with -o FILE, or with --in-place")
+    table = load_prices(prices)
+    table.of(model)
     named, config = configured(
         strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
     )
     registry = PluginRegistry()
+    chosen = make_strategy(named or "gc_budget", config, registry)
+    if chosen is None:
+        raise click.UsageError("there is nothing to collect with: name a strategy")
     plan = plan_file(
         file,
-        make_strategy(named or "gc_budget", config, registry),
+        chosen,
         limit=limit,
         config=config,
         conversation=conversation,
@@ -119,10 +122,9 @@ def command(
         repair=repair,
         registry=registry,
     )
-    table = load_prices(prices)
     failed = plan.plan is not None and not plan.plan.result.success
     written = None
-    if apply and not failed:
+    if apply and not failed and not (in_place and plan.changes_nothing):
         written = apply_plan(plan, out, in_place=in_place, force=force, registry=registry)
     if as_json:
         say_json(_data(plan, written, table, model))
@@ -144,6 +146,12 @@ def _show(plan: FilePlan, prices: Prices, model: str | None) -> None:
         f"{plan.path.name}: about {number(plan.tokens)} tokens, {percent(used)} of a window of "
         f"{number(plan.limit)}"
     )
+    if plan.conversation.problems:
+        faults = counted(len(plan.conversation.problems), "fault")
+        say(
+            f"A provider would refuse it as it is: {faults}, which jaato-gc inspect shows. To mend "
+            "what can be mended: --repair"
+        )
     if plan.plan is None:
         say(
             f"It is below the target of {number(plan.target_tokens)} tokens already: nothing has "

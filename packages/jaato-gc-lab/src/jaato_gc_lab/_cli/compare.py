@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from jaato_gc import GCConfig
 from jaato_gc_lab._cli._drawing import say, say_json
 from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_left_out, write_page
 from jaato_gc_lab._cli._numbers import TOKENS, Listed
@@ -88,7 +87,7 @@ def command(
         files,
         strategies,
         limits,
-        config=config if config != GCConfig() else None,
+        config=config,
         model=model,
         prices=prices,
         workers=workers,

@@ -16,8 +16,8 @@ from jaato_gc_lab._compare import compare
 from jaato_gc_lab._files import free_name, refuse_overwriting
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._sample import sample_path
-from jaato_gc_lab._sawtooth import sawtooth
 from jaato_gc_lab._saved import SavedComparison
+from jaato_gc_lab._sawtooth import sawtooth
 
 PAGE = "jaato-gc-demo.html"
 NAME = "sample run"

@@ -108,7 +108,7 @@ def _show(file: Path, found: Inspection) -> None:
     said = f"{found.format}, goes back to {found.api}" if is_log else found.format
     say(f"{file.name}: {said}")
     say(
-        f"about {number(found.tokens)} tokens (± {percent(found.tolerance)}) in "
+        f"about {number(found.tokens)} tokens (give or take {found.tolerance:.0%}) in "
         f"{counted(found.messages, 'message')} and {counted(found.turns, 'turn')}"
     )
     if found.reported_tokens:

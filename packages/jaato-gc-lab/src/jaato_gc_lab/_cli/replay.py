@@ -42,9 +42,7 @@ FEW = 8
 
 @click.command("replay")
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
-@click.option(
-    "-s", "--strategy", metavar="NAME", help="Which strategy (budget); none: no strategy."
-)
+@click.option("-s", "--strategy", metavar="NAME", help="Which strategy, or none (budget).")
 @click.option("-l", "--limit", type=TOKENS, default=128_000, help="The window (128k).")
 @tuning_options
 @config_option
@@ -138,8 +136,18 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         say_lines(sawtooth(first, width(), plain=is_plain()))
     say()
     say_table(
-        ["transcript", "requests", "collec-\ntions", "peak", "mean", "over-\nflows", "viola-\ntions",
-         "removed", "regret", "cost,\n" + first.currency],
+        [
+            "transcript",
+            "requests",
+            "collec-\ntions",
+            "peak",
+            "mean",
+            "over-\nflows",
+            "viola-\ntions",
+            "removed",
+            "regret",
+            f"cost,\n{first.currency}",
+        ],
         [
             (
                 each.transcript,
@@ -157,7 +165,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         ],
         flexible=0,
         gap=1,
-    )  # fmt: skip
+    )
     _show_reasons(reports)
     violations = [fault for each in reports for fault in each.violations]
     if violations:

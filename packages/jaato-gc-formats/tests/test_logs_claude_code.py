@@ -1,0 +1,215 @@
+"""Claude Code's sessions: one branch of a tree of lines, put together as it was sent."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaato_gc import PluginRegistry
+from jaato_gc_formats import Conversation, from_messages, load
+
+REGISTRY = PluginRegistry()
+read = partial(load, registry=REGISTRY)
+
+
+def line(kind: str, uuid: str, parent: str | None, content: Any, **fields: Any) -> dict[str, Any]:
+    message = {"role": kind, "content": content, **fields.pop("message", {})}
+    record = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", **fields}
+    return {**record, "message": message}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def call(call_id: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "ls", "input": {}}
+
+
+def result(call_id: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": f"of {call_id}"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def conversations(path: Path, *records: Any) -> list[Conversation]:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return read(path)
+
+
+def data(conversation: Conversation) -> Any:
+    return from_messages(conversation.messages, registry=REGISTRY)
+
+
+def test_an_answer_over_several_lines_is_one_message(path: Path) -> None:
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 300}
+    [conversation] = conversations(
+        path,
+        line("user", "1", None, "Look."),
+        line("assistant", "2", "1", [text("So.")], message={"id": "m", "usage": usage}),
+        line("assistant", "3", "2", [call("a")], message={
+            "id": "m", "usage": {**usage, "output_tokens": 7}}),
+        line("user", "4", "3", [result("a")]),
+    )  # fmt: skip
+    assert data(conversation) == [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [text("So."), call("a")]},
+        {"role": "user", "content": [result("a")]},
+    ]
+    [reported] = conversation.usage
+    assert (reported.input_tokens, reported.output_tokens, reported.position) == (321, 7, 1)
+    assert conversation.problems == []
+
+
+@pytest.mark.parametrize("next_parent", ["4", "5"])
+def test_results_of_parallel_calls_hang_beside_the_branch(next_parent: str, path: Path) -> None:
+    """Each result hangs on the line of its call, and what comes next on any one of them."""
+    [conversation] = conversations(
+        path,
+        line("user", "1", None, "Look."),
+        line("assistant", "2", "1", [call("a")], message={"id": "m"}),
+        line("user", "4", "2", [result("a")]),
+        line("assistant", "3", "2", [call("b")], message={"id": "m"}),
+        line("user", "5", "3", [result("b")]),
+        line("assistant", "6", next_parent, [text("Done.")], message={"id": "n"}),
+    )
+    assert data(conversation) == [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [call("a"), call("b")]},
+        {"role": "user", "content": [result("a"), result("b")]},
+        {"role": "assistant", "content": [text("Done.")]},
+    ]
+    assert conversation.problems == []
+
+
+def test_a_rewind_leaves_a_dead_branch_behind(path: Path) -> None:
+    [conversation] = conversations(
+        path,
+        line("user", "1", None, "Look."),
+        line("assistant", "2", "1", [text("Where?")]),
+        line("user", "3", "2", "There."),
+        line("assistant", "4", "3", [call("x")]),
+        line("user", "5", "4", [result("x")]),
+        line("user", "6", "2", "Here."),
+        line("assistant", "7", "6", [text("Nothing.")]),
+    )
+    assert [message.text for message in conversation.messages] == [
+        "Look.", "Where?", "Here.", "Nothing.",
+    ]  # fmt: skip
+
+
+def test_subagents_have_conversations_of_their_own(path: Path) -> None:
+    main, first, second = conversations(
+        path,
+        line("user", "1", None, "Delegate."),
+        line("assistant", "2", "1", [call("a")]),
+        line("user", "s1", None, "Search.", isSidechain=True),
+        line("assistant", "s2", "s1", [text("Found.")], isSidechain=True),
+        line("user", "t1", None, "Count.", isSidechain=True, agentId="counter"),
+        line("assistant", "t2", "t1", [text("Three.")], isSidechain=True, agentId="counter"),
+        line("user", "3", "2", [result("a")]),
+    )
+    assert main.name == "s"
+    assert [message.text for message in first.messages] == ["Search.", "Found."]
+    assert second.name == "s/counter"
+    assert [message.text for message in second.messages] == ["Count.", "Three."]
+    assert main.problems == first.problems == second.problems == []
+
+
+@pytest.mark.parametrize("logical_parent", ["2", "gone", None])
+def test_a_compacted_session_is_whole_and_can_be_cut(
+    logical_parent: str | None, path: Path
+) -> None:
+    boundary = {
+        "type": "system", "subtype": "compact_boundary", "uuid": "3", "parentUuid": None,
+        "logicalParentUuid": logical_parent, "sessionId": "s",
+    }  # fmt: skip
+    [conversation] = conversations(
+        path,
+        line("user", "1", None, "Look."),
+        line("assistant", "2", "1", [text("Seen.")]),
+        boundary,
+        line("user", "4", "3", "Summary: looked.", isCompactSummary=True),
+        line("assistant", "5", "4", [text("Going on.")]),
+    )
+    assert [message.text for message in conversation.messages] == [
+        "Look.", "Seen.", "Summary: looked.", "Going on.",
+    ]  # fmt: skip
+    assert conversation.compactions == [2]
+    assert [len(segment.messages) for segment in conversation.segments()] == [2, 2]
+    assert conversation.problems == []
+
+
+def test_what_was_not_sent_is_left_out(path: Path) -> None:
+    [conversation] = conversations(
+        path,
+        {"type": "summary", "summary": "A talk", "leafUuid": "3"},
+        {"type": "file-history-snapshot", "messageId": "1", "snapshot": {}},
+        line("user", "1", None, "Look.", isMeta=True, toolUseResult={"stdout": "x"}),
+        line("assistant", "2", "1", [text("API Error: 500")], isApiErrorMessage=True),
+        {"type": "progress", "uuid": "p", "parentUuid": "2", "sessionId": "s", "data": {}},
+        line("assistant", "3", "p", [text("Seen.")], message={"model": "m", "stop_reason": None}),
+        {"type": "what-comes-next-year", "sessionId": "s"},
+    )
+    assert data(conversation) == [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [text("Seen.")]},
+    ]
+
+
+def test_lines_that_were_copied_count_once(path: Path) -> None:
+    first = line("user", "1", None, "Look.")
+    [conversation] = conversations(path, first, first, line("assistant", "2", "1", [text("Ok")]))
+    assert len(conversation.messages) == 2
+
+
+def test_parents_in_a_circle_are_told(path: Path) -> None:
+    [conversation] = conversations(
+        path,
+        line("user", "1", "3", "Look."),
+        line("assistant", "2", "1", [text("Seen.")]),
+        line("user", "3", "2", "And?"),
+    )
+    assert [message.text for message in conversation.messages] == ["Look.", "Seen.", "And?"]
+    assert [(problem.line, problem.what) for problem in conversation.problems] == [
+        (3, "its parents form a circle")
+    ]
+
+
+def test_many_lines_that_are_their_own_parents_end(path: Path) -> None:
+    records = [line("user", str(number), str(number), "x") for number in range(3_000)]
+    [conversation] = conversations(path, *records)
+    assert len(conversation.messages) == len(records)
+
+
+def test_a_missing_parent_is_told(path: Path) -> None:
+    [conversation] = conversations(
+        path,
+        line("user", "1", "in another file", "Look."),
+        line("assistant", "2", "1", [text("Seen.")]),
+        line("user", "4", "3", "And?"),
+    )
+    assert [message.text for message in conversation.messages] == ["Look.", "Seen.", "And?"]
+    assert [problem.line for problem in conversation.problems] == [3]
+
+
+def test_a_session_is_read_twice_and_never_held(path: Path) -> None:
+    """What a line says is not kept while lines are chosen."""
+    records = [line("user", "0", None, "x")]
+    records += [line("user", str(n), str(n - 1), "x" * 100_000) for n in range(1, 200)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    import tracemalloc
+
+    from jaato_gc_formats import iter_messages
+
+    tracemalloc.start()
+    total = sum(len(message.text) for message in iter_messages(path, registry=REGISTRY))
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert total > 19_000_000
+    assert peak < total / 2

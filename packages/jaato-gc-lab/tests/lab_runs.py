@@ -1,0 +1,78 @@
+"""Small recordings for the tests, and a replay that is watched while it runs."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from jaato_gc import (
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCSession,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    ToolResult,
+)
+from jaato_gc_formats import Conversation
+from jaato_gc_lab import ReplayReport, replay
+
+COUNTER = EstimateCounter()
+REGISTRY = PluginRegistry()
+STRATEGIES = sorted(REGISTRY.strategies())
+
+
+def user(text: str) -> Message:
+    return Message.from_text(Role.USER, text)
+
+
+def model(text: str) -> Message:
+    return Message.from_text(Role.MODEL, text)
+
+
+def exchange(call_id: str, tool: str, result: str, **arguments: Any) -> list[Message]:
+    """A call and its result."""
+    return [
+        Message(Role.MODEL, [Part(function_call=FunctionCall(call_id, tool, arguments))]),
+        Message(Role.TOOL, [Part(function_response=ToolResult(call_id, tool, result))]),
+    ]
+
+
+def filler(words: int) -> str:
+    """A text that names nothing."""
+    return "all is well on board " * (words // 5)
+
+
+def turns(count: int, words: int = 100) -> list[Message]:
+    """A run of plain turns."""
+    return [
+        message
+        for number in range(count)
+        for message in (user(f"and {filler(words)}"), model(f"yes {filler(words)}"))
+    ]
+
+
+class WatchedSession(GCSession):
+    """Remembers what it was about to send."""
+
+    sent: ClassVar[list[list[Message]]] = []
+
+    def before_send(self) -> list[Message]:
+        try:
+            return super().before_send()
+        finally:  # also of requests that do not fit
+            self.sent.append(self.history)
+
+
+def watched_replay(
+    transcript: Conversation | Sequence[Message], strategy: str, limit: int, **arguments: Any
+) -> tuple[ReplayReport, list[list[Message]]]:
+    """A report, and the messages of every request."""
+    WatchedSession.sent.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaato_gc_lab._replay.GCSession", WatchedSession)
+        arguments.setdefault("config", GCConfig(preserve_recent_turns=1))
+        report = replay(transcript, strategy, limit=limit, registry=REGISTRY, **arguments)
+    return report, list(WatchedSession.sent)

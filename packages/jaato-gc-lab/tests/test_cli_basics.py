@@ -1,0 +1,394 @@
+"""The command as a whole: help, errors, exit codes, what it loads, what it prints."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from cli_samples import (
+    HOSTILE,
+    RAW,
+    anthropic_request,
+    command_line,
+    environment,
+    run,
+    run_in_a_process,
+    write_json,
+)
+
+from jaato_gc_lab import __version__
+from jaato_gc_lab._cli import COMMANDS, cli
+from jaato_gc_lab._cli._numbers import CHANGE, PERCENT, TOKENS, Listed
+from jaato_gc_lab._cli._text import clean, counted, money, percent, seconds, short
+
+CONTEXT = click.Context(cli)
+
+
+def command(name: str) -> click.Command:
+    found = cli.get_command(CONTEXT, name)
+    assert found
+    return found
+
+
+def with_subcommands(name: str) -> list[list[str]]:
+    found = command(name)
+    below = found.commands if isinstance(found, click.Group) else {}
+    return [[name], *([name, each] for each in below)]
+
+
+# --- help ---
+
+
+def test_version() -> None:
+    result = run("--version")
+
+    assert result.exit_code == 0
+    assert result.stdout == f"jaato-gc {__version__}\n"
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["-h"]])
+def test_help_lists_every_command(args: list[str]) -> None:
+    result = run(*args)
+
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_has_examples_and_fits(name: str) -> None:
+    for path in with_subcommands(name):
+        result = run(*path, "--help")
+
+        assert result.exit_code == 0
+        assert "Examples:" in result.stdout
+        assert f"jaato-gc {name}" in result.stdout
+        assert all(len(line) <= 80 for line in result.stdout.splitlines()), path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_what_the_command_says(name: str) -> None:
+    assert (command(name).help or "").splitlines()[0] == COMMANDS[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    options = [each for each in command(name).params if isinstance(each, click.Option)]
+
+    assert all(option.help for option in options)
+
+
+# --- what is loaded ---
+
+HEAVY = ("rich", "jinja2", "tiktoken", "asyncio", "jaato_gc_lab._page", "jaato_gc_lab._cli.demo")
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"], []])
+def test_little_is_loaded_to_say_little(args: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom jaato_gc_lab._cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+
+    assert done.stderr.strip() == "[]"
+
+
+def test_no_browser_page_is_loaded_to_inspect(tmp_path: Path) -> None:
+    write_json(tmp_path / "request.json", anthropic_request())
+    program = (
+        "import sys\nfrom jaato_gc_lab._cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print('jinja2' in sys.modules, 'tiktoken' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "inspect", "request.json"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+
+    assert done.stderr.strip() == "False False"
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["colect"], ["no command 'colect'", "did you mean 'collect'"]),
+        (["xyz"], ["no command 'xyz'", "demo, inspect"]),
+        (["inspect"], ["missing argument 'FILE'", "jaato-gc inspect --help"]),
+        (["inspect", "nowhere.json"], ["nowhere.json", "no such file"]),
+        (["inspect", "request.json", "--jsn"], ["--jsn", "--json"]),
+        (["inspect", "request.json", "-c", "9"], ["holds 1 conversation", "no number 9"]),
+        (["inspect", "."], ["folder"]),
+        (["inspect", "request.json", "--format", "nope"], ["no format 'nope'", "anthropic"]),
+        (["collect", "request.json", "--strategy", "bugdet"], ["'bugdet'", "did you mean"]),
+        (["collect", "request.json", "--strategy", "none"], ["name a strategy"]),
+        (["collect", "request.json", "--limit", "12x"], ["'12x'", "8000, 128k or 1M"]),
+        (["collect", "request.json", "--target", "0.6"], ["60%", "0.6%"]),
+        (["collect", "request.json", "--target", "90", "--threshold", "50"], ["lower the target"]),
+        (["collect", "request.json", "--apply"], ["-o FILE", "--in-place"]),
+        (["collect", "request.json", "--in-place"], ["--apply"]),
+        (["collect", "request.json", "--undo"], ["request.json.undo.json.gz is not there"]),
+        (["collect", "request.json", "--undo", "--apply"], ["--undo goes alone"]),
+        (["collect", "request.json", "--model", "gpt-0"], ["'gpt-0'", "price"]),
+        (["collect", "request.json", "--config", "no.json"], ["no file no.json"]),
+        (["replay", "nowhere.json"], ["nowhere.json"]),
+        (["replay", "empty.json"], ["no conversation to replay", "empty.json"]),
+        (["replay"], ["missing argument"]),
+        (["compare", "nowhere"], ["no file or folder nowhere"]),
+        (["compare", "request.json", "--limits", "8k,,9k"], ["commas"]),
+        (["compare", "request.json", "--strategies", "nope"], ["unknown strategy 'nope'"]),
+        (["compare", "request.json", "--prices", "no.toml"], ["no.toml", "price table"]),
+        (["compare", "request.json", "--report", "no/report.html"], ["no is no folder"]),
+        (["compare", "request.json", "--report", "request.json"], ["exists already", "--force"]),
+        (["report"], ["name the files", "--from FILE"]),
+        (["report", "--from", "request.json"], ["no saved comparison", "compare"]),
+        (["report", "--from", "broken.json"], ["no JSON", "compare"]),
+        (["report", "--from", "nowhere.json"], ["nowhere.json"]),
+        (["check", "request.json", "--max-regret", "200"], ["from 0 to 100"]),
+        (["config", "show", "nowhere.json"], ["no file nowhere.json"]),
+        (["config", "show", "broken.json"], ["broken.json", "line 1"]),
+        (["config", "show", "--profile", "x", "broken.json"], ["not both"]),
+        (["config", "validate"], ["no file .jaato/gc.json"]),
+        (["config", "nope"], ["nope"]),
+    ],
+)
+def test_bad_input_is_one_line_that_helps(
+    args: list[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_json(Path("request.json"), anthropic_request())
+    Path("broken.json").write_text('{"type": ', encoding="utf-8")
+    Path("empty.json").write_text("", encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+
+    result = run(*args)
+
+    assert result.exit_code == 2, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.startswith("jaato-gc: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert all(word in result.stderr for word in words), result.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+FUZZ = [
+    b"",
+    b"\n\n",
+    b"{",
+    b"[]",
+    b"{}",
+    b"null",
+    b"42",
+    b'"text"',
+    b"[1, 2, 3]",
+    b'{"messages": null}',
+    b'{"messages": 5}',
+    b'{"messages": [[]]}',
+    b'{"messages": [{"role": "user"}]}',
+    b'{"messages": [{"role": 7, "content": {}}]}',
+    b'[{"role": "nobody", "content": "x"}]',
+    b'{"role": "user", "content": "\\ud800"}\n',
+    b'{"contents": [{"parts": 3}]}',
+    b'{"input": [{"type": "function_call_output"}]}',
+    b"\xff\xfe\x00",
+    b"\x1f\x8b\x08broken",
+    b"PK\x03\x04",
+    b"[" * 5000,
+    b'{"a":' * 2000,
+    b'{"role": "user", "content": "x"}\n{broken\n{"role": "assistant", "content": "y"}\n',
+]
+
+
+@pytest.mark.parametrize("content", FUZZ, ids=lambda content: repr(content[:30]))
+@pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1"], ["replay"]])
+def test_no_file_makes_it_fall_over(content: bytes, args: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "file.json"
+    file.write_bytes(content)
+
+    result = run(args[0], file, *args[1:])
+
+    assert result.exit_code in (0, 2), result.output
+    assert "Traceback" not in result.output
+    assert "fault of jaato-gc" not in result.output
+
+
+def test_a_fault_of_its_own_is_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError(f"oh {HOSTILE}")
+
+    monkeypatch.setattr("jaato_gc_lab._cli.inspect.inspect_file", fails)
+
+    result = run("inspect", tmp_path)
+    traced = run("--traceback", "inspect", tmp_path)
+
+    assert result.exit_code == 70
+    assert result.stderr.count("\n") == 1
+    assert "RuntimeError: oh" in result.stderr
+    assert not any(character in result.stderr for character in RAW)
+    assert "Traceback" in traced.stderr
+
+
+@pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1k"], ["replay"]])
+def test_what_a_transcript_says_never_steers_the_terminal(args: list[str], tmp_path: Path) -> None:
+    request = anthropic_request(text=HOSTILE)
+    for message in request["messages"]:
+        if isinstance(message["content"], list):
+            for block in message["content"]:
+                if block["type"] == "tool_use":
+                    block["name"] = f"read{HOSTILE}"
+                    block["input"]["path"] = HOSTILE
+    request["messages"][0]["content"] = HOSTILE * 500
+    name = HOSTILE.replace("\x00", "").replace("/", "")
+    file = write_json(tmp_path / name, request)
+
+    result = run(args[0], file, *args[1:])
+
+    assert result.exit_code == 0, result.stderr
+    assert not any(character in result.output for character in RAW)
+
+
+def test_file_names_in_errors_are_harmless(tmp_path: Path) -> None:
+    result = run("inspect", tmp_path / HOSTILE.replace("\x00", ""))
+
+    assert result.exit_code == 2
+    assert not any(character in result.output for character in RAW)
+
+
+# --- where it prints to ---
+
+
+def test_no_escape_codes_and_80_columns_in_a_pipe(tmp_path: Path) -> None:
+    write_json(tmp_path / "request.json", anthropic_request(20))
+    for args in (
+        ["inspect", "request.json"],
+        ["collect", "request.json", "--limit", "4k"],
+        ["replay", "request.json", "--limit", "4k"],
+        ["plugins"],
+        ["config", "show"],
+    ):
+        done = run_in_a_process(*args, cwd=tmp_path)
+
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= 80, args
+
+
+def test_letters_alone_where_the_output_knows_no_others(tmp_path: Path) -> None:
+    request = anthropic_request(text="日本語 ▁▂▃ é\n")
+    write_json(tmp_path / "request.json", request)
+    for args in (["inspect", "request.json"], ["replay", "request.json", "--limit", "2k"]):
+        done = run_in_a_process(*args, cwd=tmp_path, PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.isascii()
+        assert "#" in done.stdout
+
+
+def test_colours_on_terminals_only_and_not_if_unwanted(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+    import os
+
+    write_json(tmp_path / "request.json", anthropic_request())
+
+    def on_a_terminal(**variables: str) -> str:
+        master, slave = pty.openpty()
+        done = subprocess.Popen(
+            command_line("inspect", "request.json"),
+            cwd=tmp_path, env=environment(TERM="xterm-256color", **variables),
+            stdout=slave, stderr=slave, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                some = os.read(master, 65536)
+            except OSError:
+                break
+            if not some:
+                break
+            shown += some
+        assert done.wait(timeout=120) == 0
+        os.close(master)
+        return shown.decode()
+
+    assert "\x1b[1m" in on_a_terminal()
+    assert "\x1b[3" not in on_a_terminal(NO_COLOR="1")
+
+
+# --- numbers ---
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("8000", 8000), ("128k", 128_000), ("128K", 128_000), ("1M", 1_000_000), ("1.5m", 1_500_000),
+     ("32_000", 32_000), (" 8k ", 8_000), ("0.5k", 500)],
+)  # fmt: skip
+def test_tokens_as_people_write_them(text: str, tokens: int) -> None:
+    assert TOKENS.convert(text, None, None) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "-8k", "8kk", "8%", "0", "1.5", "1e6", "9999M", "８k"])
+def test_what_is_no_number_of_tokens(text: str) -> None:
+    if text == "８k":
+        pytest.skip("digits of other scripts are digits")
+    with pytest.raises(click.BadParameter, match="token|window"):
+        TOKENS.convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("60", 60), ("60%", 60), ("60 %", 60), ("0", 0), ("2.5%", 2.5), ("0.5%", 0.5)]
+)  # fmt: skip
+def test_percentages_as_people_write_them(text: str, value: float) -> None:
+    assert PERCENT.convert(text, None, None) == value
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1", "101", "60k", "0.6", "half"])
+def test_what_is_no_percentage(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="%|100"):
+        PERCENT.convert(text, None, None)
+
+
+def test_a_loss_may_be_allowed() -> None:
+    assert CHANGE.convert("-5%", None, None) == -5
+
+
+def test_lists_have_each_once() -> None:
+    assert Listed(TOKENS).convert("8k, 32k,8000", None, None) == [8_000, 32_000]
+
+
+def test_figures_are_short() -> None:
+    assert [short(n) for n in (950, 8_200, 128_000, 1_250_000)] == ["950", "8.2k", "128k", "1.25M"]
+    assert [percent(n) for n in (0, 0.005, 0.61, -0.05, None)] == [
+        "0%",
+        "0.5%",
+        "61%",
+        "-5.0%",
+        "-",
+    ]
+    assert [money(n) for n in (0, 0.012, 0.89, 12, 1234)] == [
+        "0.00",
+        "0.0120",
+        "0.890",
+        "12.00",
+        "1,234",
+    ]
+    assert [seconds(n) for n in (0.014, 3.24, 240)] == ["14ms", "3.2s", "4min"]
+    assert [counted(n, "strategy") for n in (1, 1200)] == ["1 strategy", "1,200 strategies"]
+
+
+def test_cleaning_keeps_what_can_be_read() -> None:
+    assert clean("  a\tb\nc  ") == "a b c"
+    assert clean("naïve 日本 🔒") == "naïve 日本 🔒"
+    assert clean("abcdef", 4) == "abc…"
+    assert not any(character in clean(HOSTILE) for character in RAW)
+    json.dumps(clean("\ud800")).encode()

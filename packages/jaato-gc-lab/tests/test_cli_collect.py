@@ -1,0 +1,363 @@
+"""jaato-gc collect: the plan, the file, and the way back."""
+
+import gzip
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_samples import (
+    anthropic_request,
+    chat_messages,
+    claude_code_lines,
+    run,
+    write_gzip,
+    write_json,
+    write_lines,
+)
+
+from jaato_gc_formats import check_request, load
+from jaato_gc_lab import sample_path
+from jaato_gc_lab._collect_file import undo_path
+
+SMALL = ("--limit", "2k", "--keep-turns", "1")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def request_file() -> Path:
+    return write_json(Path("request.json"), anthropic_request(), indent=2)
+
+
+def collected(*args: object) -> str:
+    result = run("collect", *args)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def files() -> list[str]:
+    return sorted(path.name for path in Path().iterdir())
+
+
+# --- the plan ---
+
+
+def test_the_plan_says_what_goes_and_why_and_what_it_costs(request_file: Path) -> None:
+    shown = collected(request_file, *SMALL)
+
+    assert "gc_budget would free" in shown
+    assert "ephemeral" in shown
+    assert "result of read_file src/module_0.py" in shown
+    assert "are written anew, which costs" in shown
+    assert "at the prices of claude-sonnet-4-5" in shown
+    assert "pays for itself after" in shown
+    assert "Nothing was written" in shown
+
+
+def test_a_plan_writes_nothing_even_if_told_where(request_file: Path) -> None:
+    before = request_file.read_bytes()
+
+    collected(request_file, *SMALL, "-o", "out.json")
+
+    assert files() == ["request.json"]
+    assert request_file.read_bytes() == before
+
+
+def test_what_is_below_the_target_is_left_alone(request_file: Path) -> None:
+    shown = collected(request_file, "--limit", "128k")
+
+    assert "below the target" in shown
+    assert "lower --target" in shown
+
+
+def test_the_plan_as_json(request_file: Path) -> None:
+    plan = json.loads(collected(request_file, *SMALL, "--json"))
+
+    assert plan["needed"]
+    assert plan["written_to"] is None
+    assert plan["result"]["tokens_after"] <= plan["target_tokens"]
+    assert plan["result"]["outcome"] == "reached"
+    assert plan["cost"]["pays_after"] > 0
+    assert plan["messages"][0]["what"].startswith("result of read_file")
+
+
+@pytest.mark.parametrize("strategy", ["budget", "gc_truncate", "marksweep", "summarize", "hybrid"])
+def test_every_strategy_makes_what_a_provider_takes(strategy: str) -> None:
+    collected(sample_path(), "-s", strategy, "-l", "24k", "--apply", "-o", "out.json")
+
+    assert check_request(json.loads(Path("out.json").read_bytes())) == []
+
+
+def test_a_strategy_and_its_options_from_a_file(request_file: Path) -> None:
+    write_json(
+        Path("gc.json"),
+        {"plugin": "gc_truncate", "config": {"preserve_recent_turns": 1, "notify_on_gc": True}},
+    )
+
+    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+
+    assert plan["result"]["plugin_name"] == "gc_truncate"
+    assert plan["result"]["notification"]
+
+
+def test_a_history_that_is_broken_is_said_to_be(request_file: Path) -> None:
+    request = anthropic_request()
+    del request["messages"][2]
+    write_json(request_file, request)
+
+    assert "--repair" in collected(request_file, *SMALL)
+    collected(request_file, *SMALL, "--repair", "--apply", "-o", "out.json")
+    assert check_request(json.loads(Path("out.json").read_bytes())) == []
+
+
+# --- the file ---
+
+
+def test_a_request_stays_a_request(request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+
+    before, after = json.loads(request_file.read_bytes()), json.loads(Path("out.json").read_bytes())
+    assert {**after, "messages": 0} == {**before, "messages": 0}
+    assert len(after["messages"]) < len(before["messages"])
+    assert all(message in before["messages"] for message in after["messages"])
+    assert check_request(after) == []
+    assert Path("out.json").read_text(encoding="utf-8").startswith('{\n  "model"')
+
+
+@pytest.mark.parametrize("kind", ["one line", "list", "lines", "gzip", "log"])
+def test_every_kind_of_file_stays_what_it_was(kind: str) -> None:
+    makers = {
+        "one line": lambda: write_json(Path("in.json"), anthropic_request()),
+        "list": lambda: write_json(Path("in.json"), chat_messages()),
+        "lines": lambda: write_lines(Path("in.jsonl"), chat_messages()),
+        "gzip": lambda: write_gzip(Path("in.json.gz"), anthropic_request()),
+        "log": lambda: write_lines(Path("in.jsonl"), claude_code_lines(8)),
+    }
+    source = makers[kind]()
+    out = Path("out" + "".join(source.suffixes))
+
+    collected(source, *SMALL, "--apply", "-o", out)
+
+    content = out.read_bytes()
+    if kind == "gzip":
+        content = gzip.decompress(content)
+    if kind == "lines":
+        parsed: Any = [json.loads(line) for line in content.splitlines()]
+        assert parsed[0]["role"] == "system"
+    else:
+        parsed = json.loads(content)
+        assert content.count(b"\n") == 1
+    if kind == "log":
+        assert parsed.keys() >= {"messages"}
+    [before], [after] = load(source), load(out)
+    assert len(after.messages) < len(before.messages)
+    assert after.messages.format == before.messages.format
+    assert after.problems == []
+
+
+def test_half_characters_survive() -> None:
+    request = anthropic_request()
+    request["messages"][-1]["content"] = "half \ud83d"
+    source = write_json(Path("in.json"), request)
+
+    collected(source, *SMALL, "--apply", "-o", "out.json")
+
+    assert json.loads(Path("out.json").read_bytes())["messages"][-1]["content"] == "half \ud83d"
+
+
+def test_one_of_several_conversations_has_to_be_chosen() -> None:
+    source = write_lines(Path("in.jsonl"), [anthropic_request(2), anthropic_request(7)])
+
+    refused = run("collect", source, *SMALL)
+    collected(source, *SMALL, "-c", 2, "--apply", "-o", "out.json")
+
+    assert refused.exit_code == 2
+    assert "holds 2 conversations: choose one with --conversation N" in refused.stderr
+    assert "request 6" in Path("out.json").read_text(encoding="utf-8")
+
+
+# --- nothing is overwritten ---
+
+
+@pytest.mark.parametrize("present", ["out.json", "out.json.undo.json.gz"])
+def test_no_file_is_replaced_unless_asked(present: str, request_file: Path) -> None:
+    Path(present).write_text("precious", encoding="utf-8")
+
+    refused = run("collect", request_file, *SMALL, "--apply", "-o", "out.json")
+
+    assert refused.exit_code == 2
+    assert "exists already" in refused.stderr
+    assert "--force" in refused.stderr
+    assert files() == sorted([present, "request.json"])
+    assert Path(present).read_text(encoding="utf-8") == "precious"
+
+    collected(request_file, *SMALL, "--apply", "-o", "out.json", "--force")
+    assert Path("out.json").read_bytes().startswith(b"{")
+
+
+def test_the_file_itself_is_replaced_only_in_place(request_file: Path) -> None:
+    before = request_file.read_bytes()
+    Path("link.json").symlink_to("request.json")
+
+    for out in ("request.json", "./request.json", "link.json"):
+        refused = run("collect", request_file, *SMALL, "--apply", "-o", out, "--force")
+        assert refused.exit_code == 2
+        assert "--in-place" in refused.stderr
+    assert request_file.read_bytes() == before
+
+
+def test_a_log_and_a_file_of_many_are_never_replaced() -> None:
+    log = write_lines(Path("log.jsonl"), claude_code_lines(8))
+    many = write_lines(Path("many.jsonl"), [anthropic_request(7), anthropic_request(7)])
+
+    for file in (log, many):
+        before = file.read_bytes()
+        refused = run("collect", file, "-c", "1", *SMALL, "--apply", "--in-place", "--force")
+        assert refused.exit_code == 2
+        assert "-o OUT" in refused.stderr
+        assert file.read_bytes() == before
+
+
+def test_nothing_half_written_when_the_disk_is_full(
+    request_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import jaato_gc_lab._files as files_module
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files_module.os, "fsync", full)
+    refused = run("collect", request_file, *SMALL, "--apply", "-o", "out.json")
+
+    assert refused.exit_code == 2
+    assert "No space left" in refused.stderr
+    assert files() == ["request.json"]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_nothing_half_written_when_interrupted_while_renaming(
+    fails_at: int, request_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renames = []
+    rename = Path.replace
+
+    def interrupted(self: Path, target: Path) -> Path:
+        renames.append(target)
+        if len(renames) == fails_at:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    result = run("collect", request_file, *SMALL, "--apply", "-o", "out.json")
+
+    assert result.exit_code == 130
+    assert files() == ["request.json"]
+
+
+def test_private_files_stay_private(request_file: Path) -> None:
+    request_file.chmod(0o600)
+
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+
+    for path in (Path("out.json"), undo_path(Path("out.json"))):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+# --- undo ---
+
+
+@pytest.mark.parametrize("how", ["out", "in place"])
+@pytest.mark.parametrize("name", ["request.json", "request.json.gz"])
+def test_undo_gives_the_very_same_bytes(how: str, name: str) -> None:
+    write = write_gzip if name.endswith(".gz") else write_json
+    source = write(Path(name), anthropic_request())
+    before = source.read_bytes()
+    out = source if how == "in place" else Path("out.json")
+    where = ["--in-place"] if how == "in place" else ["-o", out]
+
+    collected(source, *SMALL, "--apply", *where)
+    assert out.read_bytes() != before
+    collected(out, "--undo")
+
+    assert out.read_bytes() == before
+    assert not undo_path(out).exists()
+
+
+def test_collections_in_place_are_undone_newest_first(request_file: Path) -> None:
+    states = [request_file.read_bytes()]
+    for target in ("60", "40", "25"):
+        collected(request_file, *SMALL, "--target", target, "--apply", "--in-place")
+        states.append(request_file.read_bytes())
+    assert len(set(states)) == 4
+
+    for state in reversed(states[:-1]):
+        collected(request_file, "--undo")
+        assert request_file.read_bytes() == state
+    assert run("collect", request_file, "--undo").exit_code == 2
+
+
+def test_what_needs_no_collection_is_not_touched_in_place(request_file: Path) -> None:
+    collected(request_file, "--limit", "128k", "--apply", "--in-place")
+
+    assert files() == ["request.json"]
+
+
+def test_undo_refuses_to_lose_what_came_since(request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+    changed = Path("out.json").read_bytes() + b" "
+    Path("out.json").write_bytes(changed)
+
+    refused = run("collect", "out.json", "--undo")
+
+    assert refused.exit_code == 2
+    assert "has changed since" in refused.stderr
+    assert Path("out.json").read_bytes() == changed
+    assert undo_path(Path("out.json")).exists()
+
+
+def test_what_undoes_an_earlier_state_is_kept(request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "--in-place")
+    write_json(request_file, anthropic_request(9))
+    kept = undo_path(request_file).read_bytes()
+
+    refused = run("collect", request_file, *SMALL, "--apply", "--in-place")
+
+    assert refused.exit_code == 2
+    assert "undoes the collection of an earlier request.json" in refused.stderr
+    assert undo_path(request_file).read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"[]"), gzip.compress(b'{"format": "x"}'),
+     gzip.compress(b'{"format": "jaato-gc undo", "steps": []}'),
+     gzip.compress(b'{"format": "jaato-gc undo", "steps": [{"collected": 1}]}')],
+)  # fmt: skip
+def test_a_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+    before = Path("out.json").read_bytes()
+    undo_path(Path("out.json")).write_bytes(content)
+
+    refused = run("collect", "out.json", "--undo")
+
+    assert refused.exit_code == 2
+    assert "undo.json.gz is" in refused.stderr
+    assert Path("out.json").read_bytes() == before
+
+
+def test_a_swapped_original_is_noticed(request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+    undo = undo_path(Path("out.json"))
+    document = json.loads(gzip.decompress(undo.read_bytes()))
+    document["steps"][0]["content"] = "e30="
+    undo.write_bytes(gzip.compress(json.dumps(document).encode()))
+
+    refused = run("collect", "out.json", "--undo")
+
+    assert refused.exit_code == 2
+    assert "is damaged" in refused.stderr

@@ -1,0 +1,267 @@
+"""jaato-gc demo, replay, compare, report and check."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_samples import anthropic_request, chat_messages, run, run_in_a_process, write_json
+
+from jaato_gc_lab import sample_path
+
+ONE = ("--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def logs() -> Path:
+    """A folder with two runs, a note and a picture."""
+    folder = Path("logs")
+    (folder / "deeper").mkdir(parents=True)
+    write_json(folder / "one.json", anthropic_request(8))
+    write_json(folder / "deeper" / "two.json", chat_messages(8))
+    (folder / "note.txt").write_text("bring milk", encoding="utf-8")
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return folder
+
+
+def is_page(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return text.startswith("<!doctype html>") and "gc_budget" in text
+
+
+# --- demo ---
+
+
+def test_demo_shows_tables_and_charts_and_writes_the_page() -> None:
+    result = run("demo")
+
+    assert result.exit_code == 0, result.stderr
+    for strategy in ("none", "gc_budget", "gc_truncate", "gc_marksweep", "gc_summarize"):
+        assert f"\n{strategy}: " in result.stdout
+    assert result.stdout.count("100% ") == 6
+    assert "!" in result.stdout  # without collecting it does not fit
+    assert "1. gc_" in result.stdout
+    assert "The page with all charts: jaato-gc-demo.html" in result.stdout
+    assert is_page(Path("jaato-gc-demo.html"))
+    assert "sample run" in Path("jaato-gc-demo.html").read_text(encoding="utf-8")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_demo_overwrites_nothing() -> None:
+    Path("jaato-gc-demo.html").write_text("mine", encoding="utf-8")
+
+    result = run("demo", "--limit", "48k")
+    refused = run("demo", "--out", "jaato-gc-demo.html")
+
+    assert "jaato-gc-demo-2.html" in result.stdout
+    assert is_page(Path("jaato-gc-demo-2.html"))
+    assert refused.exit_code == 2
+    assert Path("jaato-gc-demo.html").read_text(encoding="utf-8") == "mine"
+
+
+# --- replay ---
+
+
+def test_replay_of_one_run() -> None:
+    result = run("replay", sample_path(), "--strategy", "marksweep", "--limit", "32k")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("gc_marksweep in a window of 32,000 tokens")
+    assert "100% " in result.stdout
+    assert "Removed, by reason" in result.stdout
+    assert "cleared_" in result.stdout
+
+
+def test_replay_of_a_folder_tells_what_it_skipped(logs: Path) -> None:
+    result = run("replay", logs, "--limit", "2k", "--keep-turns", "1", "--json")
+    shown = run("replay", logs, "--limit", "2k", "--keep-turns", "1")
+
+    found = json.loads(result.stdout)
+    assert [each["transcript"] for each in found["reports"]] == ["two.json", "one.json"]
+    for report in found["reports"]:
+        assert report["overflows"] == 0
+        assert report["violations"] == []
+        assert report["peak_tokens"] <= 2_000
+        assert sum(report["freed_by_reason"].values()) > 0
+    assert {Path(path).name for path in found["skipped"]} == {"note.txt", "picture.png"}
+    assert "Skipped: 2" in shown.stdout
+    assert "one.json" in shown.stdout
+
+
+def test_replay_without_a_strategy_and_with_one_from_a_file(logs: Path) -> None:
+    write_json(Path("gc.json"), {"type": "truncate", "preserve_recent_turns": 1})
+
+    without = run("replay", logs / "one.json", "-s", "none", "--limit", "2k")
+    with_file = run("replay", logs / "one.json", "--config", "gc.json", "--limit", "2k")
+
+    assert without.stdout.startswith("none in a window")
+    assert "no collection took anything" in without.stdout
+    assert with_file.stdout.startswith("gc_truncate in a window")
+
+
+# --- compare and report ---
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One comparison, in processes as a user would run it, saved as JSON."""
+    folder = tmp_path_factory.mktemp("compared")
+    write_json(folder / "one.json", anthropic_request(8))
+    (folder / "note.txt").write_text("bring milk", encoding="utf-8")
+    done = run_in_a_process(
+        "compare", "one.json", "note.txt", "--strategies", "budget,truncate",
+        "--limits", "2k,4k", "--keep-turns", "1", "--workers", "2", "--json",
+        "--report", "report.html", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress bar where there is no terminal
+    assert is_page(folder / "report.html")
+    (folder / "comparison.json").write_text(done.stdout, encoding="utf-8")
+    return folder
+
+
+def test_compare_for_machines(compared: Path) -> None:
+    found = json.loads((compared / "comparison.json").read_bytes())
+
+    assert found["format"] == "jaato-gc comparison"
+    assert found["price"]["models"]
+    assert {"jaato-gc", "jaato-gc-lab"} <= found["versions"].keys()
+    lines = {(each["strategy"], each["limit"]): each for each in found["summaries"]}
+    assert lines.keys() == {
+        (name, limit) for name in ("none", "gc_budget", "gc_truncate") for limit in (2000, 4000)
+    }
+    assert lines["gc_budget", 2000]["overflows"] == 0
+    assert lines["none", 2000]["overflows"] > 0
+    assert lines["gc_budget", 2000]["violations"] == 0
+    assert [ranking["limit"] for ranking in found["rankings"]] == [2000, 4000]
+    assert list(found["comparison"]["skipped"]) == ["note.txt"]
+
+
+def test_a_page_and_a_chart_from_what_was_saved(compared: Path) -> None:
+    saved = compared / "comparison.json"
+
+    result = run("report", "--from", saved, "-o", "page.html", "--svg", "chart.svg")
+    again = run("report", "--from", saved, "-o", "page.html")
+
+    assert result.exit_code == 0, result.stderr
+    assert is_page(Path("page.html"))
+    assert Path("chart.svg").read_text(encoding="utf-8").lstrip().startswith("<svg")
+    assert again.exit_code == 2
+    assert "exists already" in again.stderr
+    first, second = Path("page.html").read_bytes(), (compared / "report.html").read_bytes()
+    assert first == second
+
+
+def test_a_damaged_comparison_is_refused(compared: Path) -> None:
+    found = json.loads((compared / "comparison.json").read_bytes())
+    for damage in (
+        {"version": 99},
+        {"comparison": None},
+        {"comparison": {**found["comparison"], "results": [{"cell": 1}]}},
+        {"price": {}},
+    ):
+        write_json(Path("damaged.json"), {**found, **damage})
+        refused = run("report", "--from", "damaged.json")
+        assert refused.exit_code == 2, damage
+        assert "damaged.json" in refused.stderr
+        assert not Path("jaato-gc-report.html").exists()
+
+
+def test_compare_for_people(logs: Path) -> None:
+    result = run("compare", logs, "-s", "budget,gc_truncate", "-l", "2k", "--keep-turns", "1", *ONE)
+
+    assert result.exit_code == 0, result.stderr
+    assert "A window of 2,000 tokens, 2 transcripts" in result.stdout
+    assert "1. gc_" in result.stdout
+    assert "2. gc_" in result.stdout
+    assert "Without collecting" in result.stdout
+    assert "Skipped: 2" in result.stdout
+    assert "note.txt" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_compare_fails_only_if_nothing_can_be_played(logs: Path) -> None:
+    refused = run("compare", logs / "note.txt", logs / "picture.png", *ONE)
+
+    assert refused.exit_code == 2
+    assert "no conversation to replay" in refused.stderr
+    assert "note.txt" in refused.stderr
+
+
+def test_prices_of_ones_own(logs: Path) -> None:
+    Path("prices.toml").write_text(
+        'default = "mine"\n[[prices]]\nmodels = ["mine"]\ncurrency = "EUR"\ninput = 1000\n'
+        "output = 0\ncache_read = 1000\ndate = 2026-01-01\n",
+        encoding="utf-8",
+    )
+
+    result = run("compare", logs / "one.json", "-s", "budget", "-l", "2k", "--prices",
+                 "prices.toml", "--json", *ONE)  # fmt: skip
+
+    found = json.loads(result.stdout)
+    for line in found["summaries"]:
+        assert line["currency"] == "EUR"
+        assert line["cost"] == pytest.approx(line["input_tokens"] / 1000)
+
+
+def test_report_from_files(logs: Path) -> None:
+    result = run("report", logs, "-s", "budget", "-l", "2k", "-o", "page.html", *ONE)
+
+    assert result.exit_code == 0, result.stderr
+    assert is_page(Path("page.html"))
+    assert "(2 files skipped)" in result.stdout
+
+
+# --- check ---
+
+
+def test_check_holds(logs: Path) -> None:
+    result = run("check", logs, "-l", "4k", "--keep-turns", "1", "--min-saving", "-100%", *ONE)
+
+    assert result.exit_code == 0, result.output
+    assert "All of it holds." in result.stdout
+
+
+def test_check_says_which_limit_fails_and_by_how_much(logs: Path) -> None:
+    args = ("check", logs, "-l", "2k", "--keep-turns", "1", "--min-saving", "99%",
+            "--max-cost", "0", *ONE)  # fmt: skip
+    result = run(*args)
+    found = json.loads(run(*args, "--json").stdout)
+
+    assert result.exit_code == 1
+    assert result.stdout.count("FAILS ") == 2
+    [line] = [each for each in result.stdout.splitlines() if "saving" in each]
+    assert "at least 99%" in line
+    assert not found["holds"]
+    failing = {each["rule"]: each for each in found["verdicts"] if not each["holds"]}
+    assert failing.keys() == {"min_saving", "max_cost"}
+    assert failing["min_saving"]["allowed"] == 99
+    assert failing["min_saving"]["measured"] < 99
+    assert failing["min_saving"]["limit"] == 2000
+
+
+def test_check_notices_overflows(logs: Path) -> None:
+    result = run("check", logs / "one.json", "-l", "300", *ONE)
+    allowed = run("check", logs / "one.json", "-l", "300", "--max-overflows", "1000", *ONE)
+
+    assert result.exit_code == 1
+    assert "overflows" in [line for line in result.stdout.splitlines() if "FAILS " in line][0]
+    assert allowed.exit_code == 0
+
+
+def test_check_of_a_configuration(logs: Path) -> None:
+    write_json(Path("gc.json"), {"type": "truncate", "preserve_recent_turns": 1})
+
+    result = run("check", logs, "-l", "2k", "--config", "gc.json", *ONE)
+
+    assert result.exit_code == 0, result.output
+    assert "gc_truncate" in result.stdout
+
+
+def test_check_that_can_not_be_made_is_no_check_that_holds(logs: Path) -> None:
+    assert run("check", logs / "note.txt", *ONE).exit_code == 2

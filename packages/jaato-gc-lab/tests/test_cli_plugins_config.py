@@ -1,0 +1,163 @@
+"""jaato-gc plugins and jaato-gc config."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_samples import HOSTILE, RAW, run, run_in_a_process, write_json
+
+STRATEGIES = {"gc_budget", "gc_hybrid", "gc_marksweep", "gc_summarize", "gc_truncate"}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("THRESHOLD", "TARGET", "PRESSURE"):
+        monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
+
+
+# --- plugins ---
+
+
+def test_plugins_with_all_that_they_offer() -> None:
+    shown = run("plugins").stdout
+    found = json.loads(run("plugins", "--json").stdout)["plugins"]
+
+    offered = {info["name"]: info for each in found for info in each["strategies"]}
+    assert offered.keys() >= STRATEGIES
+    assert offered["gc_budget"]["budget_aware"]
+    formats = {info["name"] for each in found for info in each["formats"]}
+    assert {"anthropic", "openai-chat", "claude-code"} <= formats
+    [budget] = [each for each in found if each["name"] == "budget"]
+    assert (budget["distribution"], budget["status"]) == ("jaato-gc-budget", "ok")
+    for name in (*STRATEGIES, *formats):
+        assert name in shown
+
+
+def test_blocked_plugins_are_listed_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "jaato-gc-hybrid")
+
+    shown = run("plugins").stdout
+
+    [line] = [line for line in shown.splitlines() if line.startswith("hybrid ")]
+    assert "blocked" in line
+    assert "- hybrid is blocked: " in shown
+    assert "JAATO_GC_DISABLED_PLUGINS" in shown
+
+
+def test_a_broken_plugin_hides_no_other(tmp_path: Path) -> None:
+    info = tmp_path / "odd_plugin-3.2.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 3.2.1\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text("[jaato_gc]\nodd = odd_plugin\n", encoding="utf-8")
+    (tmp_path / "odd_plugin.py").write_text(f"raise ImportError({HOSTILE!r})", encoding="utf-8")
+
+    done = run_in_a_process("plugins", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 0
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("odd ")]
+    assert line.split()[1:4] == ["odd-plugin", "3.2.1", "broken"]
+    assert "- odd is broken: ImportError" in done.stdout
+    assert "gc_budget" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert not any(character in done.stdout + done.stderr for character in RAW)
+
+
+# --- config ---
+
+
+def settings(*args: object) -> dict[str, tuple[object, str]]:
+    result = run("config", "show", *args, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    return {each["key"]: (each["value"], each["origin"]) for each in found["settings"]} | {
+        f"option {each['key']}": (each["value"], each["origin"]) for each in found["options"]
+    }
+
+
+def test_defaults_where_there_is_no_file() -> None:
+    shown = run("config", "show")
+
+    assert shown.exit_code == 0
+    assert "There is no .jaato/gc.json" in shown.stdout
+    assert settings()["threshold_percent"] == (80.0, "default")
+
+
+def test_every_value_has_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".jaato").mkdir()
+    write_json(
+        Path(".jaato/gc.json"),
+        {
+            "type": "hybrid",
+            "threshold_percent": 70.0,
+            "notify_on_gc": True,
+            "plugin_config": {"preserve_recent_turns": 2},
+        },
+    )
+    monkeypatch.setenv("JAATO_GC_TARGET", "40")
+    monkeypatch.setenv("JAATO_GC_THRESHOLD", "95")
+
+    found = settings()
+
+    assert found["threshold_percent"] == (70.0, "file")
+    assert found["target_percent"] == (40.0, "environment, JAATO_GC_TARGET")
+    assert found["preserve_recent_turns"] == (2, "file, as an option of the strategy")
+    assert found["max_turns"] == (None, "default")
+    assert found["option notify_on_gc"] == (True, "file")
+    assert found["option summarize_middle_turns"][1] == "default"
+    assert run("config", "show").stdout.startswith(".jaato/gc.json: gc_hybrid\n")
+
+
+def test_a_target_that_follows_the_threshold_says_so() -> None:
+    write_json(Path("gc.json"), {"type": "budget", "threshold_percent": 50.0})
+
+    assert settings("gc.json")["target_percent"] == (37.5, "default, 0.75 of the threshold")
+
+
+@pytest.mark.parametrize("how", ["name", "file"])
+def test_profiles(how: str) -> None:
+    folder = Path(".jaato/profiles")
+    folder.mkdir(parents=True)
+    write_json(folder / "research.json", {"gc": {"type": "truncate", "max_turns": 7}})
+    args = ["--profile", "research"] if how == "name" else [folder / "research.json"]
+
+    assert settings(*args)["max_turns"] == (7, "profile")
+    assert run("config", "validate", *args).exit_code == 0
+
+
+def test_a_profile_without_a_gc_block_collects_nothing() -> None:
+    write_json(Path("p.json"), {"name": "p", "gc": None})
+
+    assert "no gc block" in run("config", "show", "p.json").stdout
+    assert run("config", "validate", "p.json").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"type": "budget", "treshold_percent": 5}, "did you mean 'threshold_percent'"),
+        ({"type": "bugdet"}, "did you mean"),
+        ({"type": "budget", "target_percent": 90.0}, "lower the target"),
+        ([], "must hold a JSON object"),
+    ],
+)
+def test_what_is_not_valid_exits_with_1(document: object, words: str) -> None:
+    write_json(Path("gc.json"), document)
+
+    result = run("config", "validate", "gc.json")
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert "gc.json" in result.stderr
+
+
+def test_what_is_valid_says_so() -> None:
+    write_json(Path("gc.json"), {"plugin": "gc_budget", "config": {"target_percent": 50.0}})
+
+    result = run("config", "validate", "gc.json")
+
+    assert result.exit_code == 0
+    assert result.stdout == "gc.json is valid: gc_budget\n"

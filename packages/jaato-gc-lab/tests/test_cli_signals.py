@@ -1,0 +1,104 @@
+"""Ctrl-C and readers that stop reading, with real processes."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_samples import anthropic_request, command_line, environment, write_json
+
+from jaato_gc_lab import sample_path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+
+SLOW = """
+import signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+import jaato_gc_lab._files as files
+write = files._write_beside
+
+def slow(place, content, mode):
+    written = write(place, content, mode)
+    Path("ready").touch()
+    time.sleep(60)
+    return written
+
+files._write_beside = slow
+from jaato_gc_lab._cli import main
+main()
+"""
+
+
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
+    write_json(tmp_path / "request.json", anthropic_request(8))
+    args = ["collect", "request.json", "--limit", "2k", "--apply", "-o", "out.json"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *args],
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not (tmp_path / "ready").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert stdout == ""
+    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ready", "request.json"]
+
+
+STARTED = """
+import signal, sys
+from pathlib import Path
+import jaato_gc_lab._cli._grid as grid
+compare = grid.compare
+
+def told(*args, on_progress, **options):
+    def note(*details):
+        Path("ready").touch()
+        on_progress(*details)
+    return compare(*args, on_progress=note, **options)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    grid.compare = told
+    from jaato_gc_lab._cli import main
+    main()
+"""
+
+
+def test_ctrl_c_stops_the_whole_grid(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(STARTED, encoding="utf-8")
+    args = ["compare", str(sample_path()), "--limits", "16k,24k,32k", "--workers", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "program.py", *args, "--report", "page.html"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not (tmp_path / "ready").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+
+    assert process.returncode == 130
+    assert stdout == ""
+    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "ready"]
+
+
+def test_a_reader_that_stops_is_no_error(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command_line("compare", sample_path(), "-s", "truncate", "-l", "32k", "--workers", "1",
+                     "--json"),
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdout.readline() == "{\n"
+    process.stdout.close()
+
+    assert process.wait(timeout=120) == 141
+    assert process.stderr
+    assert process.stderr.read() == ""
+    process.stderr.close()

@@ -1,0 +1,156 @@
+"""What a run costs."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lab_runs import turns
+
+from jaato_gc import GCConfig, GCConfigError
+from jaato_gc_lab import Price, ReplayReport, Request, load_prices, replay, saving
+
+PRICE = Price(
+    models=["m"], input=2.0, output=10.0, cache_read=0.2, cache_write=2.5, date=date(2026, 11, 16)
+)
+FREE_WRITES = PRICE.model_copy(update={"cache_write": None})
+
+
+def request(tokens: int, cached: int = 0, output: int = 0) -> Request:
+    return Request(1, tokens, {}, cached, output)
+
+
+# --- pricing requests ---
+
+
+def test_the_cached_beginning_is_read_and_the_rest_is_written() -> None:
+    run = [request(1_000_000), request(1_500_000, cached=1_000_000, output=100_000)]
+
+    assert PRICE.cost(run) == pytest.approx(2.5 + 0.2 + 0.5 * 2.5 + 0.1 * 10)
+    assert FREE_WRITES.cost(run) == pytest.approx(2.0 + 0.2 + 0.5 * 2.0 + 0.1 * 10)
+
+
+def test_what_is_too_short_is_not_cached() -> None:
+    short = PRICE.model_copy(update={"min_cached_tokens": 1_000})
+
+    assert short.cost([request(900, cached=500)]) == pytest.approx(900 * 2.0 / 1e6)
+    assert short.cost([request(1_200, cached=500)]) == pytest.approx(1_200 * 2.5 / 1e6)
+    assert short.cost([request(1_200, cached=1_000)]) == pytest.approx(
+        (1_000 * 0.2 + 200 * 2.5) / 1e6
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1), st.integers(0, 10**5)), max_size=8)
+)
+def test_a_cache_that_holds_more_costs_no_more(run: list[tuple[int, float, int]]) -> None:
+    cold = [request(tokens, 0, output) for tokens, _, output in run]
+    warm = [request(tokens, int(tokens * share), output) for tokens, share, output in run]
+
+    assert PRICE.cost(warm) <= PRICE.cost(cold) + 1e-9
+
+
+def test_looking_up_again_takes_a_request_more_and_what_is_read() -> None:
+    run = [request(1_000_000), request(2_000_000)]
+
+    assert PRICE.lookup_cost(run, set(), 0) == 0
+    one = PRICE.lookup_cost(run, {1}, 0)
+    assert one == pytest.approx(2_000_000 * 0.2 / 1e6 + 100 * 10 / 1e6)
+    assert PRICE.lookup_cost(run, {1}, 1_000_000) == pytest.approx(one + 2.5)
+
+
+def test_a_collection_that_breaks_the_cache_can_cost_more_than_it_saves() -> None:
+    # One collection, just before the end: what it wrote anew is never read again.
+    messages = turns(40, 200)
+    tokens = replay(messages, "none", limit=10**6).peak_tokens
+    late = GCConfig(threshold_percent=96.0, target_percent=90.0, preserve_recent_turns=1)
+
+    none = replay(messages, "none", limit=tokens)
+    truncated = replay(messages, "truncate", limit=tokens, config=late)
+
+    assert truncated.input_tokens < none.input_tokens
+    assert saving(truncated, none) < 0
+    assert saving(none, none) == 0
+    assert saving(ReplayReport("", "none", 1, 80, 60), ReplayReport("", "none", 1, 80, 60)) == 0
+
+
+# --- the table ---
+
+
+def test_every_price_in_the_table_is_dated_and_says_where_it_is_from() -> None:
+    prices = load_prices()
+
+    assert {"claude-sonnet-5-5", "gpt-5", "gemini-2.5-pro"} <= set(prices.by_model)
+    for price in prices.by_model.values():
+        assert price.source.startswith("https://")
+        assert price.date >= date(2026, 1, 1)
+        assert price.currency == "USD"
+        assert price.cache_read < price.input <= (price.cache_write or price.input) < price.output
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
+        ("anthropic/claude-opus-4-20250514", "claude-opus-4"),
+        ("GPT-5-2025-08-07", "gpt-5"),
+        ("gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
+    ],
+)
+def test_models_are_known_with_a_date_and_a_provider_too(name: str, known: str) -> None:
+    assert load_prices().known(name) == known
+
+
+def test_an_unknown_model_is_an_error_that_names_the_known_ones() -> None:
+    for name in ("gpt-5.9", "claude-sonnet-4-50", "llama"):
+        with pytest.raises(GCConfigError, match=r"known are claude-sonnet-5-5, .*gpt-5.*your own"):
+            load_prices().of(name)
+
+
+TABLE = """
+default = "mine"
+
+[[prices]]
+models = ["mine", "gpt-5"]
+input = 1
+output = 2
+cache_read = 0.5
+currency = "EUR"
+date = 2026-01-02
+"""
+
+
+def test_a_users_table_stands_in_the_place_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(TABLE, encoding="utf-8")
+
+    prices = load_prices(path)
+
+    assert prices.of().currency == "EUR"
+    assert prices.of("gpt-5").input == 1
+    assert prices.of("gpt-5-mini") == load_prices().of("gpt-5-mini")
+    report = replay(turns(3), "none", limit=999, prices=prices)
+    assert (report.model, report.currency) == ("mine", "EUR")
+    assert report.cost == pytest.approx(prices.of().cost(report.requests))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("=", "no TOML"),
+        ("price = 1", "unknown key 'price'"),
+        (TABLE.replace("input", "inptu"), "entry 1.*did you mean 'input'"),
+        (TABLE.replace("0.5", "-1"), "entry 1: cache_read"),
+        (TABLE.replace('"mine", ', ""), "price of model 'mine' is not known"),
+    ],
+)
+def test_a_broken_table_is_an_error_that_says_where(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(GCConfigError, match=what):
+        load_prices(path)
+    with pytest.raises(GCConfigError, match=r"nowhere.*can't be read"):
+        load_prices(tmp_path / "nowhere")

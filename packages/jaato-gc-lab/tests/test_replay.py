@@ -1,0 +1,335 @@
+"""A replay against what a plain look at every request would say."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lab_runs import COUNTER, REGISTRY, STRATEGIES, exchange, filler, model, turns, user
+from lab_runs import watched_replay as watched
+
+from jaato_gc import (
+    FunctionCall,
+    GCConfig,
+    GCConfigError,
+    GCPluginError,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    check_history,
+    count_tokens,
+    hookimpl,
+)
+from jaato_gc_formats import check_request, from_messages, to_messages
+from jaato_gc_lab import ReplayReport, replay, sample_conversation
+from jaato_gc_lab._sources import tokens_by_source
+from jaato_gc_lab._validity import Validity
+from jaato_gc_testing import (
+    MemoryStash,
+    broken_histories,
+    count_operations,
+    histories,
+    long_history,
+)
+
+SAMPLE = sample_conversation()
+
+
+def without_seconds(report: ReplayReport) -> ReplayReport:
+    collections = [replace(each, seconds=0.0) for each in report.collections]
+    return replace(report, collections=collections, seconds=0.0)
+
+
+def shared_tokens(before: list[Message], after: list[Message]) -> int:
+    """Tokens of the messages that two requests begin with."""
+    shared = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        shared += count_tokens([new], COUNTER)
+    return shared
+
+
+def check_against_requests(report: ReplayReport, sent: list[list[Message]], tools: int) -> None:
+    assert len(report.requests) == len(sent)
+    before: list[Message] | None = None
+    for request, messages in zip(report.requests, sent, strict=True):
+        assert request.tokens == tools + count_tokens(messages, COUNTER)
+        assert request.tokens <= report.limit or not request.fits
+        by_source = Counter({"tools": tools})
+        for message in messages:
+            by_source.update(tokens_by_source(message, COUNTER))
+        assert request.by_source == +by_source
+        seen = 0 if before is None else tools + shared_tokens(before, messages)
+        assert request.cached_tokens == seen
+        before = messages
+    assert report.overflows == sum(not request.fits for request in report.requests)
+    assert all(collection.request < len(sent) for collection in report.collections)
+
+
+# --- the figures are those of the requests ---
+
+
+@pytest.mark.parametrize("strategy", ["none", *STRATEGIES])
+@pytest.mark.parametrize("limit", [6_000, 32_000])
+def test_figures_of_the_sample_run(strategy: str, limit: int) -> None:
+    report, sent = watched(SAMPLE, strategy, limit)
+
+    tools = report.requests[0].by_source["tools"]
+    assert tools > 100
+    check_against_requests(report, sent, tools)
+    assert report.violations == []
+    assert (report.collections == []) is (strategy == "none")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    messages=histories(min_turns=1),
+    strategy=st.sampled_from(["none", *STRATEGIES]),
+    limit=st.integers(40, 2_000),
+    tools=st.sampled_from([0, 30]),
+)
+def test_figures_of_any_run(messages: list[Message], strategy: str, limit: int, tools: int) -> None:
+    report, sent = watched(messages, strategy, limit, tools_tokens=tools)
+
+    check_against_requests(report, sent, tools)
+    assert report.violations == []
+    for request in sent:
+        assert check_history(request) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages=broken_histories(), strategy=st.sampled_from(["none", *STRATEGIES]))
+def test_broken_recordings_are_mended_first(messages: list[Message], strategy: str) -> None:
+    report, sent = watched(messages, strategy, 300)
+
+    assert report.violations == []
+    for request in sent:
+        assert check_history(request) == []
+
+
+def test_every_request_of_the_sample_is_one_that_its_provider_takes() -> None:
+    for strategy in STRATEGIES:
+        report, sent = watched(SAMPLE, strategy, 24_000)
+        for collection in report.collections:
+            request = sent[collection.request]
+            written = from_messages(request, "anthropic", like=SAMPLE.messages)
+            assert check_request(written, "anthropic") == []
+
+
+def test_the_same_arguments_give_the_same_report() -> None:
+    for strategy in STRATEGIES:
+        reports = [replay(sample_conversation(), strategy, limit=16_000) for _ in range(2)]
+
+        assert without_seconds(reports[0]) == without_seconds(reports[1])
+
+
+# --- how a run is played ---
+
+
+def test_without_a_strategy_everything_is_sent() -> None:
+    messages = turns(6)
+
+    report = replay(messages, "none", limit=600)
+
+    expected = [count_tokens(messages[: 2 * n + 1], COUNTER) for n in range(6)]
+    assert [request.tokens for request in report.requests] == expected
+    assert [request.cached_tokens for request in report.requests] == [0, *expected[:-1]]
+    assert [request.turn for request in report.requests] == [1, 2, 3, 4, 5, 6]
+    assert report.strategy == "none"
+    assert 0 < report.overflows < 6
+
+
+def test_requests_that_do_not_fit_are_counted_and_the_run_goes_on() -> None:
+    messages = [user("short"), model("yes"), user(filler(2_000)), model("well"), *turns(3, 10)]
+
+    report, _ = watched(messages, "truncate", 1_000)
+
+    assert [request.fits for request in report.requests] == [True, False, True, True, True]
+    assert report.overflows == 1
+
+
+def test_answers_that_follow_one_another_are_one() -> None:
+    messages = [user("go"), model("first"), model("second"), user("on"), model("third")]
+
+    report = replay(messages, "none", limit=1_000)
+
+    assert len(report.requests) == 2
+    assert report.requests[0].output_tokens == count_tokens(messages[1:3], COUNTER)
+
+
+def test_what_nobody_answered_is_left_out() -> None:
+    open_call = Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look", {}))])
+
+    assert len(replay([user("go"), model("yes"), user("on")], "none", limit=99).requests) == 1
+    assert len(replay([user("go"), open_call], "none", limit=99).requests) == 1
+    assert replay([user("go")], "truncate", limit=99).requests == []
+
+
+def test_a_greeting_is_left_out_and_a_silent_user_stood_in_for() -> None:
+    greeted = replay([model("hello!"), user("hi"), model("yes?")], "none", limit=99)
+    silent = replay([user(""), model("hello?")], "none", limit=99)
+
+    assert len(greeted.requests) == len(silent.requests) == 1
+    assert greeted.requests[0].tokens == count_tokens([user("hi")], COUNTER)
+
+
+def test_a_collection_between_turns_belongs_to_the_turn_before() -> None:
+    report, _ = watched(turns(12), "truncate", 1_500)
+
+    first = report.collections[0]
+    assert (first.trigger, first.outcome) == ("threshold", "reached")
+    assert first.turn == report.requests[first.request].turn - 1
+    assert first.tokens_after < first.tokens_before
+    assert sum(first.freed_by_reason.values()) == first.tokens_before - first.tokens_after
+    assert set(report.freed_by_reason) == {"truncated"}
+    assert report.seconds == sum(each.seconds for each in report.collections) > 0
+
+
+def test_space_for_the_answer_is_kept_free_without_a_strategy_too() -> None:
+    config = GCConfig(reserve_output_tokens=500)
+
+    narrow = replay(turns(6), "none", limit=1_000, config=config)
+
+    assert narrow.overflows == replay(turns(6), "none", limit=500).overflows
+    assert narrow.limit == 1_000
+
+
+def test_options_reach_the_strategy() -> None:
+    told = GCConfig(preserve_recent_turns=1, plugin_config={"notify_on_gc": True})
+
+    report, sent = watched(turns(12), "truncate", 1_500, config=told)
+
+    assert report.requests[-1].by_source["synthetic"] > 0
+    assert any(message.synthetic for message in sent[-1])
+
+
+def test_strategies_that_summarize_need_no_model() -> None:
+    for strategy in ("gc_summarize", "gc_hybrid"):
+        report, _ = watched(turns(30), strategy, 1_500)
+
+        assert report.requests[-1].by_source["synthetic"] > 0
+        assert all(each.error is None for each in report.collections)
+
+
+def test_names_of_strategies_may_be_short() -> None:
+    assert replay(turns(1), "budget", limit=99).strategy == "gc_budget"
+    assert replay(turns(1), REGISTRY.create("budget"), limit=99).strategy == "gc_budget"
+
+
+def test_errors_say_what_is_wrong() -> None:
+    with pytest.raises(GCPluginError, match=r"did you mean 'budget'"):
+        replay(turns(1), "buget", limit=99)
+    with pytest.raises(GCConfigError, match=r"price of model 'gpt-0'.*known are .*gpt-5"):
+        replay(turns(1), "none", limit=99, model="gpt-0")
+
+
+# --- nobody else is touched ---
+
+
+class Host:
+    """A plugin of the user's own: a stash and an observer."""
+
+    def __init__(self) -> None:
+        self.stash = MemoryStash()
+        self.told: list[Any] = []
+
+    @hookimpl
+    def jaato_gc_stash(self) -> MemoryStash:
+        return self.stash
+
+    @hookimpl
+    def jaato_gc_after_collect(self, result: Any) -> None:
+        self.told.append(result)
+
+
+def test_neither_the_users_stash_nor_telemetry_sees_a_replay() -> None:
+    host, registry = Host(), PluginRegistry()
+    registry.register(host, "host")
+
+    report = replay(SAMPLE, "truncate", limit=16_000, registry=registry)
+
+    assert report.collections
+    assert host.told == []
+    assert host.stash.stats().entries == 0
+
+
+def test_a_transcript_is_not_altered() -> None:
+    before = from_messages(SAMPLE.messages)
+
+    replay(SAMPLE, "marksweep", limit=16_000)
+
+    after = from_messages(SAMPLE.messages)
+    assert after == before
+    pairs = zip(after["messages"], before["messages"], strict=True)
+    assert all(one is other for one, other in pairs)
+
+
+# --- violations ---
+
+
+def test_what_a_provider_would_refuse_is_found() -> None:
+    good = to_messages([{"role": "user", "content": "go"}], "openai-chat")
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = to_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    result = to_messages([{"role": "tool", "tool_call_id": "c", "content": "a"}], "openai-chat")
+    validity = Validity("openai-chat", None, REGISTRY)
+
+    assert validity.new_faults([*good, *asked, *result], good) == []
+    orphaned = validity.new_faults([*good, *result], good)
+    assert any("results_have_calls" in fault for fault in orphaned)
+    assert any("orphaned_result" in fault for fault in orphaned)
+    assert validity.new_faults([*good, *result], [*good, *result]) == []
+    twice = validity.new_faults([*good, *result, *result], [*good, *result])
+    assert any("orphaned_result" in fault for fault in twice)
+
+
+def test_messages_of_no_format_are_checked_by_the_common_rules() -> None:
+    validity = Validity(None, None, REGISTRY)
+
+    assert validity.new_faults([model("first")], []) != []
+    assert validity.new_faults([user("first")], []) == []
+
+
+def test_violations_are_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Validity, "new_faults", lambda *_: ["it is broken"])
+
+    report, _ = watched(turns(12), "truncate", 1_500)
+
+    requests = {0, *(each.request for each in report.collections)}
+    assert report.violations == [f"request {number}: it is broken" for number in sorted(requests)]
+
+
+# --- how work grows ---
+
+
+@pytest.mark.parametrize("strategy", ["none", "gc_truncate"])
+def test_work_is_linear_in_the_recording(strategy: str) -> None:
+    def work(messages: int) -> int:
+        history = long_history(messages // 4)
+        for message in history:
+            count_tokens([message], COUNTER)
+        config = GCConfig(preserve_recent_turns=1)
+        return count_operations(
+            lambda: replay(history, strategy, limit=2_000, config=config, registry=REGISTRY)
+        )
+
+    work(40)  # what is looked up once
+    small, large = work(400), work(1_600)
+
+    assert large <= 4 * small * 1.3
+
+
+def test_calls_and_thoughts_are_told_apart() -> None:
+    said = Message(
+        Role.MODEL,
+        [Part(thought="hm, let us see"), Part(text="I look."), *exchange("c", "look", "")[0].parts],
+    )
+    result = exchange("c", "look", "a result")[1]
+
+    report = replay([user("go"), said, result, model("done")], "none", limit=999)
+
+    assert set(report.requests[1].by_source) == {"user", "model", "thoughts", "calls", "results"}
