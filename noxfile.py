@@ -90,6 +90,18 @@ def example(session: nox.Session) -> None:
 
 
 @nox.session(requires=["build"])
+def browser(session: nox.Session) -> None:
+    """Look at the report page in a real browser: Chromium, as the system has it."""
+    if not shutil.which("chromium"):
+        session.skip("NO BROWSER TESTS: install Chromium (on Debian: apt-get install chromium)")
+    own = (*own_tools("jaato-gc-lab"), wheel("jaato-gc-lab"))
+    needed = (wheel(name, extras=False) for name in sorted(siblings("jaato-gc-lab")))
+    install(session, *tools("test"), *tools("browser"), *own, *needed)
+    tests = "packages/jaato-gc-lab/tests/test_page_in_browser.py"
+    session.run("pytest", *ON_ALL_CORES, tests, *session.posargs)
+
+
+@nox.session(requires=["build"])
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/: every link, anchor and name has to lead somewhere."""
     install(session, *tools("docs"), *(wheel(name, extras=False) for name in PROJECTS))

@@ -243,7 +243,7 @@ def _thinks_before_it_calls(messages: list[tuple[str, list[Fields]]]) -> None:
 
 
 def check_gemini(request: Fields) -> None:
-    contents = request.get("contents")
+    contents: list[Fields] = request.get("contents") or []
     refuse_if(not contents, "* GenerateContentRequest.contents: contents is not specified")
     last_user = max(
         (

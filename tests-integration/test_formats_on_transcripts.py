@@ -103,6 +103,13 @@ def reason(table: dict[str, str], path: str) -> str | None:
 FILES = found()
 SPOKEN = [path for path in FILES if reason(NO_CONVERSATION, path) is None]
 
+
+def known(figure: str) -> list[str]:
+    """The files of which the manifest tells a figure."""
+    entries = manifest() if FILES else {}
+    return [path for path in SPOKEN if entries.get(path, {}).get(figure) is not None]
+
+
 pytestmark = pytest.mark.skipif(not FILES, reason=f"no transcripts in {folder()}")
 
 
@@ -164,54 +171,45 @@ def test_conversations_come_back_as_they_were(path: str) -> None:
         assert from_messages(anew, history.format, like=history, registry=REGISTRY) == written
 
 
-@pytest.mark.parametrize("path", SPOKEN)
+@pytest.mark.parametrize("path", [path for path in SPOKEN if path.endswith(".request.json")])
 def test_files_of_an_api_come_back_whole(path: str) -> None:
-    [conversation, *others] = conversations(path)
-    if not isinstance(formats(REGISTRY)[conversation.format], ApiFormat):
-        pytest.skip("a log")
-    content = json.loads((folder() / path).read_text())
-    assert others == []
-    assert data(conversation) == content
+    [conversation] = conversations(path)
+    assert isinstance(formats(REGISTRY)[conversation.format], ApiFormat)
+    assert data(conversation) == json.loads((folder() / path).read_text())
 
 
-@pytest.mark.parametrize("path", SPOKEN)
+@pytest.mark.parametrize("path", known("messages"))
 def test_messages_and_calls_are_those_of_the_manifest(path: str) -> None:
-    known = manifest().get(path, {})
-    if known.get("messages") is None:
-        pytest.skip("the manifest does not know it")
+    figures = manifest()[path]
     histories = [conversation.messages for conversation in conversations(path)]
-    if len(histories) != known["transcripts"]:
+    if len(histories) != figures["transcripts"]:
         assert "edge/" in path  # subagents, and windows of a session
     calls = sum(len(message.function_calls) for history in histories for message in history)
     if reason(OTHER_CALLS, path) is None:
-        assert calls == known["tool_calls"]
+        assert calls == figures["tool_calls"]
     else:
-        assert calls != known["tool_calls"]
+        assert calls != figures["tool_calls"]
     if conversations(path)[0].format in ONE_MESSAGE_PER_RECORD:
-        assert sum(map(len, histories)) == known["messages"]
+        assert sum(map(len, histories)) == figures["messages"]
 
 
-@pytest.mark.parametrize("path", SPOKEN)
+@pytest.mark.parametrize("path", known("valid"))
 def test_validity_is_that_of_the_manifest(path: str) -> None:
-    known = manifest().get(path, {})
-    if known.get("valid") is None:
-        pytest.skip("the manifest does not know it")
+    figures = manifest()[path]
     problems = [problem for each in conversations(path) for problem in each.problems]
-    agrees = (not problems) == known["valid"]
+    agrees = (not problems) == figures["valid"]
     assert agrees is (reason(OTHER_VALIDITY, path) is None), problems
 
 
-@pytest.mark.parametrize("path", SPOKEN)
+@pytest.mark.parametrize("path", [path for path in known("dangling") if "edge/" not in path])
 def test_calls_without_results_are_those_of_the_manifest(path: str) -> None:
-    known = manifest().get(path, {})
-    if known.get("dangling") is None or "edge/" in path:
-        pytest.skip("the manifest does not know it")
+    figures = manifest()[path]
     waiting, orphans = 0, 0
     for conversation in conversations(path):
         unanswered, unasked = unpaired(conversation.messages)
         waiting += unanswered
         orphans += unasked
-    assert (waiting, orphans) == (known["dangling"], known["orphans"])
+    assert (waiting, orphans) == (figures["dangling"], figures["orphans"])
 
 
 @pytest.mark.parametrize("path", SPOKEN)

@@ -313,8 +313,8 @@ def test_a_long_run_is_never_refused_and_keeps_its_prefix(
 
 def kinds(item: Fields) -> set[str]:
     """What an item has in it, in whatever API."""
-    blocks = item.get("content") if isinstance(item.get("content"), list) else []
-    parts = item.get("parts", [])
+    content, parts = item.get("content"), item.get("parts", [])
+    blocks = content if isinstance(content, list) else []
     found = {item.get("type", ""), item.get("role", ""), *(block["type"] for block in blocks)}
     found |= {name for part in parts for name in part}
     return found | ({"tool_calls"} if item.get("tool_calls") else set())
@@ -484,6 +484,24 @@ def test_answers_may_be_streamed(format: str, providers: Loopback) -> None:
 
     assert providers.refusals == []
     assert agent.session.get_gc_history()
+
+
+def test_google_s_chunks_are_put_together_by_hand(providers: Loopback) -> None:
+    from google.genai import types
+
+    client, agent = gemini_client(), opened("gemini")
+    agent.append("Question")
+    chunks = list(client.models.generate_content_stream(**agent.request()))
+    parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+
+    [booked] = agent.answer(types.Content(role="model", parts=parts))
+    agent.session.report_usage(chunks[-1].usage_metadata.prompt_token_count)
+
+    assert len(booked.function_calls) == 2
+    assert agent.session.get_context_usage()["confidence"] == "calibrated"
+    agent.append(*gemini_results(chunks[-1]))
+    agent.answer(client.models.generate_content(**agent.request()))
+    assert providers.refusals == []
 
 
 @each_sdk

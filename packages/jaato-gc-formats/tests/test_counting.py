@@ -238,6 +238,8 @@ def test_openai_models_see_a_type() -> None:
         "}) => any;\n\n"
     )
     assert as_typescript({"type": "function", "name": "wait"}) == "type wait = () => any;\n\n"
+    described = {"type": "object", "description": "Whatever you like."}
+    assert "Whatever you like." in as_typescript({"name": "wait", "parameters": described})
 
 
 def test_openai_tools_cost_less_than_their_json() -> None:

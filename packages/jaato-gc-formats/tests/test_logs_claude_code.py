@@ -164,8 +164,29 @@ def test_what_was_not_sent_is_left_out(path: Path) -> None:
 
 def test_lines_that_were_copied_count_once(path: Path) -> None:
     first = line("user", "1", None, "Look.")
-    [conversation] = conversations(path, first, first, line("assistant", "2", "1", [text("Ok")]))
-    assert len(conversation.messages) == 2
+    second = line("assistant", "2", "1", [text("Seen.")], message={"id": "m"})
+    [conversation] = conversations(path, first, first, second, second)
+    assert data(conversation) == [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [text("Seen.")]},
+    ]
+
+
+def test_a_prompt_that_came_in_between_waits_for_the_answer(path: Path) -> None:
+    [conversation] = conversations(
+        path,
+        line("user", "1", None, "Look."),
+        line("assistant", "2", "1", [text("So.")], message={"id": "m"}),
+        line("user", "3", "2", "Quick!"),
+        line("assistant", "4", "3", [call("a")], message={"id": "m"}),
+        line("user", "5", "4", [result("a")]),
+    )
+    assert data(conversation) == [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [text("So."), call("a")]},
+        {"role": "user", "content": [result("a")]},
+        {"role": "user", "content": "Quick!"},
+    ]
 
 
 def test_parents_in_a_circle_are_told(path: Path) -> None:

@@ -290,6 +290,12 @@ def data(conversation: Conversation) -> Any:
     return from_messages(conversation.messages, registry=REGISTRY)
 
 
+def is_log_of_many_records(name: str) -> bool:
+    return name not in ("openai-chat", "anthropic", "openai-responses", "gemini") and (
+        len(SAMPLES[name]) > 1
+    )
+
+
 def lines(records: list[Any]) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
@@ -340,10 +346,8 @@ def test_usage_stands_where_the_request_ended(name: str, tmp_path: Path) -> None
     ] == WITH_USAGE[name]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", [name for name in SAMPLES if is_log_of_many_records(name)])
 def test_a_record_of_an_unknown_kind_is_skipped(name: str, tmp_path: Path) -> None:
-    if name in ("openai-chat", "anthropic", "openai-responses", "gemini") or len(SAMPLES[name]) < 2:
-        pytest.skip("no log of many records")
     unknown = {key: "x" for key in SAMPLES[name][1] if key not in ("message", "payload", "action")}
     unknown |= {"type": "a-new-kind"} if "type" in unknown else {}
     [expected] = read(written(tmp_path, lines(SAMPLES[name])))

@@ -322,10 +322,11 @@ class TestMessages:
         assert history[4].text == "Done."
 
     def test_what_openai_runs_is_part_of_the_answer(self) -> None:
-        for name in ("run by OpenAI", "hosted shell"):
-            roles = [message.role for message in to_messages(EXCHANGES[name], FORMAT)]
-            assert roles[:2] == ["user", "model"]
-            assert roles[2:] in ([], ["tool", "model"])
+        searched = to_messages(EXCHANGES["run by OpenAI"], FORMAT)
+        ran = to_messages(EXCHANGES["hosted shell"], FORMAT)
+
+        assert [message.role for message in searched] == ["user", "model", "tool", "model"]
+        assert [message.role for message in ran] == ["user", "model"]
 
     @pytest.mark.parametrize(
         "name",
@@ -405,6 +406,14 @@ class TestClearing:
         [block] = after[2]["output"]
         assert block["type"] == "input_text"
         assert block["text"].startswith("[500 characters cleared")
+
+    def test_a_cleared_image_is_gone_from_its_result(self) -> None:
+        items = EXCHANGES["result with an image"]
+
+        after = natively([cleared(message) for message in to_messages(items, FORMAT)])
+
+        assert {block["type"] for block in after[2]["output"]} == {"input_text"}
+        assert PIXEL not in json.dumps(after)
 
     def test_a_cleared_screenshot_is_still_an_image(self) -> None:
         history = to_messages(EXCHANGES["computer"], FORMAT)

@@ -22,7 +22,7 @@ from jaato_gc import (
     StrategySettings,
     hookimpl,
 )
-from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession
+from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request
 
 Fields = dict[str, Any]
 
@@ -158,7 +158,7 @@ class Config:
 
 PROMPT = "You are careful. " * 50
 TOOL = {"name": "read", "description": "Reads a file. " * 50}
-BESIDE = {
+BESIDE: dict[str, Fields] = {
     "openai-responses": {"instructions": PROMPT, "tools": [TOOL]},
     "anthropic": {"system": [{"type": "text", "text": PROMPT}], "tools": [TOOL]},
     "gemini": {
@@ -265,6 +265,18 @@ def test_an_answer_with_nothing_in_it_is_left_out(format: str, answer: Fields) -
     assert len(agent.session.history) == 1
     agent.append("Are you there?")
     agent.request()
+
+
+def test_an_empty_list_of_calls_is_not_sent_back() -> None:
+    """Some servers give one with every answer; OpenAI refuses to see it again."""
+    agent = open_session("openai-chat")
+    agent.append("Hello.")
+    answer = said("Hi.")
+    answer["choices"][0]["message"]["tool_calls"] = []
+    agent.answer(answer)
+    agent.append("And?")
+
+    assert check_request(agent.request(), "openai-chat") == []
 
 
 def test_an_answer_that_calls_no_tool_ends_the_turn() -> None:

@@ -337,24 +337,23 @@ def test_tokens_as_people_write_them(text: str, tokens: int) -> None:
     assert TOKENS.convert(text, None, None) == tokens
 
 
-@pytest.mark.parametrize("text", ["", "k", "-8k", "8kk", "8%", "0", "1.5", "1e6", "9999M", "８k"])
+@pytest.mark.parametrize("text", ["", "k", "-8k", "8kk", "8%", "0", "1.5", "1e6", "9999M"])
 def test_what_is_no_number_of_tokens(text: str) -> None:
-    if text == "８k":
-        pytest.skip("digits of other scripts are digits")
-    with pytest.raises(click.BadParameter, match="token|window"):
+    with pytest.raises(click.BadParameter, match=r"token|window"):
         TOKENS.convert(text, None, None)
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("60", 60), ("60%", 60), ("60 %", 60), ("0", 0), ("2.5%", 2.5), ("0.5%", 0.5)]
-)  # fmt: skip
+    ("text", "value"),
+    [("60", 60), ("60%", 60), ("60 %", 60), ("0", 0), ("2.5%", 2.5), ("0.5%", 0.5)],
+)
 def test_percentages_as_people_write_them(text: str, value: float) -> None:
     assert PERCENT.convert(text, None, None) == value
 
 
 @pytest.mark.parametrize("text", ["", "%", "-1", "101", "60k", "0.6", "half"])
 def test_what_is_no_percentage(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="%|100"):
+    with pytest.raises(click.BadParameter, match=r"%|100"):
         PERCENT.convert(text, None, None)
 
 

@@ -226,12 +226,10 @@ def test_a_log_and_a_file_of_many_are_never_replaced() -> None:
 def test_nothing_half_written_when_the_disk_is_full(
     request_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import jaato_gc_lab._files as files_module
-
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files_module.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     refused = run("collect", request_file, *SMALL, "--apply", "-o", "out.json")
 
     assert refused.exit_code == 2
@@ -337,6 +335,7 @@ def test_what_undoes_an_earlier_state_is_kept(request_file: Path) -> None:
     [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"[]"), gzip.compress(b'{"format": "x"}'),
      gzip.compress(b'{"format": "jaato-gc undo", "steps": []}'),
      gzip.compress(b'{"format": "jaato-gc undo", "steps": [{"collected": 1}]}')],
+    ids=["empty", "cut", "no gzip", "a list", "another", "no steps", "a step of another shape"],
 )  # fmt: skip
 def test_a_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "-o", "out.json")

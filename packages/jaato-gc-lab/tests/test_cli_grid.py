@@ -64,6 +64,15 @@ def test_demo_overwrites_nothing() -> None:
     assert Path("jaato-gc-demo.html").read_text(encoding="utf-8") == "mine"
 
 
+def test_the_sample_to_try_things_on() -> None:
+    result = run("demo", "--sample", "run.json.gz")
+
+    assert result.exit_code == 0
+    assert Path("run.json.gz").read_bytes() == sample_path().read_bytes()
+    assert run("demo", "--sample", "run.json.gz").exit_code == 2
+    assert [path.name for path in Path().iterdir()] == ["run.json.gz"]
+
+
 # --- replay ---
 
 
@@ -159,12 +168,13 @@ def test_a_page_and_a_chart_from_what_was_saved(compared: Path) -> None:
 
 def test_a_damaged_comparison_is_refused(compared: Path) -> None:
     found = json.loads((compared / "comparison.json").read_bytes())
-    for damage in (
+    damages: tuple[dict[str, Any], ...] = (
         {"version": 99},
         {"comparison": None},
         {"comparison": {**found["comparison"], "results": [{"cell": 1}]}},
         {"price": {}},
-    ):
+    )
+    for damage in damages:
         write_json(Path("damaged.json"), {**found, **damage})
         refused = run("report", "--from", "damaged.json")
         assert refused.exit_code == 2, damage
@@ -250,7 +260,7 @@ def test_check_notices_overflows(logs: Path) -> None:
     allowed = run("check", logs / "one.json", "-l", "300", "--max-overflows", "1000", *ONE)
 
     assert result.exit_code == 1
-    assert "overflows" in [line for line in result.stdout.splitlines() if "FAILS " in line][0]
+    assert "overflows" in next(line for line in result.stdout.splitlines() if "FAILS " in line)
     assert allowed.exit_code == 0
 
 

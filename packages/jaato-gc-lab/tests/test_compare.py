@@ -15,7 +15,15 @@ from distributed import Client, LocalCluster
 from lab_runs import filler
 
 from jaato_gc import GCConfig, GCConfigError, GCPluginError
-from jaato_gc_lab import CellResult, Comparison, ReplayReport, compare, find_files, sample_path
+from jaato_gc_lab import (
+    CellResult,
+    Comparison,
+    ReplayReport,
+    compare,
+    find_files,
+    replay,
+    sample_path,
+)
 from jaato_gc_lab import _compare as module
 
 CONFIG = GCConfig(preserve_recent_turns=1)
@@ -178,11 +186,11 @@ def test_a_given_executor_is_left_open(folder: Path, thread: Executor) -> None:
 
 def test_the_grid_runs_on_dask(folder: Path, thread: Executor) -> None:
     with (
-        LocalCluster(
+        LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://",
             host="127.0.0.1", dashboard_address=None,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
         client.get_executor() as executor,
     ):  # fmt: skip
         distributed = compare([folder], ["truncate"], [900], config=CONFIG, executor=executor)
@@ -201,9 +209,8 @@ def test_a_replay_that_fails_is_a_result_that_says_so(
     def broken(transcript: Any, strategy: str, **arguments: Any) -> ReplayReport:
         if strategy == "gc_truncate":
             raise ValueError("no luck today")
-        return replayed(transcript, strategy, **arguments)
+        return replay(transcript, strategy, **arguments)
 
-    replayed = module.replay
     monkeypatch.setattr(module, "replay", broken)
 
     comparison = compare([folder], ["truncate", "budget"], [900], executor=thread)

@@ -1,6 +1,7 @@
 """Places, reasons, and whether they are more than chance."""
 
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ def report(
     )  # fmt: skip
 
 
-def comparison(reports: dict[str, list[ReplayReport | None]]) -> Comparison:
+def comparison(reports: Mapping[str, Sequence[ReplayReport | None]]) -> Comparison:
     """A comparison of reports by strategy, one for each transcript."""
     results = [
         CellResult(Cell(f"{number}.json", 0, f"{number}.json", name, 8_000), each, None)
@@ -30,10 +31,8 @@ def comparison(reports: dict[str, list[ReplayReport | None]]) -> Comparison:
     return Comparison(list(reports), [8_000], results)
 
 
-def places(reports: dict[str, list[ReplayReport | None]]) -> list[str]:
-    baseline: list[ReplayReport | None] = [
-        report("none", 2.0) for _ in next(iter(reports.values()))
-    ]
+def places(reports: Mapping[str, Sequence[ReplayReport | None]]) -> list[str]:
+    baseline = [report("none", 2.0) for _ in next(iter(reports.values()))]
     [ranking] = rank(comparison({"none": baseline, **reports}))
     assert [place.position for place in ranking.places] == list(range(1, len(reports) + 1))
     return [place.strategy for place in ranking.places]
@@ -116,8 +115,8 @@ def test_few_transcripts_can_not_tell() -> None:
 
 
 def test_only_transcripts_that_all_could_be_replayed_on_decide() -> None:
-    failed: list[ReplayReport | None] = [None, report("a", 2.0)]
-    whole: list[ReplayReport | None] = [report("b", 0.1), report("b", 2.5)]
+    failed = [None, report("a", 2.0)]
+    whole = [report("b", 0.1), report("b", 2.5)]
 
     assert places({"failed_once": failed, "whole": whole}) == ["failed_once", "whole"]
 

@@ -140,7 +140,12 @@ class OpenAIChat(ApiFormat):
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
         if isinstance(data, dict) and "choices" in data:
-            return [without_parsed(choice["message"]) for choice in data["choices"][:1]]
+            said = [without_parsed(choice["message"]) for choice in data["choices"][:1]]
+            # Some servers say that there are no calls with a list that OpenAI refuses to see.
+            return [
+                without(message, "tool_calls") if message.get("tool_calls") == [] else message
+                for message in said
+            ]
         return [answer]
 
     # --- writing ---

@@ -18,11 +18,13 @@ def as_typescript(schema: Any) -> str:
     function = schema.get("function", schema)
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return as_text(schema)  # a tool of the provider's own
+    parameters = function.get("parameters")
     try:
-        arguments = _type(function.get("parameters") or {})
+        arguments = _type(parameters)
     except RecursionError:
         return as_text(schema)
-    given = f"_: {arguments}" if arguments.startswith("{") else ""
+    comment = _comment(parameters)
+    given = f"_: {comment}{arguments}" if comment or arguments.startswith("{") else ""
     return f"{_comment(function)}type {function['name']} = ({given}) => any;\n\n"
 
 

@@ -1,7 +1,7 @@
 """Writing files whole or not at all, and never over others unless asked."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -44,7 +44,9 @@ def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> Non
     try:
         for path, content in contents.items():
             place = path.resolve()  # what a link leads to is replaced, not the link
-            written[place] = _write_beside(place, content, mode)
+            temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+            written[place] = temporary  # noted first: whatever comes, it is tidied away
+            _write(temporary, content, _mode_for(place, mode))
         _rename(written)
     finally:
         for temporary in written.values():
@@ -76,19 +78,14 @@ def _rename(written: Mapping[Path, Path]) -> None:
         raise
 
 
-def _write_beside(place: Path, content: bytes, mode: int | None) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(_mode_for(place, mode))
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
+def _write(path: Path, content: bytes, mode: int) -> None:
+    # Nobody else may read it before it is known who may.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    path.chmod(mode)
 
 
 def _mode_for(place: Path, mode: int | None) -> int:

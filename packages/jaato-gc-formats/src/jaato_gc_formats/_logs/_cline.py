@@ -19,7 +19,7 @@ from jaato_gc_formats._logs._common import (
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields, compact, without
 
-SENT = ("inputTokens", "cacheWriteTokens")
+SENT = ("inputTokens",)
 MORE_THAN_THE_API = 0.96
 """Confidence in messages that are Anthropic's but for the notes beside them."""
 NOT_SENT = ("ts", "name", "call_id", "reasoning_details", "summary")

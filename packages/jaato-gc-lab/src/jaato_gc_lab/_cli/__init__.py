@@ -80,7 +80,6 @@ class Commands(click.Group):
                 stream.reconfigure(errors="replace")  # what a terminal can't show stops nobody
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
-            sys.stdout.flush()
         except Exception as error:
             given = sys.argv if args is None else args
             code = explained(error, with_traceback="--traceback" in given)

@@ -119,7 +119,7 @@ def _print(renderable: Any) -> None:
 
 def _write(text: str) -> None:
     # Not with Click: where only ASCII can be shown it writes UTF-8.
-    sys.stdout.write(f"{text}\n")
+    print(text, flush=True)
 
 
 Advance = Callable[[int, int, str], None]

@@ -13,7 +13,7 @@ from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import NEW, force_option
 from jaato_gc_lab._cli._text import counted, short
 from jaato_gc_lab._compare import compare
-from jaato_gc_lab._files import free_name, refuse_overwriting
+from jaato_gc_lab._files import free_name, refuse_overwriting, write_new
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._sample import sample_path
 from jaato_gc_lab._saved import SavedComparison
@@ -32,8 +32,9 @@ NAME = "sample run"
     metavar="FILE",
     help=f"Where to write the page; by default {PAGE}, or with a number if that exists.",
 )
+@click.option("--sample", type=NEW, metavar="FILE", help="Only write the sample run there.")
 @force_option
-def command(limit: int, out: Path | None, force: bool) -> None:
+def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> None:
     """See it work, on a sample run: every strategy, the table, the page.
 
     An agent works on a small code base for nine turns. The run was made up for this project. It is
@@ -43,9 +44,13 @@ def command(limit: int, out: Path | None, force: bool) -> None:
     Examples:
       jaato-gc demo
       jaato-gc demo --limit 16k --out demo.html
+      jaato-gc demo --sample run.json.gz
     """
-    if out is not None:
-        refuse_overwriting([out], force=force)
+    refuse_overwriting([out, sample], force=force)
+    if sample is not None:
+        write_new(sample, sample_path().read_bytes())
+        say(f"The sample run: {sample}")
+        return
     prices = load_prices()
     # One thread: for a single run, starting processes would take longer than the work.
     with ThreadPoolExecutor(1) as executor, progress("playing") as advance:
