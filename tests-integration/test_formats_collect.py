@@ -93,7 +93,7 @@ def test_recorded_runs_are_collected_to_what_their_provider_accepts(
         after, result = collect(history, limit=window, strategy=strategy, counter=COUNTER)
 
         assert result.success, (name, result.error)
-        assert check_request(after, history.format) == [], name
+        assert check_request(after, history.format, before=before) == [], name
         assert from_messages(history) == before, name
         collected += result.tokens_freed > 0
     assert collected > 5
@@ -150,7 +150,8 @@ def test_what_fits_comes_back_as_it_is() -> None:
 
 
 def test_a_whole_request_keeps_its_other_fields_and_its_tools_count() -> None:
-    request = {"model": "gpt-4o", "messages": long_run(), "temperature": 0.5}
+    messages = long_run()
+    request = {"model": "gpt-4o", "messages": messages, "temperature": 0.5}
     described = {"type": "object", "description": "what it does " * 200}
     tool = {"type": "function", "function": {"name": "read", "parameters": described}}
 
@@ -160,15 +161,17 @@ def test_a_whole_request_keeps_its_other_fields_and_its_tools_count() -> None:
     assert plain.request["temperature"] == 0.5
     assert with_tools.request["tools"] == [tool]
     assert with_tools.result.tokens_before > plain.result.tokens_before + 300
-    assert len(with_tools.request["messages"]) < len(request["messages"])
+    assert len(with_tools.request["messages"]) < len(messages)
 
 
 def test_the_configuration_is_heeded() -> None:
     messages = long_run()
-    gentle = collect(messages, limit=4_000, config=GCConfig(target_percent=75.0))
-    harsh = collect(messages, limit=4_000, config=GCConfig(target_percent=30.0))
 
-    assert harsh.result.tokens_after < gentle.result.tokens_after
+    def left_at(target: float) -> int:
+        config = GCConfig(target_percent=target, preserve_recent_turns=1)
+        return collect(messages, limit=8_000, config=config).result.tokens_after
+
+    assert left_at(30.0) < 8_000 * 0.4 < left_at(75.0)
 
 
 def test_an_unknown_strategy_is_an_error_that_helps() -> None:

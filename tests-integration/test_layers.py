@@ -15,7 +15,8 @@ LAYERS = {
         _version _errors _policies _messages _message_codec _estimate _images _tokens
         _source_entry _budget _config _results _pairing _turns _protection _triggers _invariants
         _repair _clearing _synthetic _strategy _stash _formats _rendering _recall _facts _extractive
-        _workers _summary_checks _summarizer _awaiting _summaries _takings _account _stand_ins _collection
+        _workers _summary_checks _summarizer _awaiting _summaries _takings _account _stand_ins
+        _collection
     """,
     "strategy": "_base_strategy _hookspecs _registry _profiles",
     "session": """

@@ -708,3 +708,43 @@ def test_the_history_of_another_agent_survives() -> None:
 
     assert written(restored(messages), like=request) == request
     assert refusals(written([cleared(each) for each in messages], like=request)) == []
+
+
+# --- thoughts that are bound to what stood before them ---
+
+A_THOUGHT = {"type": "thinking", "thinking": "Let me see.", "signature": "sealed"}
+BINDING = "claude-sonnet-5-5"
+THOUGHTFUL: list[dict[str, Any]] = [
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "user", "content": "What is it?"},
+    {"role": "assistant", "content": [A_THOUGHT, {"type": "text", "text": "It is that."}]},
+    {"role": "user", "content": "Thanks."},
+]
+
+
+def bound_refusals(messages: list[dict[str, Any]], **fields: Any) -> list[str]:
+    before = {"model": BINDING, "messages": THOUGHTFUL}
+    request = {"model": BINDING, "messages": messages, **fields}
+    return [refusal.rule for refusal in API.check(request, before)]
+
+
+def test_thoughts_behind_a_change_are_refused_by_models_that_bind_them() -> None:
+    assert bound_refusals(THOUGHTFUL[2:]) == ["unbound_thought"]
+    assert bound_refusals([{"role": "user", "content": "[removed]"}, *THOUGHTFUL[1:]]) == [
+        "unbound_thought"
+    ]
+    assert bound_refusals(THOUGHTFUL, system="Another.") == ["unbound_thought"]
+
+
+def test_thoughts_before_a_change_stay_valid() -> None:
+    assert bound_refusals(THOUGHTFUL) == []
+    assert bound_refusals([*THOUGHTFUL, {"role": "assistant", "content": "Yes."}]) == []
+    assert bound_refusals([*THOUGHTFUL[:4], {"role": "user", "content": "No."}]) == []
+
+
+def test_thoughts_are_bound_only_by_newer_models_and_unless_they_may_be_dropped() -> None:
+    dropping = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+    assert bound_refusals(THOUGHTFUL[2:], model="claude-sonnet-4-5") == []
+    assert bound_refusals(THOUGHTFUL[2:], thinking=dropping) == []

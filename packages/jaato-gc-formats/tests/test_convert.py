@@ -119,7 +119,7 @@ def test_what_nobody_knows_is_refused_with_the_known_formats(data: Any) -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(FormatError, match="'smoke-signals'.*openai-chat"):
+    with pytest.raises(FormatError, match=r"'smoke-signals'.*openai-chat"):
         to_messages(MESSAGES, "smoke-signals")
 
 

@@ -171,9 +171,11 @@ def test_what_nobody_answered_is_left_out() -> None:
 
 def test_a_greeting_is_left_out_and_a_silent_user_stood_in_for() -> None:
     greeted = replay([model("hello!"), user("hi"), model("yes?")], "none", limit=99)
-    silent = replay([user(""), model("hello?")], "none", limit=99)
+    system = Message.from_text(Role.SYSTEM, "say hello")
+    silent = replay([system, user(""), model("hello?"), system, model("hey!")], "none", limit=99)
 
-    assert len(greeted.requests) == len(silent.requests) == 1
+    assert len(greeted.requests) == 1
+    assert len(silent.requests) == 2
     assert greeted.requests[0].tokens == count_tokens([user("hi")], COUNTER)
 
 

@@ -153,8 +153,8 @@ class AnthropicMessages(ApiFormat):
                 rest.append(written)
         return results + rest  # the API wants them in this order
 
-    def check(self, request: Fields) -> Iterator[Refusal]:
-        return refusals(request)
+    def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
+        return refusals(request, before)
 
 
 def _merged(items: list[Fields]) -> Fields:

@@ -16,6 +16,8 @@ from jaato_gc_formats._wire import Fields, plain
 MAX_BREAKPOINTS = 4
 VALID_ID = re.compile(r"[a-zA-Z0-9_-]+")
 THOUGHTS = ("thinking", "redacted_thinking")
+BINDING_MODELS = re.compile(r"claude-((fable|mythos)-5-[1-9]|(opus|sonnet|haiku)-5-[5-9])")
+"""Models that bind what they thought to all that stood before it."""
 
 
 class Block(NamedTuple):
@@ -40,8 +42,8 @@ class Turn(NamedTuple):
         return [block for block in self.blocks if block.type in types]
 
 
-def refusals(request: Fields) -> Iterator[Refusal]:
-    """Everything that a request breaks."""
+def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
+    """Everything that a request breaks; with the one from before, what it is no longer true to."""
     messages = request.get("messages")
     if not messages:
         yield Refusal("no_messages", "messages", "messages: at least one message is required")
@@ -58,6 +60,8 @@ def refusals(request: Fields) -> Iterator[Refusal]:
     yield from _turn_starts_with_a_thought(request, turns)
     yield from _tools_are_defined(request, turns)
     yield from _few_breakpoints(request)
+    if before is not None:
+        yield from _thoughts_are_bound(request, before)
 
 
 def content_blocks(content: Any) -> list[Fields]:
@@ -328,3 +332,45 @@ def _breakpoints(value: Any) -> int:
         return 0
     nested = sum(_breakpoints(value.get(key)) for key in ("tools", "system", "messages", "content"))
     return nested + bool(value.get("cache_control"))
+
+
+def _thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
+    """What some models thought is bound to all that stood before it, word for word.
+
+    A collection changes that. The API can be told to leave such thoughts out itself.
+
+    Source: the documentation's page "Fix a thinking block bound to a different conversation",
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    """
+    if not BINDING_MODELS.match(str(request.get("model"))) or _drops_unbound_thoughts(request):
+        return
+    old, new = before.get("messages") or [], request.get("messages") or []
+    pairs = enumerate(zip(old, new, strict=False))
+    changed = next((position for position, (one, other) in pairs if one != other), len(new))
+    if any(request.get(key) != before.get(key) for key in ("system", "tools")):
+        changed = 0
+    thoughts = {_seal(block) for each in old for block in content_blocks(each.get("content"))} - {
+        None
+    }
+    for position in range(changed, len(new)):
+        for index, block in enumerate(content_blocks(new[position].get("content"))):
+            if _seal(block) in thoughts:
+                yield Refusal(
+                    "unbound_thought",
+                    f"messages.{position}.content.{index}",
+                    "Invalid `signature` in `thinking` block. The block is bound to a different "
+                    "conversation. Remove the block, or set "
+                    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
+                )
+
+
+def _seal(block: Fields) -> str | None:
+    if block.get("type") not in THOUGHTS:
+        return None
+    return block.get("signature") or block.get("data")
+
+
+def _drops_unbound_thoughts(request: Fields) -> bool:
+    thinking = plain(request.get("thinking"))
+    binding = thinking.get("block_binding") if isinstance(thinking, dict) else None
+    return isinstance(binding, dict) and binding.get("prefix_mismatch_behavior") == "drop_block"

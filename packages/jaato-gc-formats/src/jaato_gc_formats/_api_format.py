@@ -62,11 +62,20 @@ class ApiFormat(ABC):
 
     def user_item(self, text: str) -> Fields:
         """A user's message of one text."""
-        return self.write_item(Message.from_text(Role.USER, text))[0]
+        items = self.write_item(Message.from_text(Role.USER, text))
+        if not items:
+            raise FormatError(f"{self.name} takes no message without a text: say something")
+        return items[0]
 
     @abstractmethod
-    def check(self, request: Fields) -> Iterator[Refusal]:
-        """What the API would refuse about a request."""
+    def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
+        """What the API would refuse about a request.
+
+        Args:
+            request: The request.
+            before: The request that it was made from, by a collection say. What a provider binds
+                to something that is gone can't be seen in what is left.
+        """
 
     # --- what follows from that ---
 

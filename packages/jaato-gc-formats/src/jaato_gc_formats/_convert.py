@@ -1,5 +1,6 @@
 """The functions that most hosts use: detect, to_messages, from_messages, check_request."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -67,13 +68,19 @@ def recognized(sample: Sequence[Any], known: Mapping[str, Format]) -> Detected:
 
 def formats(registry: PluginRegistry | None = None) -> dict[str, Format]:
     """Every format that is installed, by name."""
-    infos = (registry or PluginRegistry()).formats()
+    infos = (registry or installed()).formats()
     return {name: info.factory() for name, info in infos.items()}
+
+
+@functools.cache
+def installed() -> PluginRegistry:
+    """What is installed in this process: looked for once, as that takes longer than reading."""
+    return PluginRegistry()
 
 
 def find_format(name: str, registry: PluginRegistry | None = None) -> Format:
     """A format by its name."""
-    infos = (registry or PluginRegistry()).formats()
+    infos = (registry or installed()).formats()
     if name not in infos:
         raise FormatError(f"there is no format {name!r}; installed are {', '.join(infos)}")
     made: Format = infos[name].factory()
@@ -155,7 +162,11 @@ def _format_of(messages: Sequence[Message]) -> str:
 
 
 def check_request(
-    data: Any, format: str | None = None, *, registry: PluginRegistry | None = None
+    data: Any,
+    format: str | None = None,
+    *,
+    before: Any = None,
+    registry: PluginRegistry | None = None,
 ) -> list[Refusal]:
     """What the provider's API would refuse about a request. Empty: it can be sent.
 
@@ -163,7 +174,11 @@ def check_request(
         data: A request, or the list of its messages. Some rules speak of other fields, such as
             ``tools``: those are checked where a whole request is given.
         format: The provider's format; detected if not given.
+        before: The request that it was made from, by a collection say. What a provider binds to
+            something that is gone (reasoning to what was said with it, thoughts to all that stood
+            before them) can be told only by comparison.
         registry: Where formats come from; all that are installed if not given.
     """
     api = find_api(format or detect(data, registry=registry).format, registry)
-    return list(api.check(api.as_request(data)))
+    old = None if before is None else api.as_request(before)
+    return list(api.check(api.as_request(data), old))

@@ -20,6 +20,7 @@ from jaato_gc import (
     as_text,
     count_tokens,
 )
+from jaato_gc_formats._convert import installed
 from jaato_gc_formats._prices import (
     gemini_2_image_tokens,
     gemini_image_tokens,
@@ -165,7 +166,7 @@ def counter_for(
     stand-in (the estimate, or cl100k_base for a model of other ranks), its figures are scaled by
     what was measured for the provider. A format of somebody else's is counted as core does.
     """
-    texts = (registry or PluginRegistry()).token_counter(model)
+    texts = (registry or installed()).token_counter(model)
     provider = _provider_of(format, model or "")
     if provider is None:
         return texts

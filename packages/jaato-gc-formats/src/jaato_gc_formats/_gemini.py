@@ -146,7 +146,7 @@ class GeminiContents(ApiFormat):
             return parts[0]["text"]
         return parts if shape == "list" else {"parts": parts, **fields}
 
-    def check(self, request: Fields) -> Iterator[Refusal]:
+    def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)
 
 

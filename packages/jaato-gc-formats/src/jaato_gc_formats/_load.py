@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from jaato_gc import Message, PluginRegistry
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._convert import SAMPLE, Format, find_format, formats, recognized
+from jaato_gc_formats._convert import SAMPLE, Format, find_format, formats, installed, recognized
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation
 from jaato_gc_formats._log_format import LogFormat, located
@@ -67,7 +67,7 @@ def iter_conversations(
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Conversation]:
     """The conversations of a file, one in memory at a time. Arguments are those of `load`."""
-    registry = registry or PluginRegistry()
+    registry = registry or installed()
     file = _File(FileRecords(path, repair=repair, max_record_bytes=max_record_bytes))
     file.open(format, registry)
     is_empty = True
@@ -255,8 +255,10 @@ class _OfOneFormat:
             if any(key in record.value for key in ("role", "type", "parts")):
                 return False
             self._records.skip(f"it is no message of {self._name}", record.line)
-        else:
+        elif isinstance(self._source, LogFormat):
             self._records.note(f"it is nothing that {self._name} is known to log", record.line)
+        else:  # a plugin's own format may recognise a file by its beginning alone
+            return False
         return True
 
 

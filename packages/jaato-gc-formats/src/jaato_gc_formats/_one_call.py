@@ -11,7 +11,7 @@ from jaato_gc import (
     PluginRegistry,
     TokenCounter,
 )
-from jaato_gc_formats._convert import detect, find_api, from_messages
+from jaato_gc_formats._convert import detect, find_api, from_messages, installed
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 from jaato_gc_formats._history import History
 
@@ -55,7 +55,7 @@ def collect(
         GCPluginError: There is no such strategy.
         GCConfigError: The configuration is not valid.
     """
-    registry = registry or PluginRegistry()
+    registry = registry or installed()
     if isinstance(data, History):
         api, history = find_api(data.format, registry), data
     else:

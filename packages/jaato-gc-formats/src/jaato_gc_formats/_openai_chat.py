@@ -237,7 +237,7 @@ class OpenAIChat(ApiFormat):
             lambda each: {"type": "text", "text": each.text},
         )
 
-    def check(self, request: Fields) -> Iterator[Refusal]:
+    def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)
 
 

@@ -241,13 +241,6 @@ class OpenAIResponses(ApiFormat):
         return {**fields, "content": blocks}
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
-        """What the API would refuse about a request.
-
-        Args:
-            request: The request.
-            before: The request that it was made from, by leaving items out. Which reasoning an item
-                was said with can't be seen once the reasoning is gone; only here it can.
-        """
         return refusals(request, before)
 
 

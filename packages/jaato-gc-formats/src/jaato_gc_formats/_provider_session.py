@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
-from jaato_gc_formats._convert import find_api
+from jaato_gc_formats._convert import find_api, installed
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 
 
@@ -76,7 +76,7 @@ class ProviderSession:
             GCPluginError: There is no such strategy.
             GCConfigError: The configuration is not valid.
         """
-        registry = registry or PluginRegistry()
+        registry = registry or installed()
         counter = counter_for(format, call.get("model"), registry=registry)
         session = GCSession(context_limit=limit, counter=counter, registry=registry)
         session.set_gc_plugin(registry.create(strategy), _with_room(gc_config or GCConfig(), call))
@@ -97,7 +97,7 @@ class ProviderSession:
         Raises:
             GCError: It is not what was saved, or its counter is not on this machine.
         """
-        registry = registry or PluginRegistry()
+        registry = registry or installed()
         counter = counter_for(format, call.get("model"), registry=registry)
         session = GCSession.restore(saved, registry=registry, counter=counter)
         return cls(format, session, **call)

@@ -128,22 +128,21 @@ class _Recording(NamedTuple):
     @classmethod
     def of(cls, transcript: Conversation | Sequence[Message]) -> "_Recording":
         name, messages = "", transcript
-        if isinstance(transcript, Conversation):
-            name, messages = transcript.name, transcript.messages
-        assert not isinstance(messages, Conversation)
-        format = messages.format if isinstance(messages, History) else None
-        request = messages.request if isinstance(messages, History) else None
-        return cls(name, sendable(messages), format, request)
+        if isinstance(messages, Conversation):
+            name, messages = messages.name, messages.messages
+        if isinstance(messages, History):
+            return cls(name, sendable(messages), messages.format, messages.request)
+        return cls(name, sendable(messages), None, None)
 
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
     """A recording from the first request to the last answer, mended where it is broken."""
     said = [message for message in messages if not message.is_empty]
-    begin = next((index for index, message in enumerate(said) if message.opens_turn), None)
+    if not any(message.opens_turn for message in said):  # told by its system prompt alone
+        spoken = (index for index, each in enumerate(said) if each.role is not Role.SYSTEM)
+        said.insert(next(spoken, len(said)), Message.from_text(Role.USER, SILENCE))
+    begin = next(index for index, message in enumerate(said) if message.opens_turn)
     system = [message for message in said[:begin] if message.role is Role.SYSTEM]
-    if begin is None:  # a model that was told by its system prompt alone
-        begin = len(system)
-        system.append(Message.from_text(Role.USER, SILENCE))
     mended = repair_history([*system, *said[begin:]])
     while mended and mended[-1].role is not Role.MODEL:
         mended.pop()

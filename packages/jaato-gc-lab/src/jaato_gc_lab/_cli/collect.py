@@ -129,7 +129,7 @@ def command(
     if as_json:
         say_json(_data(plan, written, table, model))
     else:
-        _show(plan, table, model)
+        _show(plan, table, model, is_done=written is not None)
         if written is not None:
             say()
             say(f"written to {written}")
@@ -140,7 +140,7 @@ def command(
     return Exit.DOES_NOT_HOLD if failed else Exit.OK
 
 
-def _show(plan: FilePlan, prices: Prices, model: str | None) -> None:
+def _show(plan: FilePlan, prices: Prices, model: str | None, *, is_done: bool) -> None:
     used = plan.tokens / plan.limit
     say(
         f"{plan.path.name}: about {number(plan.tokens)} tokens, {percent(used)} of a window of "
@@ -165,15 +165,17 @@ def _show(plan: FilePlan, prices: Prices, model: str | None) -> None:
     if plan.changes_nothing:
         say("Nothing may go: all of it is locked or recent. Try --keep-turns with a lower number.")
         return
-    _show_result(plan, result)
+    _show_result(
+        plan, result, "has freed" if is_done else "would free", "left" if is_done else "leave"
+    )
     _show_items(plan.plan)
     _show_cache(plan, result, prices, model)
 
 
-def _show_result(plan: FilePlan, result: GCResult) -> None:
+def _show_result(plan: FilePlan, result: GCResult, frees: str, leaves: str) -> None:
     outcome = result.outcome.value if result.outcome else "done"
     say(
-        f"{result.plugin_name} would free {number(result.tokens_freed)} tokens and leave "
+        f"{result.plugin_name} {frees} {number(result.tokens_freed)} tokens and {leaves} "
         f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.limit)}); the target "
         f"is {number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
     )
@@ -237,7 +239,7 @@ def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | N
     cost = cache_cost(plan, result, prices, model)
     say(
         f"The first {number(cache.prefix_tokens)} tokens of the conversation stay as they are. The "
-        f"{number(cache.rewritten_tokens)} behind message {cache.first_changed} are written anew, "
+        f"{number(cache.rewritten_tokens)} from message {cache.first_changed} on are written anew, "
         f"which costs {money(cost['rewriting'])} {cost['currency']} at the prices of "
         f"{cost['model']}."
     )

@@ -20,7 +20,7 @@ def command(as_json: bool) -> None:
       jaato-gc plugins
       JAATO_GC_DISABLED_PLUGINS=jaato-gc-hybrid jaato-gc plugins
     """
-    installed = PluginRegistry().plugins()
+    installed = sorted(PluginRegistry().plugins(), key=lambda each: (each.name, each.distribution))
     if as_json:
         say_json({"plugins": [_data(plugin) for plugin in installed]})
         return
