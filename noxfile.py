@@ -83,6 +83,16 @@ def integration(session: nox.Session) -> None:
     session.run("pytest", *ON_ALL_CORES, "tests-integration", *session.posargs)
 
 
+@nox.session(default=False)
+def demo(session: nox.Session) -> None:
+    """Show what the strategies do to a sample run: `jaato-gc demo`, from these sources."""
+    session.install(
+        "--constraint", "constraints.txt",
+        *(f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in LAB), silent=True,
+    )  # fmt: skip
+    session.run("jaato-gc", "demo", *session.posargs)
+
+
 @nox.session(requires=["build"])
 def example(session: nox.Session) -> None:
     """Run the examples as a user would, with all packages installed."""
@@ -329,6 +339,9 @@ def siblings(name: str) -> set[str]:
     needed = {canonicalize_name(Requirement(r).name) for r in PROJECTS[name]["dependencies"]}
     direct = needed & PROJECTS.keys()
     return direct.union(*map(siblings, direct))
+
+
+LAB = sorted({"jaato-gc-lab"} | siblings("jaato-gc-lab"))
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import jaato_gc
-from jaato_gc import GCConfig, GCError, PluginRegistry
+import jaato_gc_formats
+from jaato_gc import ENVIRONMENT_VARIABLES, GCConfig, GCError, PluginRegistry
 from jaato_gc import _hookspecs as hookspecs
-from jaato_gc._config import ENVIRONMENT_VARIABLES
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -74,8 +74,9 @@ def errors() -> str:
     """Every public error."""
     found = [
         value
-        for name in jaato_gc.__all__
-        if isinstance(value := getattr(jaato_gc, name), type) and issubclass(value, GCError)
+        for package in (jaato_gc, jaato_gc_formats)
+        for name in package.__all__
+        if isinstance(value := getattr(package, name), type) and issubclass(value, GCError)
     ]
     return "\n\n".join(
         f"### `{each.__name__}`\n\n{docstring_to_markdown(inspect.getdoc(each) or '')}"

@@ -400,6 +400,8 @@ def test_every_invariant_is_documented() -> None:
 
 WITH_A_PAGE = (
     "jaato_gc",
+    "jaato_gc_formats",
+    "jaato_gc_lab",
     "jaato_gc_marksweep",
     "jaato_gc_otel",
     "jaato_gc_stash",

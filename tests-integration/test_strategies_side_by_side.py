@@ -5,8 +5,6 @@ the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository. S
 JAATO_GC_ALL_TRANSCRIPTS to read all of them rather than a sample.
 """
 
-import gzip
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,17 +18,13 @@ import pytest
 from jaato_gc import (
     ContextFloorError,
     EstimateCounter,
-    FunctionCall,
     GCConfig,
     GCOutcome,
     GCSession,
     GCTriggerReason,
-    InlineData,
     Message,
-    Part,
     PluginRegistry,
     Role,
-    ToolResult,
     check_history,
     count_tokens,
     discover_gc_plugins,
@@ -39,6 +33,7 @@ from jaato_gc import (
     load_gc_plugin,
     protect,
 )
+from jaato_gc_formats import FormatError, load
 from jaato_gc_testing import count_operations, long_history
 
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -95,15 +90,17 @@ def chosen_files() -> Iterator[Path]:
 
 @cache
 def transcripts() -> list[Transcript]:
-    """Every run that the readers below understand; of many alike, a sample."""
+    """Every run that was recorded; of many alike, a sample."""
     found = []
     for path in chosen_files():
-        for number, dialogue in enumerate(dialogues(path)):
-            messages = from_the_first_request(map(read, dialogue))
+        try:
+            conversations = load(path)
+        except FormatError:  # it holds no conversation
+            continue
+        for number, conversation in enumerate(conversations[: None if READ_ALL else PER_FILE]):
+            messages = from_the_first_request(conversation.messages)
             if any(message.role is Role.MODEL for message in messages):
                 found.append(Transcript(f"{path.name}#{number}", messages))
-            if number + 1 == PER_FILE and not READ_ALL:
-                break
     return found
 
 
@@ -118,110 +115,6 @@ def from_the_first_request(messages: Iterable[Message]) -> list[Message]:
         if has_begun or message.role is Role.SYSTEM:
             kept.append(message)
     return kept
-
-
-def dialogues(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """The messages of each run in a file, as they were recorded."""
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    try:
-        content = json.loads(text)
-    except ValueError:
-        if lines := session_lines(json.loads(line) for line in text.splitlines() if line.strip()):
-            yield lines
-        return
-    if isinstance(content, list):  # tau-bench
-        yield from (run["traj"] for run in content if "traj" in run)
-    elif "simulations" in content:  # tau2
-        yield from (run["messages"] for run in content["simulations"])
-    elif "contents" in content:  # Gemini
-        system = content.get("systemInstruction")
-        yield [*([system | {"role": "system"}] if system else []), *content["contents"]]
-    else:  # OpenAI, Anthropic and SWE-agent
-        messages = content.get("messages") or content.get("history") or []
-        system = content.get("system") or content.get("system_prompt")
-        first = [{"role": "system", "content": system}] if system else []
-        if messages and all("role" in message for message in messages):
-            yield [*first, *messages]
-
-
-def session_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages of Claude Code and pi, one of which may be spread over several lines."""
-    messages: list[dict[str, Any]] = []
-    by_id: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        message = line.get("message")
-        if not isinstance(message, dict) or "role" not in message or line.get("isSidechain"):
-            continue
-        if whole := by_id.get(message.get("id", "")):
-            whole["content"] = [*blocks(whole["content"]), *blocks(message["content"])]
-            continue
-        messages.append(message)
-        if "id" in message:
-            by_id[message["id"]] = message
-    return messages
-
-
-ROLES = {
-    "assistant": Role.MODEL, "model": Role.MODEL,
-    "system": Role.SYSTEM, "developer": Role.SYSTEM,
-    "tool": Role.TOOL, "toolResult": Role.TOOL,
-}  # fmt: skip
-
-
-def read(raw: dict[str, Any]) -> Message:
-    """A message of any of these formats."""
-    role = ROLES.get(raw.get("role", "user"), Role.USER)
-    content = raw.get("content", raw.get("parts"))
-    if role is Role.TOOL:
-        ids = [raw.get(key) for key in ("tool_call_id", "toolCallId", "id")]
-        call_id = next(filter(None, [*ids, *raw.get("tool_call_ids", [])]), None)
-        return Message(role, result(call_id, raw.get("name", ""), content))
-    parts = [part for block in blocks(content) for part in read_block(block)]
-    for call in raw.get("tool_calls") or []:
-        function = call.get("function", call)
-        parts.append(function_call(call.get("id"), function["name"], function["arguments"]))
-    return Message(role, parts)
-
-
-def blocks(content: Any) -> list[dict[str, Any]]:
-    content = [] if content is None else content if isinstance(content, list) else [content]
-    return [{"text": each} if isinstance(each, str) else each for each in content]
-
-
-def read_block(block: dict[str, Any]) -> list[Part]:
-    kind = block.get("type", "text")
-    if kind in ("tool_use", "toolCall"):
-        arguments = block.get("input", block.get("arguments", {}))
-        return [function_call(block["id"], block["name"], arguments)]
-    if kind == "tool_result":
-        return result(block["tool_use_id"], block.get("name", ""), block.get("content"))
-    if kind == "thinking":
-        return [Part(thought=block["thinking"], extra={"signature": block.get("signature")})]
-    if kind in ("image", "image_url", "document") or "inlineData" in block or "fileData" in block:
-        return [Part(inline_data=InlineData("image/png"))]
-    if call := block.get("functionCall"):
-        return [function_call(call.get("id"), call["name"], call.get("args", {}))]
-    if answer := block.get("functionResponse"):
-        return result(answer.get("id"), answer["name"], json.dumps(answer.get("response")))
-    return [Part(text=block["text"] if "text" in block else json.dumps(block))]
-
-
-def function_call(call_id: str | None, name: str, arguments: Any) -> Part:
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            arguments = {"arguments": arguments}
-    return Part(function_call=FunctionCall(call_id, name, arguments))
-
-
-def result(call_id: str | None, name: str, content: Any) -> list[Part]:
-    """A tool's result; images in it stand beside it, so that they are not counted as text."""
-    parts = [part for block in blocks(content) for part in read_block(block)]
-    text = "\n".join(part.text for part in parts if part.text)
-    answer = Part(function_response=ToolResult(call_id, name, text))
-    return [answer, *(part for part in parts if part.inline_data)]
 
 
 # --- replaying it ---

@@ -18,6 +18,7 @@ from cli_samples import (
     write_json,
 )
 
+from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
 from jaato_gc_lab._cli._numbers import CHANGE, PERCENT, TOKENS, Listed
@@ -77,6 +78,20 @@ def test_every_option_is_explained(name: str) -> None:
     options = [each for each in command(name).params if isinstance(each, click.Option)]
 
     assert all(option.help for option in options)
+
+
+def test_the_defaults_in_the_help_are_those_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("THRESHOLD", "TARGET"):
+        monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
+    shown, config = run("collect", "--help").stdout, GCConfig()
+
+    for option, value in (
+        ("--threshold", config.threshold_percent),
+        ("--target", config.target_percent),
+        ("--keep-turns", config.preserve_recent_turns),
+    ):
+        [line] = [line for line in shown.splitlines() if line.strip().startswith(option)]
+        assert f"({value:g})." in line
 
 
 # --- what is loaded ---

@@ -4,6 +4,7 @@ Everything public is importable from here; modules whose names start with an und
 """
 
 from jaato_gc_lab._compare import Cell, CellResult, Comparison, Summary, compare, find_files
+from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._prices import Price, Prices, load_prices, saving
 from jaato_gc_lab._ranking import RULE, Place, Ranking, rank
 from jaato_gc_lab._replay import NONE, replay
@@ -27,11 +28,13 @@ __all__ = [
     "Request",
     "Summary",
     "__version__",
+    "chart_svg",
     "compare",
     "find_files",
     "load_prices",
     "rank",
     "replay",
+    "report_page",
     "sample_conversation",
     "sample_path",
     "saving",

@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from jaato_gc import (
+    ENVIRONMENT_VARIABLES,
     GCConfig,
     GCPlugin,
     PluginRegistry,
     load_gc_from_file,
     load_gc_from_profile,
 )
-from jaato_gc._config import ENVIRONMENT_VARIABLES
 
 DEFAULT_FILE = ".jaato/gc.json"
 DEFAULT = "default"

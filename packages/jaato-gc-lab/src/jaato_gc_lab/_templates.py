@@ -3,12 +3,14 @@
 import re
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jaato_gc_lab._charts import UsagePanel
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PALETTE = {
     "back": ("#f3f5f7", "#101419"),
@@ -55,8 +57,10 @@ UNPRINTABLE = re.compile(
 
 
 @cache
-def environment() -> Environment:
+def environment() -> "Environment":
     """The templates' environment: all text is escaped, and what can't be shown is replaced."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # here: most commands need none
+
     made = Environment(
         loader=PackageLoader("jaato_gc_lab"),
         autoescape=True,

@@ -8,7 +8,7 @@ from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._clearing import Clearing, cleared, never_cleared
 from jaato_gc._collection import Collection
-from jaato_gc._config import GCConfig, ResolvedGCConfig, Settings
+from jaato_gc._config import ENVIRONMENT_VARIABLES, GCConfig, ResolvedGCConfig, Settings
 from jaato_gc._errors import (
     ContextFloorError,
     ContextLimitError,
@@ -105,6 +105,7 @@ __all__ = [
     "DEFAULT_SYSTEM_POLICIES",
     "DEFAULT_TOOL_POLICIES",
     "DEFAULT_TURN_POLICIES",
+    "ENVIRONMENT_VARIABLES",
     "ESTIMATE_TOLERANCE",
     "GC_POLICY_INDICATORS",
     "CacheImpact",
