@@ -96,7 +96,7 @@ def test_the_defaults_in_the_help_are_those_of_core(monkeypatch: pytest.MonkeyPa
 
 # --- what is loaded ---
 
-HEAVY = ("rich", "jinja2", "tiktoken", "asyncio", "jaato_gc_lab._page", "jaato_gc_lab._cli.demo")
+HEAVY = ("rich", "jinja2", "tiktoken", "asyncio", "jaato_gc_lab._cli.demo")
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], []])
