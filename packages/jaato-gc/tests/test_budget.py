@@ -1,5 +1,6 @@
 """The instruction budget: its totals are always right, and a snapshot loses nothing."""
 
+import gc
 import itertools
 import json
 import sys
@@ -563,11 +564,13 @@ def calls_made_by(action: Callable[[], object]) -> int:
         calls += event in ("call", "c_call")
 
     previous = sys.getprofile()
+    gc.disable()  # whoever is called when Python collects would be counted
     sys.setprofile(count)
     try:
         action()
     finally:
         sys.setprofile(previous)
+        gc.enable()
     return calls
 
 

@@ -1,5 +1,6 @@
 """Counting operations instead of seconds: how work grows with the history."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -49,9 +50,13 @@ def count_operations(work: Callable[[], Any]) -> int:
 
     used = CountingId.uses
     before = sys.getprofile()
+    collects = gc.isenabled()
+    gc.disable()  # whoever is called when Python collects would be counted
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     return calls + CountingId.uses - used
