@@ -10,6 +10,7 @@ import pytest
 
 from jaato_gc import (
     EstimateCounter,
+    FunctionCall,
     GCConfig,
     GCOutcome,
     GCPolicy,
@@ -18,11 +19,13 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionSource,
     Message,
+    Part,
     PluginRegistry,
     Role,
     SourceEntry,
     StalePlanError,
     SyntheticKind,
+    ToolResult,
     check_history,
     count_tokens,
 )
@@ -686,3 +689,25 @@ def test_the_seeds_example() -> None:
     assert client.get_gc_history()[0].notification
     assert sum(message.opens_turn for message in client.history) >= 10
     assert client.get_context_usage()["percent_used"] < 80
+
+
+def test_a_few_words_that_no_summary_can_shorten_are_no_failure() -> None:
+    session = GCSession(context_limit=8_000, counter=EstimateCounter())
+    plugin = create_plugin()
+    plugin.initialize({"summarizer": lambda text: text})
+    session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1, preserve_recent_groups=1))
+    for said in ("Hello.", "Go on."):
+        session.append(Message.from_text(Role.USER, said))
+        session.append(Message.from_text(Role.MODEL, "Fine."))
+    session.append(Message.from_text(Role.USER, "Read all of it."))
+    for number in range(6):
+        call = FunctionCall(f"call_{number}", "read", {"page": number})
+        answer = ToolResult(f"call_{number}", "read", f"line {number}\n" * 300)
+        session.append(Message(Role.MODEL, [Part(function_call=call)]))
+        session.append(Message(Role.TOOL, [Part(function_response=answer)]))
+
+    result = session.manual_gc(target_percent=30.0)
+
+    assert result.success
+    assert {item.reason for item in result.removal_list} == {"cleared_recent"}
+    assert "Go on." in [message.text for message in session.history]

@@ -141,7 +141,8 @@ def _figures(summary: Summary) -> str:
     said.append(f"{money} and {summary.lookup_cost:,.2f} to look up again what was lost")
     said.append(f"{summary.regret:.1%} of the names used later were gone")
     if summary.rereads:
-        said.append(f"{summary.rereads:,} files to read again")
+        files = "1 file" if summary.rereads == 1 else f"{summary.rereads:,} files"
+        said.append(f"{files} to read again")
     return "; ".join(said)
 
 

@@ -14,7 +14,7 @@ from jaato_gc import (
     as_text,
     message_tokens,
 )
-from jaato_gc_lab._rereads import _path_in, _shows_a_file
+from jaato_gc_lab._rereads import path_in, shows_a_file
 from jaato_gc_marksweep import ToolNames
 
 SAME_TEXT = 200
@@ -54,7 +54,7 @@ def find_repeats(messages: Sequence[Message], counter: TokenCounter) -> list[Rep
     for position, part_index, call, result in reversed(list(_answered(messages))):
         text = as_text(result.result)
         signature = (call.name, json.dumps(call.args, sort_keys=True, default=str))
-        path = _path_in(call) if _shows_a_file(call) else None
+        path = path_in(call) if shows_a_file(call) else None
         kind = None
         if signature in asked or (path is not None and path in read):
             kind = SUPERSEDED
@@ -83,7 +83,7 @@ def what_it_is_about(call: FunctionCall) -> str:
     if not isinstance(call.args, Mapping):
         return ""
     texts = [value for value in call.args.values() if isinstance(value, str)]
-    return _path_in(call) or (texts[0] if texts else "")
+    return path_in(call) or (texts[0] if texts else "")
 
 
 def _answered(

@@ -95,7 +95,7 @@ def replay(
     table = prices or load_prices()
     price = table.of(model)
     config = config or GCConfig()
-    plugin = _make(strategy, config, registry) if isinstance(strategy, str) else strategy
+    plugin = make_strategy(strategy, config, registry) if isinstance(strategy, str) else strategy
     log = _Log()
     session = _session(plugin, config, limit, counter, log)
     if tools_tokens is None:
@@ -149,13 +149,18 @@ def sendable(messages: Iterable[Message]) -> list[Message]:
     return mended
 
 
-def _make(name: str, config: GCConfig, registry: PluginRegistry) -> GCPlugin | None:
+def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPlugin | None:
+    """A strategy by name; ``none`` is nothing.
+
+    One that summarizes does so without a model, and truncates where that can't be made shorter.
+    """
     if name == NONE:
         return None
     options = dict(config.plugin_config)
     info = registry.strategies().get(name if name.startswith("gc_") else f"gc_{name}")
     if info and info.config_model and "summarizer" in info.config_model.model_fields:
         options.setdefault("summarizer", extractive_summary)
+        options.setdefault("on_summarizer_error", "truncate")
     return registry.create(name, options)
 
 

@@ -51,8 +51,8 @@ class Rereads:
         for message in answer:
             for call in message.function_calls:
                 self._calls[_key(call.id, call.name)] = call
-                path = _path_in(call)
-                if path in self._missing and not _shows_a_file(call):
+                path = path_in(call)
+                if path in self._missing and not shows_a_file(call):
                     self.count += 1
                     self.tokens += self._missing.pop(path)
                     self.requests.add(request)
@@ -64,7 +64,7 @@ class Rereads:
             if answer is None or answer.is_error:
                 continue
             call = self._calls.pop(_key(answer.call_id, answer.name), None)
-            path = _path_in(call) if call and _shows_a_file(call) else None
+            path = path_in(call) if call and shows_a_file(call) else None
             if path is not None:
                 place = (message.message_id, index)
                 self._places.setdefault(path, {})[place] = None
@@ -102,7 +102,8 @@ def _key(call_id: str | None, name: str) -> tuple[str | None, str]:
     return (call_id, "") if call_id else (None, name)
 
 
-def _path_in(call: FunctionCall) -> str | None:
+def path_in(call: FunctionCall) -> str | None:
+    """The path that a call names, if it names one."""
     if not isinstance(call.args, Mapping):
         return None
     for name in _TOOLS.path_arguments:
@@ -112,7 +113,8 @@ def _path_in(call: FunctionCall) -> str | None:
     return None
 
 
-def _shows_a_file(call: FunctionCall) -> bool:
+def shows_a_file(call: FunctionCall) -> bool:
+    """Whether a call reads a file, by the name of its tool or of what an editor is told to do."""
     told = call.args.get("command") if isinstance(call.args, Mapping) else None
     if isinstance(told, str) and _is_one_of(told, [*_TOOLS.read, *_TOOLS.edit]):
         return _is_one_of(told, _TOOLS.read)  # an editor that does several things

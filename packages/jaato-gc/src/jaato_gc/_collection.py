@@ -16,11 +16,15 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason, RemovalActio
 from jaato_gc._stand_ins import StandIns
 from jaato_gc._stash import stash_key
 from jaato_gc._summaries import SUMMARIES_SHARE, SummaryWriter
+from jaato_gc._summary_checks import NotShorterError
 from jaato_gc._synthetic import fill_template, is_notice, notice_message, with_notice
 from jaato_gc._takings import Takings
 from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of
 from jaato_gc._turns import Group, Hold, Turn, lay_out
+
+FEW_TOKENS = 100
+"""What is no longer than this may well have no shorter summary."""
 
 
 class Collection:
@@ -297,7 +301,12 @@ class Collection:
         told = [[message for group in each for message in group.messages] for each in groups]
         if not told:
             return False
-        summary = writer.write(told)
+        try:
+            summary = writer.write(told)
+        except NotShorterError:
+            if sum(count_tokens(messages, self.counter) for messages in told) > FEW_TOKENS:
+                raise
+            return False  # so little that no summary can be shorter: that is nobody's failure
         if not self._stand_ins.pays_off(summary, [message for each in told for message in each]):
             return False
         first = min(group.positions[0] for each in groups for group in each)

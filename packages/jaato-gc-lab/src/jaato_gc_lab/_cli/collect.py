@@ -27,7 +27,7 @@ from jaato_gc_lab._cli._text import counted, money, number, percent
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
 from jaato_gc_lab._inspect import describe, subjects
 from jaato_gc_lab._prices import Prices, load_prices
-from jaato_gc_lab._replay import _make as make_strategy
+from jaato_gc_lab._replay import make_strategy
 
 FEW = 12
 """How many of the largest messages that would go are named."""
