@@ -22,7 +22,8 @@ from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
 from jaato_gc_lab._cli._numbers import CHANGE, PERCENT, TOKENS, Listed
-from jaato_gc_lab._cli._text import clean, counted, money, percent, seconds, short
+from jaato_gc_lab._cli._text import clean, money, percent, seconds
+from jaato_gc_lab._figures import counted, short
 
 CONTEXT = click.Context(cli)
 

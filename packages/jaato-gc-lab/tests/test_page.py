@@ -18,12 +18,13 @@ from jaato_gc_lab._charts import (
     usage_chart,
 )
 from jaato_gc_lab._compare import Cell, CellResult, Comparison
+from jaato_gc_lab._figures import short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
 from jaato_gc_lab._series import SIDE, outline, telling, ticks
 from jaato_gc_lab._stacks import sources_chart
-from jaato_gc_lab._templates import PALETTE, money, percent, seconds, short, signed
+from jaato_gc_lab._templates import PALETTE, money, percent, seconds, signed
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

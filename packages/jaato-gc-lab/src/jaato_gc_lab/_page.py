@@ -16,10 +16,11 @@ from jaato_gc_lab._charts import (
     usage_chart,
 )
 from jaato_gc_lab._compare import Summary
+from jaato_gc_lab._figures import counted
 from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
 from jaato_gc_lab._stacks import SOURCES, SourcesChart, sources_chart
-from jaato_gc_lab._templates import STRATEGY_COLOURS, environment, template_text, times
+from jaato_gc_lab._templates import STRATEGY_COLOURS, environment, template_text
 
 DETAILED = 4
 """How many transcripts have charts, if not asked for otherwise."""
@@ -229,8 +230,8 @@ class Page:
     @property
     def title(self) -> str:
         """What was compared, in a few words."""
-        strategies = times(len(self.runs.collecting), "strategy")
-        return f"{strategies} compared on {times(len(self.runs.by_transcript), 'transcript')}"
+        strategies = counted(len(self.runs.collecting), "strategy")
+        return f"{strategies} compared on {counted(len(self.runs.by_transcript), 'transcript')}"
 
     @property
     def currency(self) -> str:

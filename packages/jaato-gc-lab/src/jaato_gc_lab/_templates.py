@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from jaato_gc_lab._charts import UsagePanel
+from jaato_gc_lab._figures import counted, number, short
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -85,7 +86,7 @@ def environment() -> "Environment":
         short=short,
         signed=signed,
         spaced=spaced,
-        times=times,
+        times=counted,
     )
     return made
 
@@ -93,19 +94,6 @@ def environment() -> "Environment":
 def template_text(name: str) -> str:
     """A file of the templates' folder, as it is."""
     return resources.files("jaato_gc_lab").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def number(value: float) -> str:
-    """A whole number: ``12,345``."""
-    return f"{value:,.0f}"
-
-
-def short(tokens: float) -> str:
-    """Tokens in three digits or so: ``950``, ``8.2k``, ``128k``, ``1.25M``."""
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= 0.9995 * unit:
-            return f"{tokens / unit:.3g}{name}" if tokens < 999.5 * unit else number(tokens / unit)
-    return number(tokens)
 
 
 def percent(share: float | None) -> str:
@@ -151,24 +139,18 @@ def spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-def times(count: int, noun: str) -> str:
-    """A count with its noun: ``1 request``, ``3 strategies``."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else plural}"
-
-
 def described(panel: UsagePanel) -> str:
     """A chart in a sentence, for who can't see it."""
     report = panel.report
     text = (
-        f"{times(len(report.requests), 'request')}, {number(report.mean_tokens)} tokens in the mean"
-        f" and {number(report.peak_tokens)} at most, in a window of {number(report.limit)}."
-        f" {times(len(report.collections), 'collection')}"
+        f"{counted(len(report.requests), 'request')}, {number(report.mean_tokens)} tokens in the"
+        f" mean and {number(report.peak_tokens)} at most, in a window of {number(report.limit)}."
+        f" {counted(len(report.collections), 'collection')}"
     )
     if report.collections:
         freed = report.freed_by_reason.total()
         text += f", which freed {number(freed)} tokens"
-    return f"{text}. {times(report.overflows, 'request')} did not fit."
+    return f"{text}. {counted(report.overflows, 'request')} did not fit."
 
 
 def _printable(value: Any) -> Any:

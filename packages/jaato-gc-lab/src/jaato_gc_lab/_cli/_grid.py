@@ -7,8 +7,9 @@ from pathlib import Path
 
 from jaato_gc import GCConfig, GCError
 from jaato_gc_lab._cli._drawing import progress, say, say_heading, say_item, say_table
-from jaato_gc_lab._cli._text import clean, counted, money, number, percent, seconds, short
+from jaato_gc_lab._cli._text import clean, money, percent, seconds
 from jaato_gc_lab._compare import CellResult, Comparison, Summary, compare
+from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._files import write_new
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._ranking import RULE, rank

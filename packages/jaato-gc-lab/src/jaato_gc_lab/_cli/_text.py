@@ -21,19 +21,6 @@ def clean(text: str, most: int | None = None) -> str:
     return line if most is None or len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def number(value: float) -> str:
-    """A whole number: ``12,345``."""
-    return f"{value:,.0f}"
-
-
-def short(tokens: float) -> str:
-    """Tokens in three digits or so: ``950``, ``8.2k``, ``128k``, ``1.25M``."""
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= 0.9995 * unit:
-            return f"{tokens / unit:.3g}{name}" if tokens < 999.5 * unit else number(tokens / unit)
-    return number(tokens)
-
-
 def percent(share: float | None) -> str:
     """A share of 1: ``61%``, with a decimal where it is small; a dash where it is not known."""
     if share is None:
@@ -53,9 +40,3 @@ def seconds(value: float) -> str:
     if value >= 120:
         return f"{value / 60:.0f}min"
     return f"{value:.1f}s" if value >= 1 else f"{value * 1000:.0f}ms"
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: ``1 request``, ``3 strategies``."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else plural}"

@@ -21,8 +21,8 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._cli._text import number
 from jaato_gc_lab._compare import Comparison, Summary
+from jaato_gc_lab._figures import number
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import counted, money, number, percent
+from jaato_gc_lab._cli._text import money, percent
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
+from jaato_gc_lab._figures import counted, number
 from jaato_gc_lab._inspect import describe, subjects
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._replay import make_strategy

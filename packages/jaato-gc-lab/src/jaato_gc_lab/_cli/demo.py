@@ -11,8 +11,8 @@ from jaato_gc_lab._cli._drawing import is_plain, progress, say, say_heading, say
 from jaato_gc_lab._cli._grid import say_comparison, versions, write_page
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import NEW, force_option
-from jaato_gc_lab._cli._text import counted, short
 from jaato_gc_lab._compare import compare
+from jaato_gc_lab._figures import counted, short
 from jaato_gc_lab._files import free_name, refuse_overwriting, write_new
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._sample import sample_path

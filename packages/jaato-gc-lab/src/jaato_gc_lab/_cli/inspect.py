@@ -17,7 +17,8 @@ from jaato_gc_lab._cli._drawing import (
     say_table,
 )
 from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
-from jaato_gc_lab._cli._text import counted, number, percent
+from jaato_gc_lab._cli._text import percent
+from jaato_gc_lab._figures import counted, number
 from jaato_gc_lab._inspect import Inspection, inspect_file
 
 TIERS = {

@@ -30,8 +30,9 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import counted, money, number, percent, seconds, short
+from jaato_gc_lab._cli._text import money, percent, seconds
 from jaato_gc_lab._compare import find_files
+from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._replay import replay
 from jaato_gc_lab._reports import ReplayReport

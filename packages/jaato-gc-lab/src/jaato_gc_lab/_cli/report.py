@@ -17,7 +17,7 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._cli._text import counted
+from jaato_gc_lab._figures import counted
 from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._saved import load_comparison
 
