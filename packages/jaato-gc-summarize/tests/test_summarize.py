@@ -711,3 +711,24 @@ def test_a_few_words_that_no_summary_can_shorten_are_no_failure() -> None:
     assert result.success
     assert {item.reason for item in result.removal_list} == {"cleared_recent"}
     assert "Go on." in [message.text for message in session.history]
+
+
+def test_old_summaries_go_where_a_request_would_not_fit_with_them() -> None:
+    session = GCSession(context_limit=4_000, counter=COUNTER)
+    session.set_gc_plugin(
+        plugin(summarizer=lambda text: text[: len(text) // 3], summary_tokens=400),
+        GCConfig(preserve_recent_turns=1, preserve_recent_groups=1),
+    )
+    for number in range(12):
+        session.append(Message.from_text(Role.USER, f"question {number} {LONG}"))
+        session.append(Message.from_text(Role.MODEL, f"answer {number} {LONG}"))
+    session.manual_gc(target_percent=20.0)
+    assert any(message.synthetic for message in session.history)
+
+    session.append(Message.from_text(Role.USER, "question 12 " + "and so on " * 2_020))
+    request = session.before_send()
+
+    assert not any(message.synthetic is SyntheticKind.SUMMARY for message in request)
+    last = session.get_gc_history()[-1]
+    assert last.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    assert "preservable_under_pressure" in {item.reason for item in last.removal_list}

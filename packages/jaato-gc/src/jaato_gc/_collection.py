@@ -245,7 +245,8 @@ class Collection:
         """The last resort: shorten old tool results in the turns that are too recent to remove.
 
         One turn of an agent can fill the window. User and model text stays, and so do the results
-        of the last ``preserve_recent_groups`` calls.
+        of the last ``preserve_recent_groups`` calls. Where a request was refused or does not fit,
+        and that is not enough, summaries that earlier collections left go too, oldest first.
         """
         for turn in self.turns:
             for group in turn.groups:
@@ -253,6 +254,15 @@ class Collection:
                     if not self._needs_tokens:
                         return
                     self.clear(group, "cleared_recent", key=turn.key)
+        if self.reason is GCTriggerReason.CONTEXT_LIMIT and self.under_pressure:
+            self._take_old_summaries()
+
+    def _take_old_summaries(self) -> None:
+        for group in self.groups:
+            if not self._needs_tokens:
+                return
+            if group.messages[0].synthetic is SyntheticKind.SUMMARY:
+                self.take([group], self.key_of(group), "preservable_under_pressure")
 
     # --- summarizing ---
 
