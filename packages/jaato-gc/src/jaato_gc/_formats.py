@@ -11,7 +11,7 @@ class FormatInfo:
 
     Args:
         name: What it is called, such as ``openai-chat``.
-        factory: Makes its reader and writer.
+        factory: Makes what reads it, and writes it if it can: a `jaato_gc_formats.Format`.
         summary: One line for lists.
     """
 
