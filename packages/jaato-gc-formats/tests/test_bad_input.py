@@ -56,6 +56,9 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "an OpenCode part": (
         b'{"id": "p", "sessionID": "s", "messageID": "m", "type": "text"}', "OpenCode.*export",
     ),
+    "fine-tuning examples": (
+        b'{"instruction": "Do", "input": "x", "output": "y"}\n', "nothing in it is a conv",
+    ),
     "a request for embeddings": (b'{"input": ["Hi"], "model": "e"}', "nothing in it is a conv"),
     "a log in which nobody speaks": (
         b'{"type": "session_meta", "payload": {"id": "s"}}\n', "nothing in it is a conversation",

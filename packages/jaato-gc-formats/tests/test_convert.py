@@ -140,3 +140,92 @@ def test_a_history_is_a_list_that_knows_its_format() -> None:
     assert history.format == "openai-chat"
     assert history.request == REQUEST
     assert to_messages(MESSAGES).request is None
+
+
+@pytest.mark.parametrize("function", [to_messages, check_request])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"messages": MESSAGES},
+        {"messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."},
+        {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+        {"input": [{"role": "user", "content": "Hi"}], "model": "m"},
+    ],
+)
+def test_several_requests_are_no_list_of_messages(function: Any, request_: Any) -> None:
+    with pytest.raises(FormatError, match=r"whole request.*one at a time"):
+        function([request_, request_])
+
+
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [
+        ("anthropic", [{"role": ["user"], "content": "Hi"}]),
+        ("anthropic", [{"role": "user", "content": 5}]),
+        ("anthropic", {"messages": [], "system": 5}),
+        ("gemini", [{"role": "model", "parts": 5}]),
+        ("gemini", [{"role": "model", "parts": [{"functionCall": "x"}]}]),
+        ("openai-chat", {"messages": 5}),
+        ("openai-chat", [{"role": "user", "content": [{"type": ["text"]}]}]),
+    ],
+)
+def test_data_of_an_unexpected_shape_is_an_error_that_says_so(format: str, data: Any) -> None:
+    with pytest.raises(FormatError, match=r"shape that can't be read|has to be a list"):
+        to_messages(data, format)
+
+
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [
+        ("anthropic", [{"role": "user", "content": 5}]),
+        ("gemini", [{"role": "model", "parts": 5}]),
+        ("openai-chat", {"messages": 5}),
+        ("openai-responses", {"input": 5}),
+    ],
+)
+def test_a_check_does_not_stumble(format: str, data: Any) -> None:
+    with pytest.raises(FormatError, match="the request is in a shape that can't be read"):
+        check_request(data, format)
+
+
+def test_detection_does_not_stumble() -> None:
+    samples: list[Any] = [[{"role": ["user"]}], {"messages": [{"role": {}, "content": []}]}]
+    for data in samples:
+        with pytest.raises(FormatError):
+            detect(data)
+
+
+@pytest.mark.parametrize(
+    "names", [{"id": 5, "name": "look"}, {"id": ["a"], "name": "look"}, {"id": "a", "name": 7}]
+)
+def test_names_and_ids_are_texts(names: dict[str, Any]) -> None:
+    call = {"type": "tool_use", "input": {}, **names}
+    with pytest.raises(FormatError, match="where a text was expected"):
+        to_messages([{"role": "assistant", "content": [call]}], "anthropic")
+
+
+@pytest.mark.parametrize("arguments", ["object", "{}", "", "[1]", "null", '{"a": 1', '{ "a":1 }'])
+def test_arguments_are_written_as_they_were(arguments: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    item = {"role": "assistant", "content": None, "tool_calls": [call]}
+    [message] = to_messages([item], "openai-chat")
+    message.origin = None
+
+    assert from_messages([message], "openai-chat") == [item]
+
+
+def test_a_message_may_have_a_field_of_any_name() -> None:
+    item = {"role": "assistant", "content": "Hi", "format": "markdown", "reasoning": "hm"}
+    [message] = to_messages([item], "openai-chat")
+    message.origin = None
+
+    assert from_messages([message], "openai-chat") == [item]
+
+
+def test_a_document_that_is_no_text_is_still_written() -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": 5}
+    item = {"role": "user", "content": [{"type": "document", "source": source}]}
+    [message] = to_messages([item], "anthropic")
+    message.origin = None
+
+    assert from_messages([message], "anthropic")

@@ -603,7 +603,8 @@ def test_recorded_requests_survive_and_are_judged_as_the_api_did() -> None:
         assert exchange["status"]["code"] == 200
         assert refusals(request) == []
         assert refusals(written([cleared(each) for each in messages], request)) == []
-        for item in API.answer_items(exchange["response"]):
-            assert API.write_item(API.read_item(item)) == [item]
+        if "string" not in exchange["response"]:  # that of a stream
+            for item in API.answer_items(exchange["response"]):
+                assert API.write_item(API.read_item(item)) == [item]
         seen += 1
     assert seen > 20

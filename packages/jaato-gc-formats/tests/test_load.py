@@ -180,6 +180,14 @@ def test_several_records_skipped_are_all_told(path: Path) -> None:
 # --- repair ---
 
 
+def test_what_is_skipped_behind_the_last_conversation_is_told(path: Path) -> None:
+    path.write_bytes(lines([{"messages": MESSAGES}] * 30) + b'{"messages": [')
+    *others, last = read(path, repair=True)
+
+    assert not any(conversation.problems for conversation in others)
+    assert [(problem.line, "cut off" in problem.what) for problem in last.problems] == [(31, True)]
+
+
 def test_repair_answers_calls_and_drops_what_can_not_be_sent(path: Path) -> None:
     broken = [
         {"role": "assistant", "content": "Hi! How can I help?"},

@@ -30,6 +30,7 @@ from jaato_gc import (
 from jaato_gc import FunctionCall as Call
 from jaato_gc_formats import FormatError
 from jaato_gc_formats._openai_chat import OpenAIChat
+from jaato_gc_formats._wire import READ_AS
 
 Item = dict[str, Any]
 TRANSCRIPTS = Path(
@@ -222,8 +223,8 @@ class TestForeign:
 
     def test_thoughts_of_others_are_left_out(self) -> None:
         thought = Part(thought="hm", extra={"signature": "s"})
-        foreign = Message(Role.MODEL, [thought, Part(text="a")], extra={"format": "anthropic"})
-        silent = Message(Role.MODEL, [thought], extra={"format": "anthropic"})
+        foreign = Message(Role.MODEL, [thought, Part(text="a")], extra={READ_AS: "anthropic"})
+        silent = Message(Role.MODEL, [thought], extra={READ_AS: "anthropic"})
 
         items = self.written(self.ASKED, foreign, silent)
 

@@ -125,6 +125,34 @@ def test_arguments_may_change_between_requests() -> None:
     assert (first["model"], agent.request()["model"]) == ("small", "large")
 
 
+def test_tools_may_change_between_requests() -> None:
+    look = {"name": "look", "input_schema": {"type": "object"}}
+    listen = {"name": "listen", "description": LONG, "input_schema": {"type": "object"}}
+    agent = open_session("anthropic", tools=[look])
+    agent.append("Hello.")
+    agent.request()
+    before = agent.session.budget.total_tokens()
+
+    agent.call["tools"].append(listen)
+    agent.request()
+    assert agent.session.budget.total_tokens() > before + 100
+    agent.call["tools"] = [look]
+    agent.request()
+    assert agent.session.budget.total_tokens() == before
+    del agent.call["tools"]
+    agent.request()
+    assert agent.session.budget.total_tokens() < before
+
+
+def test_nothing_is_appended_if_not_all_of_it_can_be_read() -> None:
+    agent = open_session("anthropic")
+    for garbage in (None, 5, {"role": "user", "content": 5}):
+        with pytest.raises(FormatError, match="message 1"):
+            agent.append("Hello.", garbage)
+
+    assert agent.session.history == []
+
+
 def test_an_open_call_is_not_sent() -> None:
     agent = open_session("openai-chat")
     agent.append("Read it.")
@@ -265,6 +293,59 @@ def test_an_answer_with_nothing_in_it_is_left_out(format: str, answer: Fields) -
     assert len(agent.session.history) == 1
     agent.append("Are you there?")
     agent.request()
+
+
+@pytest.mark.parametrize("format", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"choices": None},
+        {"choices": [], "output": [], "status": "failed"},
+        {"type": "error"},
+        {"usage": {"input_tokens": 9}},
+    ],
+)
+def test_an_error_is_no_answer(format: str, fields: Fields) -> None:
+    """Some servers report one as if all had gone well."""
+    agent = open_session(format)
+    agent.append("Hello.")
+    agent.request()
+
+    with pytest.raises(FormatError, match=r"answered with an error: .*overloaded"):
+        agent.answer({"error": {"message": "overloaded"}, **fields})
+    assert len(agent.session.history) == 1
+    assert agent.session.get_context_usage()["confidence"] is not Confidence.CALIBRATED
+
+
+@pytest.mark.parametrize(
+    ("format", "answer"),
+    [
+        ("openai-chat", {}),
+        ("openai-chat", {"choices": None}),
+        ("openai-chat", {"choices": [{}]}),
+        ("openai-chat", {"choices": [{"message": None}]}),
+        ("openai-responses", {"choices": []}),
+        ("anthropic", {"choices": []}),
+        ("gemini", {"choices": []}),
+        ("gemini", "Hello."),
+    ],
+)
+def test_what_is_no_answer_is_refused(format: str, answer: Any) -> None:
+    agent = open_session(format)
+    agent.append("Hello.")
+
+    with pytest.raises(FormatError, match=f"no answer of {format}"):
+        agent.answer(answer)
+    assert len(agent.session.history) == 1
+
+
+def test_one_item_is_an_answer_too() -> None:
+    agent = open_session("openai-responses")
+    agent.append("Hello.")
+    agent.answer({"type": "mcp_call", "id": "m", "name": "n", "arguments": "{}", "error": None})
+
+    assert len(agent.session.history) == 2
 
 
 def test_an_empty_list_of_calls_is_not_sent_back() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult, as_text
 from jaato_gc_formats._anthropic_rules import content_blocks, refusals
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._call_ids import with_call_ids
@@ -92,7 +92,9 @@ class AnthropicMessages(ApiFormat):
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
-        if not isinstance(data, dict) or data.get("role") != "assistant":
+        if not isinstance(data, dict) or "role" not in data:
+            raise self.no_answer(data)
+        if data["role"] != "assistant":
             return [answer]
         # What the SDK sends back of an answer's blocks: only what the provider had set.
         blocks = [
@@ -198,7 +200,7 @@ def _read_block(block: Any) -> list[Part]:
     source = block.get("source") if kind == "document" else None
     if isinstance(source, dict) and source.get("type") == "text":
         kept = {**block, "source": without(source, "data")}
-        return [Part(text=source.get("data") or "", extra=kept)]
+        return [Part(text=as_text(source.get("data") or ""), extra=kept)]
     attached = _read_attachment(block) if kind else None
     return [attached or opaque(block)]
 

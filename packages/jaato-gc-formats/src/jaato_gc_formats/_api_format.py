@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaato_gc import Message, Role, UsageReport
-from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._errors import FormatError, misshapen
 from jaato_gc_formats._history import Conversation, History, Problem
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, Origin, plain, plain_dict, untouched_items
+from jaato_gc_formats._wire import Fields, Origin, plain, plain_dict, shown, untouched_items
 
 
 class ApiFormat(ABC):
@@ -58,7 +58,11 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def answer_items(self, answer: Any) -> list[Any]:
-        """What of an answer goes into the history: the items of an SDK's response object."""
+        """What of an answer goes into the history: the items of an SDK's response object.
+
+        Raises:
+            FormatError: It is no answer, but an error, say. `no_answer` makes one.
+        """
 
     def user_item(self, text: str) -> Fields:
         """A user's message of one text."""
@@ -96,6 +100,7 @@ class ApiFormat(ABC):
     def to_history(self, data: Any) -> History:
         """The messages of a request or of a list of messages."""
         if isinstance(data, list | tuple):
+            self._refuse_requests(data)
             return History(self.read(data), self.name)
         if isinstance(data, str):
             data = {self.items_key: data}
@@ -105,15 +110,24 @@ class ApiFormat(ABC):
         items = request[self.items_key]
         if isinstance(items, str):
             items = [self.user_item(items)]
-        messages = [
-            self._with_origin(self.read_system(plain(request[key])), request[key])
-            for key in self.system_keys
-            if request.get(key)
-        ]
+        with misshapen("the system prompt"):
+            messages = [
+                self._with_origin(self.read_system(plain(request[key])), request[key])
+                for key in self.system_keys
+                if request.get(key)
+            ]
         if not isinstance(items, list | tuple):
             raise FormatError(f"{self.items_key!r} has to be a list, not {type(items).__name__}")
         messages += self.read(items)
         return History(messages, self.name, request)
+
+    def _refuse_requests(self, items: Sequence[Any]) -> None:
+        for item in items:
+            if isinstance(item, Mapping) and self.items_key in item and not _is_item(item):
+                raise FormatError(
+                    "this is a list of whole requests, not of messages: give one at a time, or "
+                    "load a file of them"
+                )
 
     def read(self, items: Iterable[Any], names: dict[str, str] | None = None) -> Iterator[Message]:
         """Messages from items, as they come.
@@ -124,8 +138,10 @@ class ApiFormat(ABC):
         """
         names = {} if names is None else names
         for position, item in enumerate(items):
-            message = self.read_item(plain_dict(item, f"message {position}"))
-            yield named(self._with_origin(message, item), names)
+            fields = plain_dict(item, f"message {position}")
+            with misshapen(f"message {position}"):
+                message = named(self._with_origin(self.read_item(fields), item), names)
+            yield message
 
     def _with_origin(self, message: Message, *items: Any) -> Message:
         message.origin = Origin(self.name, items, tuple(message.parts))
@@ -179,26 +195,47 @@ class ApiFormat(ABC):
         sent = sum(reported.get(name) or 0 for name in self.input_usage)
         return UsageReport(sent, reported.get(self.output_usage) or 0)
 
+    def no_answer(self, data: Any) -> FormatError:
+        """What to say of an answer that is none. Some servers report errors in its place."""
+        error = data.get("error") if isinstance(data, dict) else None
+        if error:
+            return FormatError(f"the provider answered with an error: {shown(error)}")
+        return FormatError(f"this is no answer of {self.name}: {shown(data)}")
+
     def problems(self, history: History) -> list[Problem]:
         """What the API would refuse about a history as it is."""
         request = self.as_request(self.from_messages(history, history.request))
-        return [Problem(str(refusal)) for refusal in self.check(request)]
+        with misshapen("the request"):
+            return [Problem(str(refusal)) for refusal in self.check(request)]
 
     def as_request(self, data: Any) -> Fields:
         """A request around a bare list of messages; plain data of whatever stands in it."""
         request = dict(data) if isinstance(data, Mapping) else {self.items_key: data}
         items = request.get(self.items_key)
         if isinstance(items, list | tuple):
+            self._refuse_requests(items)
             request[self.items_key] = [plain(item) for item in items]
         return request
+
+
+def _is_item(fields: Mapping[str, Any]) -> bool:
+    return "role" in fields or "type" in fields
 
 
 def named(message: Message, names: dict[str, str]) -> Message:
     """Fill in which tool each result is of: providers say it only where it was called."""
     for part in message.parts:
         if call := part.function_call:
+            _expect_texts(call.id, call.name)
             if call.id:
                 names[call.id] = call.name
-        elif (answer := part.function_response) and not answer.name:
-            answer.name = names.get(answer.call_id or "", "")
+        elif answer := part.function_response:
+            _expect_texts(answer.call_id, answer.name)
+            answer.name = answer.name or names.get(answer.call_id or "", "")
     return message
+
+
+def _expect_texts(*names: Any) -> None:
+    for name in names:
+        if not isinstance(name, str | None):
+            raise FormatError(f"a call is named {shown(name)}, where a text was expected")

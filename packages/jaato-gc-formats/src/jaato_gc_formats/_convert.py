@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaato_gc import Message, PluginRegistry
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._errors import FormatError, misshapen
 from jaato_gc_formats._history import Conversation, History
 from jaato_gc_formats._records import Record, in_memory
 from jaato_gc_formats._refusals import Refusal
@@ -56,7 +56,8 @@ def detect(data: Any, *, registry: PluginRegistry | None = None) -> Detected:
 
 def recognized(sample: Sequence[Any], known: Mapping[str, Format]) -> Detected:
     """Which of some formats a sample of records is in."""
-    found = [Detected(name, format.recognize(sample)) for name, format in known.items()]
+    with misshapen("this"):
+        found = [Detected(name, format.recognize(sample)) for name, format in known.items()]
     best = max(found, key=lambda each: each.confidence, default=Detected("", 0.0))
     if best.confidence < LEAST_CONFIDENCE:
         raise FormatError(
@@ -181,4 +182,6 @@ def check_request(
     """
     api = find_api(format or detect(data, registry=registry).format, registry)
     old = None if before is None else api.as_request(before)
-    return list(api.check(api.as_request(data), old))
+    request = api.as_request(data)
+    with misshapen("the request"):
+        return list(api.check(request, old))

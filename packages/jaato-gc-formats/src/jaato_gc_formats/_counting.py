@@ -203,16 +203,21 @@ def tools_of(request: Mapping[str, Any] | None) -> list[Any]:
     return list(tools) if isinstance(tools, list | tuple) else []
 
 
-def book_tools(session: GCSession, tools: Iterable[Any]) -> None:
-    """Put the schemas of tools into a session's budget: they are sent with every request."""
+def book_tools(session: GCSession, tools: Iterable[Any]) -> list[str]:
+    """Put the schemas of tools into a session's budget: they are sent with every request.
+
+    Returns the names that they are booked under.
+    """
     counter = session.budget.counter
-    number = -1
+    booked = {}
     for number, tool in enumerate(tools):
         schema = plain(tool)
-        name = _tool_name(schema) or f"tool_{number}"
-        _book(session, name, tool_tokens(schema, counter))
-    if number >= 0 and (tokens := _costs_of(counter).request):
-        _book(session, TOOL_USE, tokens)
+        booked[_tool_name(schema) or f"tool_{number}"] = tool_tokens(schema, counter)
+    if booked and (tokens := _costs_of(counter).request):
+        booked[TOOL_USE] = tokens
+    for name, tokens in booked.items():
+        session.budget.add_child(InstructionSource.PLUGIN, name, tokens, GCPolicy.LOCKED)
+    return list(booked)
 
 
 def tool_tokens(schema: Any, counter: TokenCounter) -> int:
@@ -228,10 +233,6 @@ def request_tokens(messages: Iterable[Message], tools: Iterable[Any], counter: T
     schemas = [tool_tokens(plain(tool), counter) for tool in tools]
     per_request = _costs_of(counter).request if schemas else 0
     return count_tokens(messages, counter) + sum(schemas) + per_request
-
-
-def _book(session: GCSession, name: str, tokens: int) -> None:
-    session.budget.add_child(InstructionSource.PLUGIN, name, tokens, GCPolicy.LOCKED)
 
 
 def _costs_of(counter: TokenCounter) -> ToolCosts:

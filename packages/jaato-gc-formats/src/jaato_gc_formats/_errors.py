@@ -1,8 +1,13 @@
 """The error that every bad input ends in."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jaato_gc import GCError
+
+MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading data of an unexpected shape ends in."""
 
 
 class FormatError(GCError):
@@ -24,3 +29,17 @@ class FormatError(GCError):
         self.what = what
         self.path = path
         self.line = line
+
+
+@contextmanager
+def misshapen(what: str) -> Iterator[None]:
+    """Whatever reading data of an unexpected shape ends in is a `FormatError`.
+
+    Args:
+        what: What is read, such as ``message 3``.
+    """
+    try:
+        yield
+    except MISSHAPEN as error:
+        shown = f"{type(error).__name__}: {error}"
+        raise FormatError(f"{what} is in a shape that can't be read ({shown})") from error

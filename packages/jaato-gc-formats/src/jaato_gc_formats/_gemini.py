@@ -11,6 +11,7 @@ from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import INSIDE, is_inside, runs_of_results, with_attachments
 from jaato_gc_formats._wire import (
     OPAQUE,
+    READ_AS,
     Fields,
     attachment_base64,
     marked,
@@ -30,6 +31,8 @@ BYTES = "base64 of bytes"
 """Stands for bytes in what is kept, so that it can be saved as JSON."""
 OUTPUT, ERROR = "output", "error"
 """Where a response has what a tool returned, or why it failed, if nothing else was said."""
+ANSWER = ("parts", "role", "candidates", "promptFeedback", "usageMetadata", "responseId")
+"""What tells an answer, also one in which nothing is said."""
 ATTACHED = ("inlineData", "inline_data", "fileData", "file_data")
 KINDS = (
     "text", "functionCall", "function_call", "functionResponse", "function_response", *ATTACHED,
@@ -82,7 +85,9 @@ class GeminiContents(ApiFormat):
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
-        if not isinstance(data, dict) or "parts" in data:
+        if not isinstance(data, dict) or data.keys().isdisjoint(ANSWER):
+            raise self.no_answer(data)
+        if "parts" in data:
             return [answer]
         contents = [candidate.get("content") for candidate in data.get("candidates") or ()]
         return [content for content in contents[:1] if content and content.get("parts")]
@@ -114,7 +119,7 @@ class GeminiContents(ApiFormat):
     def write_item(self, message: Message) -> list[Fields]:
         fields = own_fields(message, self.name)
         # Only newer models take media inside a response: it goes there if it was there.
-        takes_media = (message.extra or {}).get("format") == self.name
+        takes_media = (message.extra or {}).get(READ_AS) == self.name
         parts: list[Fields] = []
         beside: list[Fields] = []
         for part, attachments in with_attachments(message):

@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 from jaato_gc import Message, PluginRegistry
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._convert import SAMPLE, Format, find_format, formats, installed, recognized
-from jaato_gc_formats._errors import FormatError
-from jaato_gc_formats._history import Conversation
+from jaato_gc_formats._errors import MISSHAPEN, FormatError
+from jaato_gc_formats._history import Conversation, Problem
 from jaato_gc_formats._log_format import LogFormat, located
 from jaato_gc_formats._records import MAX_RECORD_BYTES, FileRecords, Record, in_memory
 from jaato_gc_formats._repaired import repair_conversation
 
 FOREIGN = 0.8
 """How sure another format has to be of a record that bears no resemblance to the others."""
-MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
-"""What reading data of an unexpected shape ends in."""
 OPENCODE = {"messageID", "sessionID", "projectID"}
 """What the pieces of an OpenCode session are told by."""
 
@@ -66,21 +64,24 @@ def iter_conversations(
     registry: PluginRegistry | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Conversation]:
-    """The conversations of a file, one in memory at a time. Arguments are those of `load`."""
+    """The conversations of a file, one in memory at a time. Arguments are those of `load`.
+
+    What is skipped behind the last of them is added to its ``problems`` when the file has ended.
+    """
     registry = registry or installed()
     file = _File(FileRecords(path, repair=repair, max_record_bytes=max_record_bytes))
     file.open(format, registry)
-    is_empty = True
+    last: Conversation | None = None
     for conversation in file.each(file.source.conversations(file.records)):
         if conversation.messages:
-            is_empty = False
             with file.errors():
-                told = file.located(conversation)
+                last = file.located(conversation)
                 if repair:
-                    told = repair_conversation(told, registry=registry)
-            yield told
-    if is_empty:
+                    last = repair_conversation(last, registry=registry)
+            yield last
+    if last is None:
         raise file.no_conversation()
+    last.problems.extend(each for each in file.skipped if each not in last.problems)
 
 
 def iter_messages(
@@ -190,7 +191,12 @@ class _File:
                 problems = [replace(problem, line=line) for problem in problems]
             elif isinstance(self.records, _OfOneFormat):
                 problems = located(problems, self.records.lines)
-        return replace(conversation, problems=[*self._file.problems, *problems])
+        return replace(conversation, problems=[*self.skipped, *problems])
+
+    @property
+    def skipped(self) -> list[Problem]:
+        """What of the file was left out so far."""
+        return self._file.problems
 
     def no_conversation(self) -> FormatError:
         """What to say of a file in which nobody says anything."""

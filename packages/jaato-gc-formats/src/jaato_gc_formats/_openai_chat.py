@@ -139,14 +139,19 @@ class OpenAIChat(ApiFormat):
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
-        if isinstance(data, dict) and "choices" in data:
-            said = [without_parsed(choice["message"]) for choice in data["choices"][:1]]
-            # Some servers say that there are no calls with a list that OpenAI refuses to see.
-            return [
-                without(message, "tool_calls") if message.get("tool_calls") == [] else message
-                for message in said
-            ]
-        return [answer]
+        if isinstance(data, dict) and "role" in data:
+            return [answer]
+        choices = data.get("choices") if isinstance(data, dict) else None
+        if not isinstance(choices, list) or (not choices and data.get("error")):
+            raise self.no_answer(data)
+        said = [plain(choice).get("message") for choice in choices[:1]]
+        if not all(isinstance(message, dict) for message in said):
+            raise self.no_answer(data)
+        # Some servers say that there are no calls with a list that OpenAI refuses to see.
+        return [
+            without(message, "tool_calls") if message.get("tool_calls") == [] else message
+            for message in map(without_parsed, said)
+        ]
 
     # --- writing ---
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from jaato_gc import GCPolicy, InlineData, Message, Part, Role
 from jaato_gc_formats._api_format import ApiFormat, named
-from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._errors import FormatError, misshapen
 from jaato_gc_formats._openai_common import mistyped, with_missing_ids, without_parsed
 from jaato_gc_formats._openai_responses_calls import (
     ITEM,
@@ -59,6 +59,7 @@ from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import with_attachments
 from jaato_gc_formats._wire import (
     OPAQUE,
+    READ_AS,
     Fields,
     attachment_base64,
     marked,
@@ -98,8 +99,8 @@ class OpenAIResponses(ApiFormat):
         first = records[0] if records else None
         if isinstance(first, dict) and "input" in first and "messages" not in first:
             items = first["input"]
-            if isinstance(items, str):
-                return 0.6 if "model" in first else 0.5
+            if isinstance(items, str):  # many a data set has an "input", too
+                return 0.6 if "model" in first else 0.0
             return max(looks_like_items(items), 0.7) if are_items(items) else 0.0
         return looks_like_items(records) if are_items(records) else 0.0
 
@@ -115,7 +116,8 @@ class OpenAIResponses(ApiFormat):
         names = {} if names is None else names
         has_references = False
         for group in self._grouped(items):
-            message = named(self._message([item for _, item in group]), names)
+            with misshapen("an item"):
+                message = named(self._message([item for _, item in group]), names)
             has_references |= any(is_reference(item) for _, item in group)
             if has_references and any(
                 answer.call_id not in names for answer in message.function_responses
@@ -159,15 +161,20 @@ class OpenAIResponses(ApiFormat):
 
     def read_system(self, value: Any) -> Message:
         part = Part(text=value) if isinstance(value, str) else opaque(value)
-        return Message(Role.SYSTEM, [part], extra={"format": self.name, BESIDE: True})
+        return Message(Role.SYSTEM, [part], extra={READ_AS: self.name, BESIDE: True})
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
-        if isinstance(data, dict) and isinstance(data.get("output"), list) and "type" not in data:
-            data = data["output"]
-        if isinstance(data, list):
-            return [_as_input(plain_dict(item, "an item of the answer")) for item in data]
-        return [answer]
+        items = data
+        if isinstance(data, dict):
+            if data.get("type", "error") != "error" or "role" in data:
+                return [answer]
+            items = data.get("output")
+            if not items and data.get("error"):
+                raise self.no_answer(data)
+        if not isinstance(items, list):
+            raise self.no_answer(data)
+        return [_as_input(plain_dict(item, "an item of the answer")) for item in items]
 
     # --- writing ---
 

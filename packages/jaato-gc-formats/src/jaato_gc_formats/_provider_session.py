@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
+from jaato_gc import (
+    GCConfig,
+    GCSession,
+    InstructionSource,
+    Message,
+    PluginRegistry,
+    is_context_refusal,
+)
 from jaato_gc_formats._convert import find_api, installed
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 
@@ -27,7 +34,8 @@ class ProviderSession:
             too. Gemini's are in ``config``.
 
     Attributes:
-        call: Those arguments. They may be changed between requests: another model, say.
+        call: Those arguments. They may be changed between requests: another model, other tools. A
+            system prompt counts as it was at first.
     """
 
     def __init__(self, format: str, session: GCSession, **call: Any) -> None:
@@ -45,7 +53,9 @@ class ProviderSession:
         if self._has_system and not any(map(self._api.stands_beside, session.history)):
             prompt = {key: beside[key] for key in self._api.system_keys if beside.get(key)}
             self._book(self._api.to_history({self._api.items_key: [], **prompt}))
-        book_tools(session, tools_of(beside))
+        self._tools: list[Any] = []
+        self._booked_tools: list[str] = []
+        self._book_tools()
 
     @classmethod
     def open(
@@ -106,6 +116,9 @@ class ProviderSession:
         """Add what was said: messages in the provider's shape, its SDK's objects, or a user's text.
 
         Returns them as they were booked, with the ids to pin them by.
+
+        Raises:
+            FormatError: One of them is none of that. Then none is added.
         """
         shaped = [self._api.user_item(item) if isinstance(item, str) else item for item in items]
         return self._book(self._api.read(shaped, self._names))
@@ -117,6 +130,7 @@ class ProviderSession:
             InvalidHistoryError: The provider would refuse the history.
             ContextFloorError: The request does not fit, and nothing more can go.
         """
+        self._book_tools()
         written: dict[str, Any] = self._api.from_messages(self.session.before_send(), {})
         items = written.pop(self._api.items_key)
         call = dict(self.call)
@@ -132,10 +146,13 @@ class ProviderSession:
 
         An answer that calls no tool ends the turn: what has become due is collected then. Returns
         the messages as they were booked; none for an answer that has nothing in it.
+
+        Raises:
+            FormatError: It is no answer, but an error that the server reported in place of one.
         """
+        said = list(self._api.read(self._api.answer_items(response), self._names))
         if usage := self._api.usage(response):
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
-        said = self._api.read(self._api.answer_items(response), self._names)
         booked = self._book(message for message in said if not message.is_empty)
         if not any(message.function_calls for message in booked):
             self.session.after_turn()
@@ -159,7 +176,17 @@ class ProviderSession:
         return {name: value for name, value in pairs if value is not None}
 
     def _book(self, messages: Iterable[Message]) -> list[Message]:
-        return [self.session.append(message) for message in messages]
+        whole = list(messages)  # all are read before the first is booked
+        return [self.session.append(message) for message in whole]
+
+    def _book_tools(self) -> None:
+        """Count the tools, if they are others than were counted."""
+        tools = tools_of(self._beside())
+        if tools != self._tools:
+            for name in self._booked_tools:
+                self.session.budget.remove_child(InstructionSource.PLUGIN, name)
+            self._booked_tools = book_tools(self.session, tools)
+            self._tools = tools
 
 
 def _with_room(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:

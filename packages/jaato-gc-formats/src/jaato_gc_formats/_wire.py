@@ -62,13 +62,18 @@ def plain_dict(value: Any, what: str) -> Fields:
     """Plain data that has to be an object."""
     data = plain(value)
     if not isinstance(data, dict):
-        raise FormatError(f"{what} is {_shown(data)}, where an object with fields was expected")
+        raise FormatError(f"{what} is {shown(data)}, where an object with fields was expected")
     return data
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as errors show it: what it is, and how it begins."""
     text = as_text(value)
     return f"{type(value).__name__} {text[:MAX_SHOWN]!r}"
+
+
+READ_AS = "read as"
+"""Under this name a message's ``extra`` says whose it is: like no field that a message has."""
 
 
 def marked(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
@@ -78,20 +83,20 @@ def marked(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
     """
     if not fields and not any(part.extra for part in parts):
         return None
-    return {"format": format, **fields}
+    return {READ_AS: format, **fields}
 
 
 def own_fields(message: Message, format: str) -> Fields:
     """The fields that a message brought along from this format."""
     extra = message.extra or {}
-    if extra.get("format") != format:
+    if extra.get(READ_AS) != format:
         return {}
-    return {name: value for name, value in extra.items() if name != "format"}
+    return without(extra, READ_AS)
 
 
 def own_extra(message: Message, part: Part, format: str) -> Fields:
     """The fields that a part brought along from this format."""
-    if part.extra and (message.extra or {}).get("format") == format:
+    if part.extra and (message.extra or {}).get(READ_AS) == format:
         return dict(part.extra)
     return {}
 
@@ -112,13 +117,17 @@ def opaque(block: Any) -> Part:
     return Part(text=as_text(block), extra={OPAQUE: block})
 
 
+OBJECT: Fields = {}
+"""Kept in the place of arguments that were an object: no text is like it."""
+
+
 def arguments(text: Any) -> tuple[Fields, Fields]:
     """The arguments of a call, and what has to be kept to write them as they were.
 
     Models write them as JSON text: sometimes spaced in their own way, sometimes broken.
     """
     if isinstance(text, dict):
-        return text, {"arguments": "object"}
+        return text, {"arguments": OBJECT}
     try:
         args = json.loads(text) if text else {}
     except (TypeError, ValueError, RecursionError):
@@ -130,7 +139,7 @@ def arguments(text: Any) -> tuple[Fields, Fields]:
 
 def arguments_text(args: Fields, kept: Any) -> Any:
     """The arguments of a call as JSON text: as they were, if they still are what they were."""
-    if kept == "object":
+    if kept == OBJECT:
         return args
     if kept is not None and arguments(kept)[0] == args:
         return kept
