@@ -234,6 +234,8 @@ def test_nothing_half_written_when_the_disk_is_full(
 
     assert refused.exit_code == 2
     assert "No space left" in refused.stderr
+    assert "out.json" in refused.stderr
+    assert ".part" not in refused.stderr
     assert files() == ["request.json"]
 
 
@@ -284,6 +286,12 @@ def test_undo_gives_the_very_same_bytes(how: str, name: str) -> None:
 
     assert out.read_bytes() == before
     assert not undo_path(out).exists()
+
+
+def test_how_to_undo_is_said_as_a_shell_takes_it(request_file: Path) -> None:
+    shown = run("collect", request_file, *SMALL, "--apply", "-o", "my file.json").stdout
+
+    assert "jaato-gc collect 'my file.json' --undo" in " ".join(shown.split())
 
 
 def test_collections_in_place_are_undone_newest_first(request_file: Path) -> None:

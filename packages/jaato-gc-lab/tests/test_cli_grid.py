@@ -1,6 +1,7 @@
 """jaato-gc demo, replay, compare, report and check."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,27 @@ def test_replay_without_a_strategy_and_with_one_from_a_file(logs: Path) -> None:
     without = run("replay", logs / "one.json", "-s", "none", "--limit", "2k")
     with_file = run("replay", logs / "one.json", "--config", "gc.json", "--limit", "2k")
 
-    assert without.stdout.startswith("none in a window")
+    assert without.stdout.startswith("none in a window of 2,000 tokens, which collects nothing")
     assert "no collection took anything" in without.stdout
     assert with_file.stdout.startswith("gc_truncate in a window")
+
+
+def test_conversations_have_the_numbers_that_choose_them() -> None:
+    lines = "".join(json.dumps(anthropic_request(turns)) + "\n" for turns in (2, 3))
+    Path("two.jsonl").write_text(lines, encoding="utf-8")
+
+    listed = json.loads(run("inspect", "two.jsonl", "--json").stdout)["conversations"]
+    played = json.loads(run("replay", "two.jsonl", "--json").stdout)["reports"]
+
+    assert [each["conversation"] for each in listed] == [1, 2]
+    assert [each["transcript"] for each in played] == ["two.jsonl#1", "two.jsonl#2"]
+
+
+def test_an_empty_folder_is_said_to_hold_no_file() -> None:
+    Path("empty").mkdir()
+
+    for command in ("replay", "compare"):
+        assert "there is no file to replay: name files" in run(command, "empty").stderr
 
 
 # --- compare and report ---
@@ -164,6 +183,64 @@ def test_a_page_and_a_chart_from_what_was_saved(compared: Path) -> None:
     assert "exists already" in again.stderr
     first, second = Path("page.html").read_bytes(), (compared / "report.html").read_bytes()
     assert first == second
+
+
+def failing(compared: Path, *, at: slice) -> Path:
+    """The comparison, with some replays that went wrong."""
+    document = json.loads((compared / "comparison.json").read_bytes())
+    for result in document["comparison"]["results"][at]:
+        result |= {"report": None, "error": "RuntimeError: out of ideas"}
+    write_json(Path("failing.json"), document)
+    return Path("failing.json")
+
+
+def test_the_page_says_what_failed_and_what_was_skipped(compared: Path) -> None:
+    result = run("report", "--from", failing(compared, at=slice(1, 2)), "-o", "page.html")
+
+    assert result.exit_code == 0, result.stderr
+    page = Path("page.html").read_text(encoding="utf-8")
+    for shown in (page, result.stdout):
+        assert "one.json, gc_budget, 2,000" in shown
+        assert "out of ideas" in shown
+        assert "note.txt" in shown
+
+
+def test_a_comparison_in_which_all_failed_has_no_page(compared: Path) -> None:
+    result = run("report", "--from", failing(compared, at=slice(None)), "-o", "page.html")
+
+    assert result.exit_code == 2
+    assert "nothing to show" in result.stderr
+    assert "out of ideas" in result.stderr
+    assert not Path("page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--svg", "./page.html"], "name the same file"),
+        (["--limits", "8k"], "--limits goes with files to play"),
+        (["--model", "gpt-4o"], "--model goes with files to play"),
+    ],
+    ids=str,
+)
+def test_options_that_would_do_nothing_or_harm(
+    options: list[str], words: str, compared: Path
+) -> None:
+    result = run("report", "--from", compared / "comparison.json", "-o", "page.html", *options)
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert list(Path().iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_noticed_before_the_work(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda _, mode: mode != os.W_OK)  # root may write anywhere
+    result = run("compare", logs, "--report", "page.html")
+
+    assert result.exit_code == 2
+    assert "can't be written to: name another place" in result.stderr
 
 
 def test_a_damaged_comparison_is_refused(compared: Path) -> None:
@@ -224,7 +301,8 @@ def test_report_from_files(logs: Path) -> None:
 
     assert result.exit_code == 0, result.stderr
     assert is_page(Path("page.html"))
-    assert "(2 files skipped)" in result.stdout
+    assert "Skipped: 2\n" in result.stdout
+    assert "FormatError" not in result.stdout
 
 
 # --- check ---

@@ -41,6 +41,7 @@ def test_blocked_plugins_are_listed_as_such(monkeypatch: pytest.MonkeyPatch) -> 
 
     [line] = [line for line in shown.splitlines() if line.startswith("hybrid ")]
     assert "blocked" in line
+    assert "hooks" not in line
     assert "- hybrid is blocked: " in shown
     assert "JAATO_GC_DISABLED_PLUGINS" in shown
 
@@ -161,3 +162,7 @@ def test_what_is_valid_says_so() -> None:
 
     assert result.exit_code == 0
     assert result.stdout == "gc.json is valid: gc_budget\n"
+
+
+def test_the_help_of_config_cuts_no_sentence() -> None:
+    assert "..." not in run("config", "--help").stdout.partition("Commands:")[2]

@@ -1,5 +1,6 @@
 """Ctrl-C and readers that stop reading, with real processes."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -110,3 +111,79 @@ def test_a_reader_that_stops_is_no_error(args: list[object], tmp_path: Path) -> 
 
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+SLOW_START = """
+import signal, sys, time
+from pathlib import Path
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from jaato_gc_lab._cli import main
+    main()
+else:  # a worker, which is still being imported
+    Path("ready").touch()
+    time.sleep(2)
+"""
+
+
+SLOW_REPLAY = """
+import signal, sys, time
+from pathlib import Path
+import jaato_gc_lab._compare as grid
+
+def slow(*args, **options):
+    Path("ready").touch()
+    time.sleep(300)
+
+grid.replay = slow
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from jaato_gc_lab._cli import main
+    main()
+"""
+
+
+def started_in_a_group(program: str, folder: Path) -> "subprocess.Popen[str]":
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    args = ["compare", str(sample_path()), "--limits", "16k,24k,32k", "--workers", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "program.py", *args, "--report", "page.html"],
+        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while process.poll() is None and not (folder / "ready").exists():
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("program", [SLOW_START, SLOW_REPLAY], ids=["start", "replay"])
+def test_ctrl_c_shows_no_traceback_and_waits_for_no_worker(program: str, tmp_path: Path) -> None:
+    process = started_in_a_group(program, tmp_path)
+    try:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert process.returncode == 130
+    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_command_that_is_ended_leaves_no_workers_behind(
+    sent: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    process = started_in_a_group(STARTED, tmp_path)
+    try:
+        process.send_signal(sent)
+        process.communicate(timeout=30)  # a worker that lives on holds the pipe open
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert process.returncode == code
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "ready"]

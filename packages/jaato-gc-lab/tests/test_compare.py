@@ -91,7 +91,7 @@ def test_every_transcript_under_every_strategy_in_every_window(
     assert comparison.strategies == ["none", "gc_budget", "gc_truncate"]
     cells = [result.cell for result in comparison.results]
     names = [cell.transcript for cell in cells]
-    assert list(dict.fromkeys(names)) == ["two.jsonl.gz#0", "two.jsonl.gz#1", "one.json"]
+    assert list(dict.fromkeys(names)) == ["two.jsonl.gz#1", "two.jsonl.gz#2", "one.json"]
     assert [(cell.limit, cell.strategy) for cell in cells[:6]] == [
         (limit, strategy) for limit in (900, 2_000) for strategy in comparison.strategies
     ]
@@ -100,7 +100,7 @@ def test_every_transcript_under_every_strategy_in_every_window(
     assert len(comparison.reports) == 18
     assert comparison.skipped["silent.json"] == "no model has answered in it"
     [other] = [why for name, why in comparison.skipped.items() if name.endswith("other.json")]
-    assert other.startswith("FormatError: ")
+    assert other.startswith("nothing in it is a conversation")
     assert len(comparison.skipped) == 2
 
 
@@ -288,7 +288,7 @@ def test_ctrl_c_ends_own_processes(folder: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(KeyboardInterrupt):
         compare([folder], None, [900], workers=1, on_progress=interrupt)
 
-    with pytest.raises(RuntimeError, match="after shutdown"):
+    with pytest.raises(RuntimeError, match=r"after shutdown|not usable"):
         pools[0].submit(len, "")
 
 

@@ -114,7 +114,7 @@ def test_the_table_follows_the_ranking_and_shows_its_words() -> None:
 def test_what_could_not_be_replayed_is_said() -> None:
     text = words(page_of(grid_of(sample_report()), skipped={"notes.txt": "no format knows it"}))
 
-    assert "1 transcript could not be replayed" in text
+    assert "Could not be replayed: 1" in text
     assert "no format knows it" in text
 
 

@@ -1,17 +1,20 @@
 """The whole grid: every transcript under every strategy in every window, on many processors."""
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from jaato_gc import GCConfig, PluginRegistry, Role
-from jaato_gc_formats import Conversation, load
+from jaato_gc_formats import Conversation, FormatError, load
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._replay import NONE, replay
 from jaato_gc_lab._reports import ReplayReport
@@ -134,6 +137,14 @@ class Comparison:
     def failures(self) -> list[CellResult]:
         """The replays that went wrong."""
         return [result for result in self.results if result.report is None]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why replays went wrong, by transcript, strategy and window."""
+        return {
+            f"{each.cell.transcript}, {each.cell.strategy}, {each.cell.limit:,}": each.error or ""
+            for each in self.failures
+        }
 
     def reports_of(self, strategy: str, limit: int) -> dict[tuple[str, int], ReplayReport]:
         """The reports of one strategy in one window, by file and conversation."""
@@ -288,7 +299,7 @@ def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> l
             skipped[str(file)] = lengths
             continue
         for index, length in enumerate(lengths):
-            own = f"{name}#{index}" if len(lengths) > 1 else name
+            own = f"{name}#{index + 1}" if len(lengths) > 1 else name
             if length:
                 transcripts.append(_Transcript(str(file), index, own, length))
             else:
@@ -335,7 +346,8 @@ def _submit(
     pool: Executor, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Future[Any]:
     try:
-        return pool.submit(function, *arguments)
+        with _interrupts_held_back():
+            return pool.submit(function, *arguments)
     except Exception as error:  # workers that died, say: the job has failed, and no more than that
         failed: Future[Any] = Future()
         failed.set_exception(error)
@@ -349,19 +361,52 @@ def _executor(given: Executor | None, workers: int | None) -> Iterator[Executor]
         return
     # Processes that start afresh: a fork of a program with threads may hang.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts_alone)
+    lifeline, held = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_hold_on_to, initargs=(lifeline,)
+    )
     try:
         yield pool
+    except BaseException:
+        held.close()  # nobody waits for replays that have begun
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+        held.close()
+        lifeline.close()
 
 
-def _leave_interrupts_alone() -> None:
-    """Ctrl-C is for the program that waits: it stops the workers itself."""
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Start workers that no Ctrl-C reaches, not even before they can ignore it themselves.
+
+    A process that starts holds back what the one that starts it does.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hold_on_to(lifeline: Connection) -> None:
+    """Ctrl-C is for the program that waits: it stops the workers itself. If it dies, so do they."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+
+
+def _end_with(lifeline: Connection) -> None:
+    wait([lifeline])  # until its other end is closed, or the process that holds it is gone
+    os._exit(1)  # nobody is left to tell, and there is nothing to tidy up
 
 
 def _explained(error: BaseException) -> str:
+    if isinstance(error, FormatError) and error.path is not None:
+        # The file is named beside it.
+        return error.what if error.line is None else f"line {error.line}: {error.what}"
     return f"{type(error).__name__}: {error}"
 
 

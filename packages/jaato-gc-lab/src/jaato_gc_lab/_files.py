@@ -27,6 +27,8 @@ def refuse_overwriting(paths: Iterable[Path | None], *, force: bool) -> None:
             raise GCError(f"{path} is a folder: name a file in it")
         if not path.parent.is_dir():
             raise GCError(f"{path.parent} is no folder: make it first, or name another place")
+        if not os.access(path.parent, os.W_OK):
+            raise GCError(f"{path.parent} can't be written to: name another place")
         if path.exists() and not force:
             raise FileExistsAlreadyError(path)
 
@@ -46,7 +48,10 @@ def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> Non
             place = path.resolve()  # what a link leads to is replaced, not the link
             temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
             written[place] = temporary  # noted first: whatever comes, it is tidied away
-            _write(temporary, content, _mode_for(place, mode))
+            try:
+                _write(temporary, content, _mode_for(place, mode))
+            except OSError as error:  # it names a file that nobody knows
+                raise OSError(error.errno, error.strerror, str(path)) from error
         _rename(written)
     finally:
         for temporary in written.values():

@@ -138,8 +138,14 @@ def _figures(summary: Summary) -> str:
     if summary.saving is not None:
         more_or_less = "less" if summary.saving >= 0 else "more"
         money += f" ({abs(summary.saving):.0%} {more_or_less} than collecting nothing)"
-    said.append(f"{money} and {summary.lookup_cost:,.2f} to look up again what was lost")
-    said.append(f"{summary.regret:.1%} of the names used later were gone")
+    if summary.lookup_cost:
+        money += f" and {summary.lookup_cost:,.2f} to look up again what was lost"
+    said.append(money)
+    said.append(
+        f"{summary.regret:.1%} of the names used later were gone"
+        if summary.losses
+        else "no name used later was gone"
+    )
     if summary.rereads:
         files = "1 file" if summary.rereads == 1 else f"{summary.rereads:,} files"
         said.append(f"{files} to read again")

@@ -1,5 +1,6 @@
 """The ``jaato-gc`` command. Each of its commands is loaded when it is called, and no sooner."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -113,4 +114,6 @@ def cli(ctx: click.Context, traceback: bool) -> None:  # noqa: ARG001
 
 def main() -> None:
     """The entry point of the command."""
+    # Being told to end is as good as Ctrl-C: nothing is left half-written, no worker behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cli.main(prog_name="jaato-gc")

@@ -10,7 +10,7 @@ from jaato_gc_lab._cli._drawing import progress, say, say_heading, say_item, say
 from jaato_gc_lab._cli._text import clean, money, percent, seconds
 from jaato_gc_lab._compare import CellResult, Comparison, Summary, compare
 from jaato_gc_lab._figures import counted, number, short
-from jaato_gc_lab._files import write_new
+from jaato_gc_lab._files import write_all
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
@@ -131,35 +131,43 @@ def _row(summary: Summary) -> tuple[object, ...]:
 def say_left_out(comparison: Comparison) -> None:
     """What could not be replayed, and why."""
     if comparison.skipped:
-        say_heading(f"Skipped: {counted(len(comparison.skipped), 'file or conversation')}")
-        for name, reason in list(comparison.skipped.items())[:FEW]:
-            say_item(clean(f"{name}: {reason}", 300))
-        if len(comparison.skipped) > FEW:
-            say(f"and {number(len(comparison.skipped) - FEW)} more")
+        say_heading(f"Skipped: {number(len(comparison.skipped))}")
+        _say_reasons(comparison.skipped)
     if comparison.failures:
         say_heading(f"Failed: {counted(len(comparison.failures), 'replay')}")
-        for failed in comparison.failures[:FEW]:
-            cell = failed.cell
-            say_item(
-                clean(f"{cell.transcript}, {cell.strategy}, {cell.limit:,}: {failed.error}", 300)
-            )
+        _say_reasons(comparison.failed)
+
+
+def _say_reasons(reasons: dict[str, str]) -> None:
+    for name, reason in list(reasons.items())[:FEW]:
+        say_item(clean(f"{name}: {reason}", 300))
+    if len(reasons) > FEW:
+        say(f"and {number(len(reasons) - FEW)} more")
 
 
 def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> None:
-    """Write the page, and its main chart if that is asked for."""
+    """Write the page, and its main chart if that is asked for.
+
+    Raises:
+        GCError: There is nothing to show.
+    """
     from jaato_gc_lab._charts import cost_parts_at
     from jaato_gc_lab._page import chart_svg, report_page
 
     comparison = saved.comparison
+    if not comparison.reports:
+        first, reason = next(iter(comparison.failed.items()), ("it", "nothing was replayed"))
+        raise GCError(f"there is nothing to show on a page: {first}: {reason}")
     page = report_page(
         comparison.reports,
         comparison.summaries(),
         rank(comparison),
         made_on=saved.made_on,
         versions=saved.versions,
-        skipped=comparison.skipped,
+        skipped=comparison.skipped | comparison.failed,
         cost_parts=cost_parts_at(saved.price),
     )
-    write_new(path, page.encode())
+    contents = {path: page.encode()}
     if svg is not None:
-        write_new(svg, chart_svg(comparison.reports).encode())
+        contents[svg] = chart_svg(comparison.reports).encode()
+    write_all(contents)

@@ -177,6 +177,7 @@ def command(
                 "holds": holds,
                 "verdicts": [dataclasses.asdict(verdict) for verdict in verdicts],
                 "skipped": saved.comparison.skipped,
+                "failed": saved.comparison.failed,
             }
         )
     else:

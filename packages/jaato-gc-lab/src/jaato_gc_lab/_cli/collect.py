@@ -1,6 +1,7 @@
 """``jaato-gc collect``: a recorded context made smaller."""
 
 import dataclasses
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,8 @@ def command(
         if written is not None:
             say()
             say(f"written to {written}")
-            say(f"to undo it: jaato-gc collect {written} --undo (from {undo_path(written).name})")
+            undoing = shlex.join(["jaato-gc", "collect", str(written), "--undo"])
+            say(f"to undo it: {undoing} (from {undo_path(written).name})")
         elif not failed and not plan.changes_nothing:
             say()
             say("Nothing was written. To do it: --apply -o FILE")

@@ -29,7 +29,7 @@ def command() -> None:
     """
 
 
-@command.command("show")
+@command.command("show", short_help="Show every value, and where it is from.")
 @path_argument
 @profile_option
 @json_option
@@ -50,7 +50,7 @@ def show(path: Path | None, profile: str | None, as_json: bool) -> None:
         _show(found)
 
 
-@command.command("validate")
+@command.command("validate", short_help="Say whether a configuration can be used.")
 @path_argument
 @profile_option
 def validate(path: Path | None, profile: str | None) -> Exit:

@@ -72,6 +72,8 @@ def _say_strategies(strategies: list[StrategyInfo]) -> None:
 
 
 def _offers(plugin: InstalledPlugin) -> str:
+    if plugin.cause:
+        return "-"
     kinds = {"strategy": len(plugin.strategies), "format": len(plugin.formats)}
     said = [
         f"{count} {kind if count == 1 else kind.replace('gy', 'gie') + 's'}"

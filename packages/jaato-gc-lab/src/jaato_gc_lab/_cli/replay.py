@@ -34,7 +34,7 @@ from jaato_gc_lab._cli._text import money, percent, seconds
 from jaato_gc_lab._compare import find_files
 from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._prices import load_prices
-from jaato_gc_lab._replay import replay
+from jaato_gc_lab._replay import NONE, replay
 from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._sawtooth import sawtooth
 
@@ -89,7 +89,7 @@ def command(
             except FormatError as error:
                 skipped[str(path)] = error.what
                 continue
-            for index, conversation in enumerate(conversations):
+            for index, conversation in enumerate(conversations, 1):
                 name = f"{path.name}#{index}" if len(conversations) > 1 else path.name
                 report = replay(
                     conversation,
@@ -105,8 +105,10 @@ def command(
                     reports.append(report)
                 else:
                     skipped[name] = "no model has answered in it"
+    if not found:
+        raise GCError("there is no file to replay: name files, or folders with files in them")
     if not reports:
-        (name, reason), *_ = [*skipped.items(), ("", "the folder is empty")]
+        name, reason = next(iter(skipped.items()))
         raise GCError(f"there is no conversation to replay: {name}: {reason}")
     if as_json:
         say_json({"reports": [_data(each) for each in reports], "skipped": skipped})
@@ -128,9 +130,10 @@ def _data(report: ReplayReport) -> dict[str, Any]:
 
 def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     first = reports[0]
+    how = f"from {first.threshold_percent:g} % down to {first.target_percent:g} %"
     say(
-        f"{first.strategy} in a window of {number(first.limit)} tokens, from "
-        f"{first.threshold_percent:g} % down to {first.target_percent:g} %"
+        f"{first.strategy} in a window of {number(first.limit)} tokens, "
+        f"{how if first.strategy != NONE else 'which collects nothing'}"
     )
     if len(reports) == 1:
         say()
@@ -174,7 +177,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         for fault in violations[:FEW]:
             say_item(fault)
     if skipped:
-        say_heading(f"Skipped: {counted(len(skipped), 'file or conversation')}")
+        say_heading(f"Skipped: {number(len(skipped))}")
         for name, reason in list(skipped.items())[:FEW]:
             say_item(f"{name}: {reason}")
 

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from jaato_gc_lab._cli._drawing import say
-from jaato_gc_lab._cli._grid import run_grid, write_page
+from jaato_gc_lab._cli._grid import run_grid, say_left_out, write_page
 from jaato_gc_lab._cli._numbers import TOKENS, Listed
 from jaato_gc_lab._cli._options import (
     EXISTING,
@@ -17,9 +18,20 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._figures import counted
 from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._saved import load_comparison
+
+OF_THE_GRID = {
+    "strategies",
+    "limits",
+    "threshold",
+    "target",
+    "keep_turns",
+    "model",
+    "prices",
+    "workers",
+}
+"""Options that say how files are played."""
 
 
 @click.command("report")
@@ -78,8 +90,11 @@ def command(
     """
     if bool(files) == bool(saved_file):
         raise click.UsageError("name the files to play, or a saved comparison with --from FILE")
+    if svg is not None and svg.resolve() == out.resolve():
+        raise click.UsageError(f"--out and --svg name the same file, {out}: name two")
     refuse_overwriting([out, svg], force=force)
     if saved_file:
+        _refuse_options_of_the_grid()
         saved = load_comparison(saved_file)
     else:
         _, config = configured(
@@ -89,7 +104,18 @@ def command(
             files, strategies, limits, config=config, model=model, prices=prices, workers=workers
         )
     write_page(saved, out, svg)
-    skipped = len(saved.comparison.skipped)
-    say(f"The page: {out}" + (f" ({counted(skipped, 'file')} skipped)" if skipped else ""))
+    say(f"The page: {out}")
     if svg is not None:
         say(f"The chart: {svg}")
+    say_left_out(saved.comparison)
+
+
+def _refuse_options_of_the_grid() -> None:
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in OF_THE_GRID and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{parameter.opts[-1]} goes with files to play: a saved comparison is shown as it "
+                "was made"
+            )
