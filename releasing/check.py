@@ -19,6 +19,8 @@ from packaging.version import Version
 from releasing.api import breaks
 from releasing.releases import CORE, ROOT, Build, checkout, git, releases
 
+SHIPPED_DATA = {"jaato-gc-lab": ("prices.toml", "sample/", "templates/")}
+"""What is no code and belongs into a wheel all the same, by distribution."""
 HEADING = re.compile(r"^## \[(?P<version>[^\]]+)\](?P<date>.*)$", re.MULTILINE)
 DATE = re.compile(r" - \d{4}-\d{2}-\d{2}")
 IN_DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
@@ -118,10 +120,14 @@ def check_wheel(build: Build) -> Iterator[str]:
     source = {f"{package}/{name}" for name in files_in(build.source / "src" / package)}
     metadata = {f"{dist_info}/{name}" for name in IN_DIST_INFO}
     wanted = source | {f"{package}/py.typed"} | metadata
-    if "entry-points" not in (build.source / "pyproject.toml").read_text(encoding="utf-8"):
+    pyproject = (build.source / "pyproject.toml").read_text(encoding="utf-8")
+    if "entry-points" not in pyproject and "[project.scripts]" not in pyproject:
         wanted.remove(f"{dist_info}/entry_points.txt")
     yield from differences("wheel", names, wanted)
-    yield from (f"wheel: {name} is no code" for name in source if not is_code(name))
+    data = tuple(f"{package}/{name}" for name in SHIPPED_DATA.get(build.distribution, ()))
+    for name in source:
+        if not is_code(name) and not name.startswith(data):
+            yield f"wheel: {name} is no code"
 
 
 def check_sdist(build: Build) -> Iterator[str]:

@@ -90,7 +90,8 @@ def test_a_strategy_conforms_alone(sandbox: Sandbox, strategy: str) -> None:
 @pytest.mark.parametrize("extra", [*PLUGINS, "all"])
 def test_an_extra_of_core_brings_the_plugin(sandbox: Sandbox, tmp_path: Path, extra: str) -> None:
     wheels = tmp_path / "wheels.txt"  # where siblings come from, if any is asked for
-    wheels.write_text("\n".join(requirements(*(checkout(distribution(name)) for name in PLUGINS))))
+    siblings = (*PLUGINS, "lab")
+    wheels.write_text("\n".join(requirements(*(checkout(distribution(name)) for name in siblings))))
 
     sandbox.install(f"--constraint={wheels}", core(f"[{extra}]"))
 
