@@ -19,6 +19,7 @@ from jaato_gc_lab import (
     CellResult,
     Comparison,
     ReplayReport,
+    _processes,
     compare,
     find_files,
     replay,
@@ -284,7 +285,7 @@ def test_ctrl_c_ends_own_processes(folder: Path, monkeypatch: pytest.MonkeyPatch
     def interrupt(_done: int, _total: int, _result: CellResult) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "ProcessPoolExecutor", Watched)
+    monkeypatch.setattr(_processes, "ProcessPoolExecutor", Watched)
     with pytest.raises(KeyboardInterrupt):
         compare([folder], None, [900], workers=1, on_progress=interrupt)
 

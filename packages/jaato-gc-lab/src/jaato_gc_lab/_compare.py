@@ -1,21 +1,16 @@
 """The whole grid: every transcript under every strategy in every window, on many processors."""
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from jaato_gc import GCConfig, PluginRegistry, Role
 from jaato_gc_formats import Conversation, FormatError, load
 from jaato_gc_lab._prices import Prices, load_prices
+from jaato_gc_lab._processes import interrupts_held_back, worker_pool
 from jaato_gc_lab._replay import NONE, replay
 from jaato_gc_lab._reports import ReplayReport
 
@@ -236,7 +231,7 @@ def compare(
     name = table.known(model or table.default)
     only = Prices({name: table.by_model[name]}, name)  # all that a job needs
     comparison = Comparison([NONE, *chosen], list(dict.fromkeys(limits)))
-    with _executor(executor, workers) as pool:
+    with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
         cells = [
             Cell(each.path, each.index, each.name, strategy, limit)
@@ -346,61 +341,12 @@ def _submit(
     pool: Executor, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Future[Any]:
     try:
-        with _interrupts_held_back():
+        with interrupts_held_back():
             return pool.submit(function, *arguments)
     except Exception as error:  # workers that died, say: the job has failed, and no more than that
         failed: Future[Any] = Future()
         failed.set_exception(error)
         return failed
-
-
-@contextmanager
-def _executor(given: Executor | None, workers: int | None) -> Iterator[Executor]:
-    if given is not None:
-        yield given
-        return
-    # Processes that start afresh: a fork of a program with threads may hang.
-    context = multiprocessing.get_context("spawn")
-    lifeline, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_hold_on_to, initargs=(lifeline,)
-    )
-    try:
-        yield pool
-    except BaseException:
-        held.close()  # nobody waits for replays that have begun
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-        held.close()
-        lifeline.close()
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Start workers that no Ctrl-C reaches, not even before they can ignore it themselves.
-
-    A process that starts holds back what the one that starts it does.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _hold_on_to(lifeline: Connection) -> None:
-    """Ctrl-C is for the program that waits: it stops the workers itself. If it dies, so do they."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-
-
-def _end_with(lifeline: Connection) -> None:
-    wait([lifeline])  # until its other end is closed, or the process that holds it is gone
-    os._exit(1)  # nobody is left to tell, and there is nothing to tidy up
 
 
 def _explained(error: BaseException) -> str:
