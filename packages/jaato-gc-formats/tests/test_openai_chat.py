@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Clearing,
+    FunctionCall,
     InlineData,
     Message,
     Part,
@@ -246,9 +247,9 @@ class TestForeign:
     def test_calls_without_ids_get_some_that_their_results_have_too(self) -> None:
         calls = [Part(function_call=Call(None, "look", {"at": n})) for n in range(2)]
         results = [Part(function_response=ToolResult(None, "look", f"r{n}")) for n in range(2)]
-        turn = [Message(Role.MODEL, calls), Message(Role.USER, results)]
+        turns = [Message(*said) for said in [(Role.MODEL, calls), (Role.USER, results)] * 2]
 
-        items = self.written(self.ASKED, *turn, *turn)
+        items = self.written(self.ASKED, *turns)
 
         ids = [each["id"] for item in items for each in item.get("tool_calls", ())]
         assert ids == [item["tool_call_id"] for item in items if item["role"] == "tool"]
@@ -541,3 +542,20 @@ class TestRecorded:
         for path in sorted((folder / "tau2-bench").glob("*.json.gz")):
             for simulation in json.loads(gzip.decompress(path.read_bytes()))["simulations"]:
                 assert API.recognize(simulation["messages"]) <= 0.6
+
+
+def test_ids_for_calls_that_have_none_stay_when_earlier_ones_are_collected() -> None:
+    history = [
+        message
+        for number in range(3)
+        for message in (
+            Message(Role.MODEL, [Part(function_call=FunctionCall(None, "read", {"n": number}))]),
+            Message(Role.TOOL, [Part(function_response=ToolResult(None, "read", f"{number}"))]),
+        )
+    ]
+
+    whole, rest = API.write(history), API.write(history[2:])
+
+    assert rest == whole[2:]
+    assert len({item["tool_call_id"] for item in whole if item["role"] == "tool"}) == 3
+    assert not list(API.check({"messages": whole}))

@@ -1,5 +1,6 @@
 """What both of OpenAI's APIs need of messages that came from elsewhere."""
 
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -29,15 +30,14 @@ def invalid_type(path: str) -> Refusal:
 def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Message]:
     """The messages, with an id for each call and result that has none.
 
-    Gemini gives calls no ids: a result answers the next call of its name. Ids are counted through
-    the history, so that what is sent twice has the same ids twice.
+    Gemini gives calls no ids: a result answers the next call of its name. A new id follows from the
+    message's own, so that it is the same in every request, whatever was collected before it.
 
     Args:
         messages: The messages.
         format: The format they are written in; its own untouched messages are left alone.
     """
     waiting: dict[str, deque[str]] = {}
-    made = 0
     for message in messages:
         if untouched_items(message, format) is not None or not _lacks_ids(message, format):
             yield message
@@ -45,17 +45,23 @@ def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Messa
         parts: list[Part] = []
         if message.function_calls:
             waiting = {}
-        for part in message.parts:
+        for index, part in enumerate(message.parts):
             call, answer = part.function_call, part.function_response
             if call and call.id is None:
-                made += 1
-                waiting.setdefault(call.name, deque()).append(f"call_gc_{made}")
-                part = replace(part, function_call=replace(call, id=f"call_gc_{made}"))
+                new_id = _id_from(message.message_id, index)
+                waiting.setdefault(call.name, deque()).append(new_id)
+                part = replace(part, function_call=replace(call, id=new_id))
             elif answer and answer.call_id is None and waiting.get(answer.name):
                 answer = replace(answer, call_id=waiting[answer.name].popleft())
                 part = replace(part, function_response=answer)
             parts.append(part)
         yield message.with_parts(parts)
+
+
+def _id_from(message_id: str, index: int) -> str:
+    """An id for a call of a message: Chat Completions takes no more than 40 characters."""
+    digest = hashlib.sha256(f"{message_id}/{index}".encode(errors="replace")).hexdigest()
+    return f"call_{digest[:24]}"
 
 
 def _lacks_ids(message: Message, format: str) -> bool:
