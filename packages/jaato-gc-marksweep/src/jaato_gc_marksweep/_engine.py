@@ -1,10 +1,10 @@
 """The engine: roots, marks, scores, candidates, a plan."""
 
-import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 
 from jaato_gc import GCConfigError
 from jaato_gc_marksweep._pruning_plan import (
@@ -13,8 +13,8 @@ from jaato_gc_marksweep._pruning_plan import (
     PruningPlan,
     make_plan,
 )
-from jaato_gc_marksweep._reachability import collect_references, count_references, mark
-from jaato_gc_marksweep._scoring import age_in_hours, prune_score
+from jaato_gc_marksweep._reachability import ReferenceGraph, mark
+from jaato_gc_marksweep._scoring import prune_score
 from jaato_gc_marksweep._segments import ContextSegment
 from jaato_gc_marksweep._times import as_utc, hours_since, utc_now
 
@@ -115,15 +115,17 @@ class GCEngine(IGCEngine):
         if active_file is not None:
             roots |= {segment.id for segment in segments if segment.file_path == active_file}
         messages = [
-            (-hours_since(segment.created_at, now), segment.id)
+            (as_utc(segment.created_at), segment.id)
             for segment in segments
             if segment.type == "message"
         ]
-        roots |= {id for _, id in heapq.nlargest(self.recent_messages, messages)}
-        decisions = [segment for segment in segments if segment.type == "decision"]
-        for decision in decisions:
-            if hours_since(decision.created_at, now) <= self.decision_hours:
-                roots.add(decision.id)
+        roots |= {id for _, id in sorted(messages, reverse=True)[: self.recent_messages]}
+        roots |= {
+            segment.id
+            for segment in segments
+            if segment.type == "decision"
+            and hours_since(segment.created_at, now) <= self.decision_hours
+        }
         return roots
 
     def compute_reachability(
@@ -142,7 +144,7 @@ class GCEngine(IGCEngine):
         Age counts most, then type, references and generation: a weighted sum that begins at
         0.06 and grows by 0.4 with each day since the last use. Override it for your own.
         """
-        return prune_score(segment, age_in_hours(segment, now))
+        return prune_score(segment, hours_since(segment.last_touched_at, as_utc(now)))
 
     def analyze_pruning_candidates(
         self, segments: Sequence[ContextSegment], roots: Set[str]
@@ -159,30 +161,48 @@ class GCEngine(IGCEngine):
             GCError: Two segments have the same id.
         """
         now = as_utc(self.now())
-        references = collect_references(segments)
-        count_references(segments, references)
+        graph = ReferenceGraph(segments)
+        _set_refcounts(segments, graph)
         fixed = {segment.id for segment in segments if segment.pinned}.union(roots)
-        reachable = self.compute_reachability(fixed, references)
-        prune_reachable = self.prune_reachable
-        root_tokens = reachable_tokens = 0
-        candidates = PruningCandidates()
-        for segment in segments:
-            id, tokens = segment.id, segment.tokens
-            is_reachable = id in reachable
-            if id in fixed:
-                root_tokens += tokens
-            elif is_reachable and not prune_reachable:
-                reachable_tokens += tokens
-            else:
-                score, age = self.score_segment(segment, now), age_in_hours(segment, now)
-                candidates.append(
-                    PruningCandidate(
-                        id, score, tokens, segment.type, age, segment.refcount, is_reachable
-                    )
+        marks = self._marks(segments, graph, fixed)
+        if self.prune_reachable:
+            may_go = [segment.id not in fixed for segment in segments]
+        else:
+            may_go = [not is_reachable for is_reachable in marks]
+        swept = list(compress(segments, may_go))
+        ages = [hours_since(segment.last_touched_at, now) for segment in swept]
+        candidates = PruningCandidates(
+            [
+                PruningCandidate(
+                    segment.id, score, segment.tokens, segment.type, age, segment.refcount, mark
                 )
+                for segment, score, age, mark in zip(
+                    swept, self._scores(swept, ages, now), ages, compress(marks, may_go),
+                    strict=True,
+                )
+            ]
+        )  # fmt: skip
         candidates.order()
-        candidates.root_tokens, candidates.reachable_tokens = root_tokens, reachable_tokens
+        root_tokens = _tokens(segment for segment in segments if segment.id in fixed)
+        candidates.root_tokens = root_tokens
+        candidates.reachable_tokens = _tokens(segments) - _tokens(swept) - root_tokens
         return candidates
+
+    def _marks(
+        self, segments: Sequence[ContextSegment], graph: ReferenceGraph, fixed: Set[str]
+    ) -> list[bool]:
+        """For each segment, whether it is fixed, or reachable from those that are."""
+        if _is_inherited(self.compute_reachability, GCEngine.compute_reachability):
+            return graph.marks(fixed)
+        staying = self.compute_reachability(fixed, graph.by_id()) | fixed
+        return [segment.id in staying for segment in segments]
+
+    def _scores(
+        self, segments: Sequence[ContextSegment], ages: Sequence[float], now: datetime
+    ) -> list[float]:
+        if _is_inherited(self.score_segment, GCEngine.score_segment):
+            return [prune_score(segment, age) for segment, age in zip(segments, ages, strict=True)]
+        return [self.score_segment(segment, now) for segment in segments]
 
     def generate_pruning_plan(
         self, candidates: Sequence[PruningCandidate], target_tokens: int
@@ -226,9 +246,23 @@ class GCEngine(IGCEngine):
         """
         gone = {*plan.stash_segments, *plan.delete_segments}
         survivors = [segment for segment in segments if segment.id not in gone]
-        count_references(survivors, collect_references(survivors))
+        _set_refcounts(survivors, ReferenceGraph(survivors))
         for segment in survivors:
             segment.survival_count += 1
             if segment.survival_count >= self.old_after:
                 segment.generation = "old"
         return survivors
+
+
+def _is_inherited(method: Callable[..., object], own: Callable[..., object]) -> bool:
+    """Whether nobody has overridden the engine's own method, which has a shorter way then."""
+    return getattr(method, "__func__", None) is own
+
+
+def _set_refcounts(segments: Sequence[ContextSegment], graph: ReferenceGraph) -> None:
+    for segment, refcount in zip(segments, graph.refcounts(), strict=True):
+        segment.refcount = refcount
+
+
+def _tokens(segments: Iterable[ContextSegment]) -> int:
+    return sum([segment.tokens for segment in segments])

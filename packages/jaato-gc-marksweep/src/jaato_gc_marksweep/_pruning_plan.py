@@ -57,8 +57,9 @@ class PruningCandidates(list[PruningCandidate]):
 
     def order(self) -> None:
         """Put those that go first at the front: unreachable, high score; of equals by id."""
-        # The last key counts most. Three sorts by plain values are faster than one by tuples.
-        self.sort(key=attrgetter("segment_id"))
+        # The last key counts most. Sorts by plain values are faster than one by tuples.
+        if len({candidate.score for candidate in self}) < len(self):
+            self.sort(key=attrgetter("segment_id"))
         self.sort(key=attrgetter("score"), reverse=True)
         self.sort(key=attrgetter("is_reachable"))
 

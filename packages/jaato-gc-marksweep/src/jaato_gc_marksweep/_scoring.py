@@ -1,10 +1,8 @@
 """How readily a segment goes."""
 
-from datetime import datetime
 from typing import Final
 
 from jaato_gc_marksweep._segments import ContextSegment
-from jaato_gc_marksweep._times import hours_since
 
 TYPE_SCORES: Final = {
     "log": 1.0,
@@ -25,12 +23,6 @@ GENERATION_WEIGHT: Final = 0.1
 
 YOUNG_SCORE: Final = 0.3
 OLD_SCORE: Final = 1.0
-
-
-def age_in_hours(segment: ContextSegment, now: datetime) -> float:
-    """Hours since the segment was last used."""
-    hours = hours_since(segment.last_touched_at, now)
-    return hours if hours > 0 else 0.0
 
 
 def prune_score(segment: ContextSegment, age_hours: float) -> float:

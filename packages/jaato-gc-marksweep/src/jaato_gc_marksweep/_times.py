@@ -10,15 +10,16 @@ def utc_now() -> datetime:
 
 def as_utc(time: datetime) -> datetime:
     """The same moment in UTC. A time without a zone is taken to be in UTC already."""
+    if time.tzinfo is UTC:
+        return time
     if time.tzinfo is None:
         return time.replace(tzinfo=UTC)
     return time.astimezone(UTC)
 
 
 def hours_since(time: datetime, now: datetime) -> float:
-    """Hours from *time* to *now*; negative if it is yet to come."""
-    if not (time.tzinfo is now.tzinfo is UTC):
-        # Not only because naive times can't be compared with others: Python subtracts two times of
-        # one zone as the clocks there show them, which is wrong across a change of summer time.
-        time, now = as_utc(time), as_utc(now)
-    return (now - time).total_seconds() / 3600
+    """Hours from *time* to *now*; none if it is yet to come."""
+    if time.tzinfo is None:
+        time = as_utc(time)
+    hours = (now - time).total_seconds() / 3600
+    return hours if hours > 0 else 0.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._messages import Message, Role
+from jaato_gc._messages import SYSTEM, Message
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import CacheImpact, GCOutcome, Shortfall
 from jaato_gc._takings import Takings
@@ -40,7 +40,7 @@ def shortfall_of(
                 largest, largest_tokens = message.message_id, tokens
     floor = {"system": 0, "conversation": 0}
     for message in remaining:
-        source = "system" if message.role is Role.SYSTEM else "conversation"
+        source = "system" if message.role is SYSTEM else "conversation"
         floor[source] += count_tokens([message], counter)
     if budget:
         for source, entry in budget.entries.items():

@@ -1,11 +1,12 @@
 """The instruction budget: what fills the context window, by source, policy and age."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc._errors import GCError
-from jaato_gc._policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
+from jaato_gc._policies import DEFAULT_SOURCE_POLICIES, LOCKED, GCPolicy, InstructionSource
 from jaato_gc._source_entry import MOVABLE_POLICIES, SourceEntry
 from jaato_gc._tokens import DEFAULT_COUNTER, TokenCounter
 
@@ -44,7 +45,7 @@ class InstructionBudget:
         self.collections = 0
         """How many collections were applied: see `collections_survived`."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
-        self._by_key: dict[tuple[InstructionSource, str], SourceEntry] = {}
+        self._by_key: defaultdict[InstructionSource, dict[str, SourceEntry]] = defaultdict(dict)
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
         self._counted = 0
@@ -81,7 +82,7 @@ class InstructionBudget:
 
     def locked_tokens(self) -> int:
         """Tokens that no collection may take."""
-        return self._by_policy[GCPolicy.LOCKED]
+        return self._by_policy[LOCKED]
 
     def preservable_tokens(self) -> int:
         """Tokens that a collection may take only under pressure."""
@@ -115,7 +116,8 @@ class InstructionBudget:
 
     def get_child(self, source: InstructionSource, child_key: str | None) -> SourceEntry | None:
         """The entry under this key, at any depth below the source."""
-        return self._by_key.get((source, child_key)) if child_key is not None else None
+        below = self._by_key.get(source)
+        return below.get(child_key) if below and child_key is not None else None
 
     def entry_of(self, message_id: str) -> SourceEntry | None:
         """The entry that a message is booked under."""
@@ -166,20 +168,31 @@ class InstructionBudget:
         if source not in self._entries:
             self.set_entry(source, 0)
         parent = self._require(source, parent_key)
-        above: SourceEntry | None = parent
-        while above is not None:
+        above = parent
+        while above._parent is not None:
             if above.key == child_key:
                 raise GCError(f"{child_key!r} can't stand below itself: give another parent_key")
             above = above._parent
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
-        child.born = self.collections
-        self.remove_child(source, child_key)
-        parent._children[child_key] = child
-        child.key, child._parent = child_key, parent
-        parent._add_to_totals(child._total)
-        self._enter(child)
+        self._put_below(parent, child_key, child)
+        return child
+
+    def open_entry(
+        self,
+        parent: SourceEntry,
+        child_key: str,
+        gc_policy: GCPolicy,
+        message_id: str,
+        tokens: int,
+    ) -> SourceEntry:
+        """Add an entry for one message below another entry of this budget.
+
+        `add_child` for whoever has the parent at hand: every turn does this.
+        """
+        child = SourceEntry(parent.source, tokens, gc_policy, child_key, message_ids=(message_id,))
+        self._put_below(parent, child_key, child)
         return child
 
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
@@ -188,8 +201,8 @@ class InstructionBudget:
         if entry is None or entry._parent is None:
             return False
         self._leave(entry)
-        del entry._parent._children[child_key]
         entry._parent._add_to_totals(-entry._total)
+        entry._parent._lose(child_key)
         entry._parent = None
         return True
 
@@ -243,9 +256,23 @@ class InstructionBudget:
 
     def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
         entry._tokens += difference
-        self._by_policy[entry.binding_policy()] += difference
+        self._by_policy[entry._add_to_totals(difference)] += difference
         self._counted += difference
-        entry._add_to_totals(difference)
+
+    def _put_below(self, parent: SourceEntry, child_key: str, child: SourceEntry) -> None:
+        """Add an entry that has no children; it replaces one of that key."""
+        by_key = self._by_key[child.source]
+        if child_key in by_key:
+            self.remove_child(child.source, child_key)
+        by_key[child_key] = child
+        child.born = self.collections
+        parent._adopt(child_key, child)
+        for message_id in child.message_ids:
+            self._by_message[message_id] = child
+        above = parent._add_to_totals(child._tokens)
+        binding = above if above is LOCKED else child._gc_policy
+        self._by_policy[binding] += child._tokens
+        self._counted += child._tokens
 
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
         entry = self.get_entry(source) if child_key is None else self.get_child(source, child_key)
@@ -266,7 +293,7 @@ class InstructionBudget:
             self._by_policy[each.binding_policy()] += each._tokens
             self._counted += each._tokens
             if each.key is not None:
-                self._by_key[each.source, each.key] = each
+                self._by_key[each.source][each.key] = each
             for message_id in each.message_ids:
                 self._by_message[message_id] = each
 
@@ -275,7 +302,7 @@ class InstructionBudget:
             self._by_policy[each.binding_policy()] -= each._tokens
             self._counted -= each._tokens
             if each.key is not None:
-                self._by_key.pop((each.source, each.key), None)
+                self._by_key[each.source].pop(each.key, None)
             for message_id in each.message_ids:
                 if self._by_message.get(message_id) is each:
                     del self._by_message[message_id]

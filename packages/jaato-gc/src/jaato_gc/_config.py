@@ -150,8 +150,10 @@ class GCConfig(Settings):
 
     def window(self, context_limit: int | None) -> int | None:
         """The part of the model's window that is used."""
-        limits = [limit for limit in (context_limit, self.max_tokens) if limit and limit > 0]
-        return min(limits, default=None)
+        cap = self.max_tokens
+        if not context_limit or context_limit < 0:
+            return cap
+        return context_limit if cap is None or cap > context_limit else cap
 
     def request_limit(self, context_limit: int | None) -> int | None:
         """The largest request that leaves room for the answer."""
@@ -160,22 +162,24 @@ class GCConfig(Settings):
 
     def target_tokens(self, context_limit: int | None) -> int | None:
         """Where a collection should end."""
-        window, limit = self.window(context_limit), self.request_limit(context_limit)
-        if window is None or limit is None:
+        window = self.window(context_limit)
+        if window is None:
             return None
-        return min(int(window * self.target_percent / 100), limit)
+        target, limit = int(window * self.target_percent / 100), window - self.reserve_output_tokens
+        return min(target, max(0, limit))
 
     def trigger_tokens(self, context_limit: int | None) -> int | None:
         """Where a collection becomes due: at this many tokens."""
-        window, target = self.window(context_limit), self.target_tokens(context_limit)
-        limit = self.request_limit(context_limit)
-        if window is None or target is None or limit is None:
+        window = self.window(context_limit)
+        if window is None:
             return None
+        limit = max(0, window - self.reserve_output_tokens)
         if not self.continuous_mode:
             return min(math.ceil(window * self.threshold_percent / 100), limit)
         crumbs = self.min_free_tokens
         if crumbs is None:
             crumbs = int(window * DEFAULT_MIN_FREE_SHARE)
+        target = min(int(window * self.target_percent / 100), limit)
         return min(target + crumbs, limit) + 1
 
 

@@ -13,7 +13,7 @@ from jaato_gc._errors import StalePlanError, UndoError
 from jaato_gc._invariants import HISTORY_INVARIANTS, Violation
 from jaato_gc._journal import Change
 from jaato_gc._ledger import BookedEntry, Ledger
-from jaato_gc._messages import Message, Role, mint_message_id
+from jaato_gc._messages import TOOL, Message, mint_message_id
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._tokens import Confidence, message_tokens
@@ -53,21 +53,24 @@ class Context:
 
     def append(self, message: Message) -> Message:
         """Add a message at the end; it gets another id if its own is taken."""
-        tokens = message_tokens(message, self.ledger.budget.counter)
+        ledger = self.ledger
+        tokens = message_tokens(message, ledger.budget.counter)
         with self.lock:
-            self._take_back()
-            budget = self.ledger.budget
+            if self._lent:
+                self._take_back()
+            budget = ledger.budget
             if budget.entry_of(message.message_id) is not None:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
-            self.ledger.book(message)
+            turns_opened = ledger.turns_opened
+            ledger.book(message, tokens)
+            self.turns += ledger.turns_opened - turns_opened
             self.history.append(message)
             if budget.has_stash or self.numbers:
                 self.numbers.pop(message.message_id, None)  # an id that went may be used again
                 last = next(reversed(self.numbers.values()), -1)
                 self.numbers[message.message_id] = last + 1
-            self.turns += message.opens_turn
-            if self.pinned_turns and self.ledger.turn in self.pinned_turns:
+            if self.pinned_turns and ledger.turn in self.pinned_turns:
                 budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
@@ -187,39 +190,36 @@ class Context:
                 self._lent.remove(budget)
 
     def _take_back(self) -> None:
-        if self._lent and self.budget in self._lent:
+        if self.budget in self._lent:
             self.ledger.budget = self.budget.copy()
 
     # --- figures ---
 
     def usage(self) -> dict[str, Any]:
         """How full the window is."""
-        budget = self.budget
+        budget = self.ledger.budget
+        limit, total = budget.context_limit, budget.total_tokens()
         return {
-            "context_limit": budget.context_limit,
-            "total_tokens": budget.total_tokens(),
-            "percent_used": budget.utilization_percent(),
-            "tokens_remaining": budget.available_tokens(),
+            "context_limit": limit,
+            "total_tokens": total,
+            "percent_used": total / limit * 100 if limit > 0 else 0.0,
+            "tokens_remaining": limit - total if total < limit else 0,
             "turns": self.turns,
             "confidence": self.confidence,
         }
 
     @property
-    def is_anchored(self) -> bool:
-        return self.reports > 0
-
-    @property
     def confidence(self) -> Confidence:
-        counted = self.budget.counter.confidence
-        return Confidence.CALIBRATED if self.is_anchored else counted
+        return Confidence.CALIBRATED if self.reports else self.ledger.budget.counter.confidence
 
     def upper_bound(self) -> int:
         """The most that the next request can have: decides where nothing may go wrong.
 
         What the provider has reported is certain; what came since is as good as the counter.
         """
-        uncertain = self.uncertain_tokens if self.is_anchored else self.budget.counted_tokens()
-        return self.budget.total_tokens() + math.ceil(uncertain * self.budget.counter.tolerance)
+        budget = self.ledger.budget
+        uncertain = self.uncertain_tokens if self.reports else budget.counted_tokens()
+        return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
 
     def anchor(self, input_tokens: int) -> bool:
         """Take the provider's figure for the last request as the truth.
@@ -227,14 +227,19 @@ class Context:
         Returns whether that changed the total.
         """
         with self.lock:
-            if input_tokens <= 0 or self.counted_at_request is None:
+            counted, budget = self.counted_at_request, self.ledger.budget
+            if input_tokens <= 0 or counted is None:
                 return False
-            since = self.budget.counted_tokens() - self.counted_at_request
-            before = self.budget.correction
-            self.budget.correction = input_tokens - self.counted_at_request
-            self.uncertain_tokens = abs(since)
+            before, budget.correction = budget.correction, input_tokens - counted
+            self.uncertain_tokens = abs(budget.counted_tokens() - counted)
             self.reports += 1
-            return self.budget.correction != before
+            return budget.correction != before
+
+    def request(self) -> list[Message]:
+        """What is sent now, in a list of the host's own."""
+        with self.lock:
+            self.counted_at_request = self.ledger.budget.counted_tokens()
+            return list(self.history)
 
     # --- validity ---
 
@@ -245,16 +250,15 @@ class Context:
         before was found to be in order, and a collection that breaks it is not applied.
         """
         with self.lock:
-            if self._checked == len(self.history):
+            history, checked = self.history, self._checked
+            if checked and _surely_follow(history[checked:]):
+                self._checked = len(history)
                 return []
-            start = min(self._checked, len(self.history))
-            while start > 0 and self.history[start - 1].is_tool_output:
+            start = checked
+            while start > 0 and history[start - 1].is_tool_output:
                 start -= 1
             start = max(0, start - 1)
-            tail = self.history[start:]
-            if start > 0 and all(map(_only_talks, tail)):
-                self._checked = len(self.history)
-                return []
+            tail = history[start:]
             pairing = pair_calls(tail)
             faults = [
                 fault
@@ -273,16 +277,33 @@ class Context:
             return faults
 
 
-def _only_talks(message: Message) -> bool:
-    """Whether no rule can be broken by a message, wherever it stands: it says something, no more.
+def _surely_follow(messages: Sequence[Message]) -> bool:
+    """Whether messages can stand behind a beginning that is in order, as far as a glance tells.
 
-    Most messages are like that, and every request asks.
+    True for what agents do all day, and every request asks: talk, and calls that the very next
+    messages answer, by id. Whatever else there is has to be looked at closely.
     """
-    if message.role is Role.TOOL:
-        return False
-    says_something = False
-    for part in message.parts:
-        if part.function_call is not None or part.function_response is not None:
+    waiting: set[str] = set()
+    for message in messages:
+        calls = answers = 0
+        says_something = False
+        for part in message.parts:
+            if (call := part.function_call) is not None:
+                if not call.id or call.id in waiting:
+                    return False
+                waiting.add(call.id)
+                calls += 1
+            elif (answer := part.function_response) is not None:
+                if answer.call_id not in waiting:
+                    return False
+                waiting.remove(answer.call_id)
+                answers += 1
+            elif part.text and not part.text.isspace():
+                says_something = True
+        if answers == 0:
+            is_answer_due = len(waiting) > calls
+            if is_answer_due or message.role is TOOL or not (calls or says_something):
+                return False
+        elif calls:
             return False
-        says_something = says_something or not part.is_empty
-    return says_something
+    return not waiting

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
-from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._messages import SYSTEM, TOOL, USER, Message, SyntheticKind
 from jaato_gc._policies import (
     DEFAULT_TURN_POLICIES,
     ConversationTurnType,
@@ -20,6 +20,9 @@ PolicyOf = Callable[[Message], GCPolicy | None]
 """A host's own word on how dear a message is; ``None`` leaves it to the defaults."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
+_PARTIAL = GCPolicy.PARTIAL
+_ORIGINAL_REQUEST = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
+_WORKING = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +78,11 @@ class Ledger:
         self.exchanges_opened = 0
         self.summaries_made = 0
 
-    def book(self, message: Message, created_by: str | None = None) -> int:
-        """Book a message; returns its tokens."""
-        tokens = message_tokens(message, self.budget.counter)
-        if message.synthetic is SyntheticKind.NOTICE:
-            # A collection leaves one at most; a host may append what others left.
-            own = message.message_id == NOTICE_ID
-            key = NOTICE_ID if own else f"{NOTICE_ID}_{message.message_id}"
-            self._open(key, GCPolicy.PRESERVABLE, message, tokens, label="Notice")
-        elif message.synthetic is SyntheticKind.SUMMARY:
-            self.summaries_made += 1
-            self._open(
-                f"gc_summary_{self.summaries_made}",
-                GCPolicy.PRESERVABLE,
-                message,
-                tokens,
-                label="Context Summary",
-                metadata={"created_by": created_by},
-            )
-        elif message.role is Role.SYSTEM:
+    def book(self, message: Message, tokens: int, created_by: str | None = None) -> None:
+        """Book a message, with the tokens that it has."""
+        if message.synthetic is not None and message.synthetic is not SyntheticKind.RECALL:
+            self._book_synthetic(message, tokens, created_by)
+        elif message.role is SYSTEM:
             self.budget.add_child(
                 InstructionSource.SYSTEM,
                 message.message_id,
@@ -103,7 +92,23 @@ class Ledger:
             )
         else:
             self._book_in_turn(message, tokens)
-        return tokens
+
+    def _book_synthetic(self, message: Message, tokens: int, created_by: str | None) -> None:
+        if message.synthetic is SyntheticKind.NOTICE:
+            # A collection leaves one at most; a host may append what others left.
+            own = message.message_id == NOTICE_ID
+            key = NOTICE_ID if own else f"{NOTICE_ID}_{message.message_id}"
+            self._open(key, GCPolicy.PRESERVABLE, message, tokens, label="Notice")
+            return
+        self.summaries_made += 1
+        self._open(
+            f"gc_summary_{self.summaries_made}",
+            GCPolicy.PRESERVABLE,
+            message,
+            tokens,
+            label="Context Summary",
+            metadata={"created_by": created_by},
+        )
 
     def book_again(self, message: Message) -> None:
         """Book a message of an earlier turn that comes back: in an entry of its own."""
@@ -151,7 +156,7 @@ class Ledger:
             elif created_by is None:
                 self.book_again(message)
             else:
-                self.book(message, created_by)
+                self.book(message, counted[message.message_id], created_by)
         return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
 
     def revert(
@@ -196,59 +201,56 @@ class Ledger:
     @property
     def turn(self) -> int:
         """The number of the current turn; what comes before the first request belongs to it."""
-        return max(0, self.turns_opened - 1)
-
-    @property
-    def turn_key(self) -> str:
-        """The entry of the current turn."""
-        return f"turn_{self.turn}"
+        return self.turns_opened - 1 if self.turns_opened else 0
 
     def _book_in_turn(self, message: Message, tokens: int) -> None:
         policy = self._own_policy(message)  # the host's code: before anything is changed
-        opens_turn, has_calls = message.opens_turn, bool(message.function_calls)
-        first_request = opens_turn and self.turns_opened == 0
-        if opens_turn:
-            if self.turns_opened:  # what came before the first request belongs to its turn
+        has_calls = has_results = False
+        for part in message.parts:
+            has_calls = has_calls or part.function_call is not None
+            has_results = has_results or part.function_response is not None
+        first_request = False
+        if message.role is USER and message.synthetic is None and not has_results:
+            first_request = self.turns_opened == 0
+            if not first_request:  # what came before the first request belongs to its turn
                 self.exchanges_opened = 0
             self.turns_opened += 1
         if has_calls:
             self.exchanges_opened += 1
         if first_request:
-            locked = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
-            self._open("original_request", policy or locked, message, tokens)
+            self._open("original_request", policy or _ORIGINAL_REQUEST, message, tokens)
             return
-        turn = self._turn()
+        budget, message_id, turn_key = self.budget, message.message_id, f"turn_{self.turn}"
+        turn = budget.get_child(_CONVERSATION, turn_key)
+        in_exchange = has_calls or has_results or message.role is TOOL
+        if turn is None:
+            if policy is None and not in_exchange:
+                ids = (message_id,)
+                budget.add_child(_CONVERSATION, turn_key, tokens, _PARTIAL, message_ids=ids)
+                return
+            turn = budget.add_child(_CONVERSATION, turn_key, 0, _PARTIAL)
         if policy is not None:
-            key = f"{turn.key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._open(key, policy, message, tokens, turn.key)
-            return
-        if has_calls:
-            working = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
-            self._open(self._exchange_key, working, message, tokens, turn.key)
+            key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
+            budget.open_entry(turn, key, policy, message_id, tokens)
             return
         exchange = None
-        if message.is_tool_output:
-            exchange = self.budget.get_child(_CONVERSATION, self._exchange_key)
-        self.budget.book_message(exchange or turn, message.message_id, tokens)
-
-    @property
-    def _exchange_key(self) -> str:
-        return f"{self.turn_key}_call_{self.exchanges_opened}"
-
-    def _turn(self) -> SourceEntry:
-        """The current turn's entry, which is made if need be."""
-        key = self.turn_key
-        entry = self.budget.get_child(_CONVERSATION, key)
-        return entry or self.budget.add_child(_CONVERSATION, key, 0, GCPolicy.PARTIAL)
+        if in_exchange:
+            key = f"{turn_key}_call_{self.exchanges_opened}"
+            if has_calls:
+                budget.open_entry(turn, key, _WORKING, message_id, tokens)
+                return
+            exchange = budget.get_child(_CONVERSATION, key)
+        budget.book_message(exchange or turn, message_id, tokens)
 
     def _own_policy(self, message: Message) -> GCPolicy | None:
         """What the host said about this message, its tool or its like."""
         if message.policy is not None:
             return message.policy
-        for part in message.parts if self._tool_policies else ():
-            named = part.function_response or part.function_call
-            if named and named.name in self._tool_policies:
-                return self._tool_policies[named.name]
+        if self._tool_policies:
+            for part in message.parts:
+                named = part.function_response or part.function_call
+                if named and named.name in self._tool_policies:
+                    return self._tool_policies[named.name]
         policy = self._policy_of(message) if self._policy_of else None
         return None if policy is None else GCPolicy(policy)
 
@@ -258,7 +260,6 @@ class Ledger:
         policy: GCPolicy,
         message: Message,
         tokens: int,
-        parent_key: str | None = None,
         label: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
@@ -270,5 +271,4 @@ class Ledger:
             label,
             metadata,
             message_ids=[message.message_id],
-            parent_key=parent_key,
         )

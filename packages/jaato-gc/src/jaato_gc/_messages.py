@@ -27,6 +27,11 @@ class SyntheticKind(StrEnum):
     RECALL = "recall"
 
 
+# In Python 3.11 looking up a member of an enum costs more than a call. What every message is asked,
+# is asked with these.
+USER, TOOL, SYSTEM = Role.USER, Role.TOOL, Role.SYSTEM
+
+
 @dataclass(slots=True)
 class FunctionCall:
     """A tool call made by the model.
@@ -157,7 +162,7 @@ class Message:
     @property
     def is_tool_output(self) -> bool:
         """Whether this carries tool results, under whatever role a provider files them."""
-        if self.role is Role.TOOL:
+        if self.role is TOOL:
             return True
         for part in self.parts:  # noqa: SIM110  any() costs more, and every collection runs this
             if part.function_response is not None:
@@ -167,7 +172,7 @@ class Message:
     @property
     def opens_turn(self) -> bool:
         """Whether a turn starts here: a real user message."""
-        return self.role is Role.USER and self.synthetic is None and not self.is_tool_output
+        return self.role is USER and self.synthetic is None and not self.is_tool_output
 
     @property
     def is_empty(self) -> bool:

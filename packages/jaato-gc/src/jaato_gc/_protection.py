@@ -2,8 +2,8 @@
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import GCConfig
-from jaato_gc._messages import Message, Role
-from jaato_gc._policies import GCPolicy
+from jaato_gc._messages import SYSTEM, Message
+from jaato_gc._policies import LOCKED, GCPolicy
 from jaato_gc._turns import Group, Hold, Layout
 
 _FROM_NEVER_TO_FIRST = list(GCPolicy)
@@ -30,7 +30,7 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
             group.hold = Hold.PINNED
         policies = (policy_of(message, budget) for message in group.messages)
         group.policy = min(policies, key=_FROM_NEVER_TO_FIRST.index)
-        if group.policy is GCPolicy.LOCKED:
+        if group.policy is LOCKED:
             group.hold = Hold.LOCKED
     _keep_a_user_message_first(layout)
 
@@ -42,8 +42,8 @@ def _hold(groups: list[Group], hold: Hold) -> None:
 
 def policy_of(message: Message, budget: InstructionBudget | None = None) -> GCPolicy:
     """How dear a message is: as the host said, as it is booked, or as its like usually is."""
-    if message.role is Role.SYSTEM:
-        return GCPolicy.LOCKED
+    if message.role is SYSTEM:
+        return LOCKED
     if message.policy is not None:
         return message.policy
     entry = budget.entry_of(message.message_id) if budget else None

@@ -31,6 +31,9 @@ REAL_GAIN = 0.01
 MAX_STALE_PLANS = 3
 """How often a collection is planned anew because something came in between."""
 
+_NEVER = 10**9
+"""More tokens or turns than there will be; Python compares numbers below 2**30 the quick way."""
+
 SourceRemover = Callable[[InstructionSource, str | None], None]
 """Drops something that is not in the history: told its source and key."""
 
@@ -80,14 +83,18 @@ class Runner:
         limit = self.context.budget.context_limit
         self.window = self.request_limit = limit
         # With fewer tokens and no more turns than these, nothing can be due.
-        self._idle_below, self._idle_turns = math.inf, math.inf
+        self.idle_below = self.idle_turns = _NEVER
         if collector := self.collector:
             config = collector.config
             self.window = config.window(limit) or limit
             self.request_limit = config.request_limit(limit) or 0
-            trigger = config.trigger_tokens(limit) or 0
-            self._idle_below = trigger if collector.asks_core else -math.inf
-            self._idle_turns = math.inf if config.max_turns is None else config.max_turns
+            self.idle_below = (config.trigger_tokens(limit) or 0) if collector.asks_core else 0
+            if config.max_turns is not None:
+                self.idle_turns = config.max_turns
+        config = self.config
+        line = config.target_percent if config.continuous_mode else config.threshold_percent
+        self.line_tokens = math.floor(self.window * line / 100)
+        """An answer that has fewer tokens than this has not crossed the threshold."""
 
     def history_changed(self) -> None:
         self.breaker.something_changed()
@@ -95,21 +102,27 @@ class Runner:
 
     # --- when ---
 
+    def is_idle(self) -> bool:
+        """Whether nothing can be due, which is so in most turns: quicker than asking `due`."""
+        context = self.context
+        budget = context.ledger.budget
+        tokens = budget.counted_tokens() + budget.correction
+        return tokens < self.idle_below and context.turns <= self.idle_turns
+
     def due(self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD) -> GCTriggerReason | None:
         """The reason for an automatic collection, if there is one.
 
         Args:
             unnamed: The reason where the strategy gives none.
         """
-        context = self.context
-        budget = context.ledger.budget
-        tokens = budget._counted + budget.correction  # not by a call: this is asked in every turn
-        if tokens < self._idle_below and context.turns <= self._idle_turns:
-            return None
         collector = self.collector
         if collector is None or not self.may_start():
             return None
-        due, reason = collector.should_collect(context.usage())
+        if collector.asks_core:
+            if self.context.budget.total_tokens() >= self.idle_below:
+                return GCTriggerReason.THRESHOLD
+            return GCTriggerReason.TURN_LIMIT if self.context.turns > self.idle_turns else None
+        due, reason = collector.should_collect(self.context.usage())
         return (reason or unnamed) if due else None
 
     def may_start(self) -> bool:

@@ -6,10 +6,12 @@ from types import MappingProxyType
 from typing import Any
 
 from jaato_gc._errors import GCError
-from jaato_gc._policies import GC_POLICY_INDICATORS, GCPolicy, InstructionSource
+from jaato_gc._policies import GC_POLICY_INDICATORS, LOCKED, GCPolicy, InstructionSource
 
 MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
 """What a collection may take without pressure."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SourceEntry:
@@ -22,6 +24,7 @@ class SourceEntry:
     __slots__ = (
         "_children",
         "_gc_policy",
+        "_metadata",
         "_parent",
         "_tokens",
         "_total",
@@ -30,7 +33,6 @@ class SourceEntry:
         "key",
         "label",
         "message_ids",
-        "metadata",
         "source",
     )
 
@@ -50,22 +52,32 @@ class SourceEntry:
         self.source = source
         self.key: str | None = None
         self.label = label
-        self.metadata: dict[str, Any] = dict(metadata or {})
+        # A long session has an entry for every exchange: most have no metadata and no children.
+        self._metadata: dict[str, Any] | None = dict(metadata) if metadata else None
         self.created_at = time.time() if created_at is None else created_at
         self.message_ids: list[str] = list(message_ids)
         self.born = 0
         """How many collections its budget had seen before it."""
         self._tokens = tokens
         self._gc_policy = gc_policy if type(gc_policy) is GCPolicy else GCPolicy(gc_policy)
-        self._children: dict[str, SourceEntry] = {}
+        self._children: dict[str, SourceEntry] | None = None
         self._parent: SourceEntry | None = None
         self._total: int = tokens
-        for key, given in (children or {}).items():
+        for key, given in children.items() if children else ():
             # One that stands elsewhere is copied: totals are right only with one parent each.
             child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
-            child.key, child._parent = key, self
-            self._children[key] = child
+            self._adopt(key, child)
             self._total += child._total
+
+    def _adopt(self, key: str, child: "SourceEntry") -> None:
+        if self._children is None:
+            self._children = {}
+        self._children[key] = child
+        child.key, child._parent = key, self
+
+    def _lose(self, key: str) -> None:
+        if self._children is not None:
+            del self._children[key]
 
     @property
     def tokens(self) -> int:
@@ -85,7 +97,14 @@ class SourceEntry:
     @property
     def children(self) -> Mapping[str, "SourceEntry"]:
         """The children by key: a view to read."""
-        return MappingProxyType(self._children)
+        return _NOTHING if self._children is None else MappingProxyType(self._children)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Whatever else is known about this entry."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     def total_tokens(self) -> int:
         """Tokens of this entry and everything below it."""
@@ -96,7 +115,7 @@ class SourceEntry:
 
         A LOCKED entry is LOCKED whatever is below it.
         """
-        if self._gc_policy is GCPolicy.LOCKED or not self._children:
+        if self._gc_policy is LOCKED or not self._children:
             return self._gc_policy
         policies = {child.effective_gc_policy() for child in self._children.values()}
         return policies.pop() if len(policies) == 1 else GCPolicy.PARTIAL
@@ -105,8 +124,8 @@ class SourceEntry:
         """The policy that a collection must respect here: LOCKED above locks everything below."""
         entry: SourceEntry | None = self
         while entry is not None:
-            if entry._gc_policy is GCPolicy.LOCKED:
-                return GCPolicy.LOCKED
+            if entry._gc_policy is LOCKED:
+                return LOCKED
             entry = entry._parent
         return self._gc_policy
 
@@ -117,7 +136,7 @@ class SourceEntry:
     def walk(self) -> Iterator["SourceEntry"]:
         """This entry and everything below it, parents first."""
         yield self
-        for child in self._children.values():
+        for child in self.children.values():
             yield from child.walk()
 
     def gc_eligible_tokens(self) -> int:
@@ -126,7 +145,7 @@ class SourceEntry:
 
     def locked_tokens(self) -> int:
         """Tokens in here that no collection may take."""
-        return self._tokens_under(GCPolicy.LOCKED)
+        return self._tokens_under(LOCKED)
 
     def preservable_tokens(self) -> int:
         """Tokens in here that a collection may take only under pressure."""
@@ -135,11 +154,16 @@ class SourceEntry:
     def _tokens_under(self, *policies: GCPolicy) -> int:
         return sum(entry._tokens for entry in self.walk() if entry.binding_policy() in policies)
 
-    def _add_to_totals(self, difference: int) -> None:
+    def _add_to_totals(self, difference: int) -> GCPolicy:
+        """Add to the totals from here up; returns the binding policy, which lies on that way."""
+        policy = self._gc_policy
         entry: SourceEntry | None = self
         while entry is not None:
             entry._total += difference
+            if entry._gc_policy is LOCKED:
+                policy = LOCKED
             entry = entry._parent
+        return policy
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about this entry as JSON data; `from_dict` gives the same entry back."""
@@ -151,11 +175,11 @@ class SourceEntry:
             "effective_gc_policy": self.effective_gc_policy().value,
             "indicator": self.indicator(),
             "label": self.label,
-            "metadata": dict(self.metadata),
+            "metadata": dict(self._metadata or _NOTHING),
             "created_at": self.created_at,
             "born": self.born,
             "message_ids": list(self.message_ids),
-            "children": {key: child.to_dict() for key, child in self._children.items()},
+            "children": {key: child.to_dict() for key, child in self.children.items()},
         }
 
     @classmethod

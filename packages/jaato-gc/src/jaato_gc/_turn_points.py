@@ -7,6 +7,7 @@ from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import GCConfig
 from jaato_gc._context import Context
 from jaato_gc._errors import ContextFloorError, InvalidHistoryError
+from jaato_gc._invariants import Violation
 from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
 from jaato_gc._repair import repair_history
@@ -70,20 +71,20 @@ class TurnPoints:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
             ContextFloorError: The request does not fit, and nothing more can go.
         """
-        self._mend_or_raise()
-        if self.config.check_before_send:
-            due = self._runner.due(GCTriggerReason.PRE_MESSAGE)
+        context, runner = self._context, self._runner
+        if faults := context.find_faults():
+            self._mend_or_raise(faults)
+        if not runner.is_idle() and self.config.check_before_send:
+            due = runner.due(GCTriggerReason.PRE_MESSAGE)
             if due:
-                self._runner.collect_automatically(due, self._in_turn())
+                runner.collect_automatically(due, self._in_turn())
                 self._threshold_crossed = False
         if not self._fits():
             if self.plugin:
-                self._runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
+                runner.collect(GCTriggerReason.CONTEXT_LIMIT, self._in_turn())
             if not self._fits():
                 raise self.floor_error()
-        with self._context.lock:
-            self._context.counted_at_request = self.budget.counted_tokens()
-            return list(self._context.history)
+        return context.request()
 
     def report_usage(self, input_tokens: int, output_tokens: int = 0) -> None:
         """Tell what the provider says the request cost, while the answer streams or after it.
@@ -93,11 +94,13 @@ class TurnPoints:
         """
         if self._context.anchor(input_tokens):
             self._observers.budget_changed(self.budget)
-        config = self.config
-        percent = (input_tokens + output_tokens) / self._runner.window * 100
+        runner = self._runner
+        if input_tokens + output_tokens < runner.line_tokens or self._threshold_told:
+            return
+        config = runner.config
+        percent = (input_tokens + output_tokens) / runner.window * 100
         line = config.target_percent if config.continuous_mode else config.threshold_percent
-        crossed = percent > line if config.continuous_mode else percent >= line
-        if crossed and not self._threshold_told:
+        if percent > line if config.continuous_mode else percent >= line:
             self._threshold_told = self._threshold_crossed = True
             host = self._on_threshold or self.on_gc_threshold
             self._observers.threshold_crossed(host, percent, line, self.budget.agent_id)
@@ -105,13 +108,21 @@ class TurnPoints:
     def after_turn(self) -> GCResult | None:
         """Collect if it has become due during the turn."""
         self._threshold_told = False
-        reason = self._runner.due()
+        runner, context = self._runner, self._context
+        budget = context.ledger.budget
+        if (  # `runner.is_idle()`, written out: most turns end here, and calls cost more than this
+            budget._counted + budget.correction < runner.idle_below
+            and context.turns <= runner.idle_turns
+            and not self._threshold_crossed
+        ):
+            return None
+        reason = runner.due()
         if self._threshold_crossed:
             self._threshold_crossed = False
-            if reason is None and self._runner.may_start() and not self.config.continuous_mode:
+            if reason is None and runner.may_start() and not self.config.continuous_mode:
                 # What the provider reported crossed it, even if our own figures did not.
                 reason = GCTriggerReason.THRESHOLD
-        return self._runner.collect_automatically(reason) if reason else None
+        return runner.collect_automatically(reason) if reason else None
 
     def recover_from_refusal(self) -> bool:
         """Collect because the provider refused the request as too long.
@@ -153,9 +164,8 @@ class TurnPoints:
             f"{what}, and nothing more can go ({parts}): {hint}", floor, result
         )
 
-    def _mend_or_raise(self) -> None:
-        faults = self._context.find_faults()
-        if faults and self.repair:
+    def _mend_or_raise(self, faults: list[Violation]) -> None:
+        if self.repair:
             with self._context.lock:
                 history = list(self._context.history)
                 self._context.exchange(history, repair_history(history), "repair")

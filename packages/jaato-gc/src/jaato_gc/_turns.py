@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jaato_gc._messages import Message, Role, SyntheticKind
+from jaato_gc._messages import SYSTEM, Message, SyntheticKind
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import GCPolicy
 
@@ -80,7 +80,7 @@ def lay_out(history: Sequence[Message]) -> Layout:
     user_has_spoken = False
     for group in groups:
         first = group.messages[0]
-        if first.role is Role.SYSTEM or first.synthetic in _IN_NO_TURN:
+        if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
             continue
         opens = first.opens_turn
         if not turns or (opens and user_has_spoken):
