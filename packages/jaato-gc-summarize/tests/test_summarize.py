@@ -732,3 +732,28 @@ def test_old_summaries_go_where_a_request_would_not_fit_with_them() -> None:
     last = session.get_gc_history()[-1]
     assert last.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
     assert "preservable_under_pressure" in {item.reason for item in last.removal_list}
+
+
+def test_a_summary_of_a_stray_result_does_not_part_a_call_from_its_own() -> None:
+    def call(message_id: str, call_id: str) -> Message:
+        part = Part(function_call=FunctionCall(call_id, "read"))
+        return Message(Role.MODEL, [part], message_id)
+
+    def answer(message_id: str, call_id: str) -> Message:
+        part = Part(function_response=ToolResult(call_id, "read", LONG))
+        return Message(Role.TOOL, [part], message_id)
+
+    session = GCSession(**options_of_session(context_limit=64))
+    session.append(Message.from_text(Role.USER, "question 1", message_id="u"))
+    for message in (call("c", "a"), answer("stray", "b"), answer("r", "a")):
+        session.append(message)
+    session.append(Message.from_text(Role.USER, "question 2"))
+    session.pin("c")
+    session.set_gc_plugin(plugin(), GCConfig(target_percent=5.0, preserve_recent_turns=0))
+
+    result = session.manual_gc()
+
+    assert result.success, result.error
+    ids = [message.message_id for message in session.history]
+    assert "stray" not in ids
+    assert ids.index("r") == ids.index("c") + 1

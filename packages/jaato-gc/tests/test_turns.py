@@ -170,8 +170,9 @@ def test_every_message_is_in_one_group_and_every_conversation_message_in_one_tur
 ) -> None:
     layout = lay_out(history)
 
-    grouped = sorted(position for group in layout.groups for position in group.positions)
-    assert grouped == list(range(len(history)))
+    grouped = [id(message) for group in layout.groups for message in group.messages]
+    assert sorted(grouped) == sorted(map(id, history))
+    assert all(history[group.position] is group.messages[0] for group in layout.groups)
     in_turns = sorted(m.message_id for turn in layout.turns for m in turn.messages)
     spoken = [m for m in history if m.role is not Role.SYSTEM and not m.synthetic]
     assert in_turns == sorted(message.message_id for message in spoken)

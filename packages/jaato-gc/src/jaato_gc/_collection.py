@@ -319,11 +319,18 @@ class Collection:
             return False  # so little that no summary can be shorter: that is nobody's failure
         if not self._stand_ins.pays_off(summary, [message for each in told for message in each]):
             return False
-        first = min(group.positions[0] for each in groups for group in each)
-        self._stand_ins.add(summary, first)
+        first = min(group.position for each in groups for group in each)
+        self._stand_ins.add(summary, self._outside_exchanges(first))
         for turn, takable in zip(turns, groups, strict=True):
             self.take(takable, turn.key, reason, "summarize")
         return True
+
+    def _outside_exchanges(self, position: int) -> int:
+        """Where a message can be put: not among results, where a stray one may have stood."""
+        start = position
+        while start > 0 and self._history[start].is_tool_output:
+            start -= 1
+        return start if self._history[start].function_calls else position
 
     def _fold_summaries(self, writer: SummaryWriter) -> None:
         """Fold the oldest summaries into one, if there are too many or they are too long.
@@ -332,7 +339,7 @@ class Collection:
             SummaryError: There is no summary of them.
         """
         old = {
-            group.positions[0]: group
+            group.position: group
             for group in self._takable(self.groups)
             if group.messages[0].synthetic is SyntheticKind.SUMMARY
         }

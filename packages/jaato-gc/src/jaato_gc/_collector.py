@@ -1,6 +1,5 @@
 """Asking a strategy for a plan, and believing none of it unseen."""
 
-import importlib.metadata
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -167,6 +166,8 @@ class Collector:
 
 def origin_of(plugin: GCPlugin) -> str:
     """A strategy's name with the distribution and version that it comes from."""
+    import importlib.metadata  # here, because it takes long to import and only errors need it
+
     package = type(plugin).__module__.partition(".")[0]
     for distribution in importlib.metadata.packages_distributions().get(package, ()):
         version = importlib.metadata.version(distribution)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
@@ -109,9 +110,7 @@ class Context:
             StalePlanError: It does not.
         """
         with self.lock:
-            if len(before) > len(self.history) or any(
-                old is not now for old, now in zip(before, self.history, strict=False)
-            ):
+            if len(before) > len(self.history) or not all(map(is_, before, self.history)):
                 raise StalePlanError(
                     "the history has changed where the plan would change it: make a new plan"
                 )

@@ -229,8 +229,7 @@ def completed(
     sizes = {message.message_id: message_tokens(message, counter) for message in before}
     left = {message.message_id: message_tokens(message, counter) for message in after}
     elsewhere: dict[int, int] = {}
-    items = []
-    for item in result.removal_list:
+    for item in result.removal_list:  # our own copies, made when the answer was read
         if item.source is InstructionSource.CONVERSATION:
             freed = sum(sizes.get(each, 0) - left.get(each, 0) for each in item.message_ids)
         else:
@@ -238,7 +237,7 @@ def completed(
             under = {id(each): each.tokens for each in (entry.walk() if entry else ())}
             freed = sum(under.values())
             elsewhere |= under  # once each, should two items overlap
-        items.append(replace(item, tokens_freed=freed))
+        item.tokens_freed = freed
     freed = old - new + sum(elsewhere.values())
     # How it ended shows in the facts; a strategy is believed only if it says that it failed.
     outcome = outcome_of(
@@ -250,8 +249,7 @@ def completed(
     return replace(
         result,
         outcome=outcome if result.success else result.outcome or outcome,
-        removal_list=items,
-        items_collected=len(items),
+        items_collected=len(result.removal_list),
         tokens_before=total,
         tokens_after=max(0, total - freed),
         cache=cache_impact(before, after, counter),

@@ -9,8 +9,8 @@ from jaato_gc._tokens import TokenCounter, as_text
 
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
 # No run of characters is tried from each of its positions: a long blob would take for ever.
-_FACT = re.compile(
-    r"""
+# Compiled when first used, like the other one: most programs that import this never summarise.
+_FACT = r"""(?xm)
     ^\$\ \S[^\n]*+                                               # commands
     | https?://[^\s"'<>)\]}]++                                   # addresses
     | (?<![\w.@+-])(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]++[/\\])+[\w.@+-]++  # paths
@@ -24,14 +24,12 @@ _FACT = re.compile(
     | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                          # CONSTANTS
     | (?<![\w.])\d(?:[\d.,:]*\d)?[ ]?(?:%|(?:ms|s|min|h|kB|KB|MB|GB|TB|tokens|USD|EUR)\b)
     | (?<![\w.])\d[\d.,:]*\d                                     # numbers
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
+    """
 _COMMAND = "$ "
 _LONGEST_FACT = 200
 """Characters: commands are cut there, other things that long are no facts but data."""
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t"}
-_ESCAPED = re.compile(r'\\(["\\/nrt])')
+_ESCAPED = r'\\(["\\/nrt])'
 _LONGEST_TEXT = 200_000
 """Characters of one message that are searched: facts of value stand at both ends of huge ones."""
 
@@ -55,7 +53,7 @@ def _facts_of(message: Message) -> Iterable[str]:
     text = "\n".join(_texts_of(message))
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n" + text[-_LONGEST_TEXT // 2 :]
-    for match in _FACT.finditer(text):
+    for match in re.finditer(_FACT, text):
         fact = match.group().rstrip(".,: \r")
         if fact.startswith(_COMMAND):
             fact = fact[: len(_COMMAND) + _LONGEST_FACT]
@@ -79,7 +77,7 @@ def _unescaped(value: Any) -> str:
     """Arguments or results as text, in which line ends and backslashes are what they are."""
     if isinstance(value, str):
         return value
-    return _ESCAPED.sub(lambda match: _BLANKS.get(match[1], match[1]), as_text(value))
+    return re.sub(_ESCAPED, lambda match: _BLANKS.get(match[1], match[1]), as_text(value))
 
 
 def is_mentioned(fact: str, text: str) -> bool:

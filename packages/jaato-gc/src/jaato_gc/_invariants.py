@@ -53,10 +53,11 @@ def check_collection(
         removal_list: What it says that it took.
         protected_ids: Messages that had to stay.
     """
-    inherited = set(check_history(before))
+    found = check_history(after)
+    inherited = set(check_history(before)) if found else set()
     change = _Change.between(before, after)
     return [
-        *(violation for violation in check_history(after) if violation not in inherited),
+        *(violation for violation in found if violation not in inherited),
         *_protected_kept(change, protected_ids),
         *_order_kept(change),
         *_thoughts_kept(change),

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
 from jaato_gc._errors import UndoError
 from jaato_gc._ledger import BookedEntry
@@ -38,9 +39,7 @@ class GCPlan:
 
     @property
     def changes_nothing(self) -> bool:
-        return len(self.before) == len(self.after) and all(
-            old is new for old, new in zip(self.before, self.after, strict=True)
-        )
+        return len(self.before) == len(self.after) and all(map(is_, self.before, self.after))
 
 
 @dataclass(slots=True)

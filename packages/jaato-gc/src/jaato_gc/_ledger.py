@@ -25,7 +25,7 @@ _ORIGINAL_REQUEST = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
 _WORKING = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BookedEntry:
     """What an entry held before a change."""
 

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import secrets
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -92,10 +91,10 @@ class Part:
     @property
     def is_empty(self) -> bool:
         """Whether a provider would find nothing in this part: no content, or only whitespace."""
-        if self.function_call or self.function_response or self.inline_data or self.extra:
-            return False
         text, thought = self.text, self.thought
-        return not (text and not text.isspace()) and not (thought and not thought.isspace())
+        if (text and not text.isspace()) or (thought and not thought.isspace()):
+            return False
+        return not (self.function_call or self.function_response or self.inline_data or self.extra)
 
 
 def _names_a_signature(fields: object) -> bool:
@@ -177,7 +176,10 @@ class Message:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing in it that a provider would accept as content."""
-        return all(part.is_empty for part in self.parts)
+        for part in self.parts:  # noqa: SIM110  any() costs more, and every collection runs this
+            if not part.is_empty:
+                return False
+        return True
 
     def with_parts(self, parts: list[Part]) -> "Message":
         """The same message, id included, with other parts."""
@@ -190,7 +192,7 @@ _id_numbers = itertools.count(1)
 
 def _choose_id_prefix() -> None:
     global _id_prefix
-    _id_prefix = f"msg-{secrets.token_hex(4)}-"
+    _id_prefix = f"msg-{os.urandom(4).hex()}-"
 
 
 _choose_id_prefix()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jaato_gc._messages import FunctionCall, Message
+from jaato_gc._messages import TOOL, FunctionCall, Message
 
 
 @dataclass(slots=True)
@@ -36,17 +36,20 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
     open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
     for position, message in enumerate(history):
         callers: list[int | None] = []
-        has_calls = False
+        has_calls, is_tool_output = False, message.role is TOOL
         for part in message.parts:
             if call := part.function_call:
                 has_calls = True
                 key = (call.id, "") if call.id else (None, call.name)
                 open_calls.setdefault(key, []).append((position, call))
-            elif answer := part.function_response:
+            if answer := part.function_response:
+                is_tool_output = True
+                if call:
+                    continue
                 key = (answer.call_id, "") if answer.call_id else (None, answer.name)
                 waiting = open_calls.get(key)
                 callers.append(waiting.pop()[0] if waiting else None)
-        if message.is_tool_output:
+        if is_tool_output:
             pairing.exchange_starts[position] = pairing.last_exchange
             if has_calls:
                 pairing.last_exchange = position

@@ -6,7 +6,7 @@ from jaato_gc._messages import SYSTEM, Message
 from jaato_gc._policies import LOCKED, GCPolicy
 from jaato_gc._turns import Group, Hold, Layout
 
-_FROM_NEVER_TO_FIRST = list(GCPolicy)
+_DEARNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
 
 
 def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None = None) -> None:
@@ -28,8 +28,11 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
             group.hold = Hold.OPEN_CALL
         if pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
             group.hold = Hold.PINNED
-        policies = (policy_of(message, budget) for message in group.messages)
-        group.policy = min(policies, key=_FROM_NEVER_TO_FIRST.index)
+        group.policy = policy_of(group.messages[0], budget)
+        for message in group.messages[1:]:
+            policy = policy_of(message, budget)
+            if _DEARNESS[policy] > _DEARNESS[group.policy]:
+                group.policy = policy
         if group.policy is LOCKED:
             group.hold = Hold.LOCKED
     _keep_a_user_message_first(layout)

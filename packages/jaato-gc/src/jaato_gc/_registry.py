@@ -1,13 +1,12 @@
 """Which plugins are installed, and which of them can be used."""
 
-import importlib.metadata
 import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 from pydantic import BaseModel, ValidationError
@@ -21,6 +20,9 @@ from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
 from jaato_gc._tokens import TokenCounter, choose_counter
 from jaato_gc._version import __version__
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 logger = logging.getLogger("jaato_gc")
 
@@ -211,7 +213,7 @@ class PluginRegistry:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             yield self._plugins[implementation.plugin_name], implementation
 
-    def _load(self, entry_point: importlib.metadata.EntryPoint) -> None:
+    def _load(self, entry_point: "EntryPoint") -> None:
         record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
         record.core_range = _core_range(entry_point.dist)
         if cause := _why_blocked(record):
@@ -339,7 +341,9 @@ def load_gc_plugin(
     return (registry or PluginRegistry()).create(name, config)
 
 
-def _installed_entry_points() -> list[importlib.metadata.EntryPoint]:
+def _installed_entry_points() -> "list[EntryPoint]":
+    import importlib.metadata  # here, because it takes as long to import as all of core
+
     groups = (PROJECT_NAME, FACTORY_GROUP)
     try:
         return [
@@ -350,7 +354,7 @@ def _installed_entry_points() -> list[importlib.metadata.EntryPoint]:
     except Exception:
         logger.debug("Reading distributions one by one: one of them is broken.", exc_info=True)
     # The first of a name is the one that counts, as on sys.path.
-    found: dict[tuple[str, str, str], importlib.metadata.EntryPoint] = {}
+    found: dict[tuple[str, str, str], EntryPoint] = {}
     for distribution in importlib.metadata.distributions():
         try:
             for entry_point in distribution.entry_points:
@@ -368,13 +372,13 @@ def _installed_entry_points() -> list[importlib.metadata.EntryPoint]:
     return sorted(found.values(), key=lambda entry_point: groups.index(entry_point.group))
 
 
-def _name_and_version(distribution: importlib.metadata.Distribution | None) -> tuple[str, str]:
+def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:
     # Not by distribution.name, which warns where there is none, and will raise.
     metadata: Any = distribution.metadata if distribution else {}
     return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
 
 
-def _core_range(distribution: importlib.metadata.Distribution | None) -> str | None:
+def _core_range(distribution: "Distribution | None") -> str | None:
     needs = (distribution.requires if distribution else None) or ()
     return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
 

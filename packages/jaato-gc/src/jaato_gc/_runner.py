@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -84,14 +84,14 @@ class Runner:
         self.window = self.request_limit = limit
         # With fewer tokens and no more turns than these, nothing can be due.
         self.idle_below = self.idle_turns = _NEVER
-        if collector := self.collector:
-            config = collector.config
+        config = self.config
+        if self.collector:
             self.window = config.window(limit) or limit
             self.request_limit = config.request_limit(limit) or 0
-            self.idle_below = (config.trigger_tokens(limit) or 0) if collector.asks_core else 0
+            asks_core = self.collector.asks_core
+            self.idle_below = (config.trigger_tokens(limit) or 0) if asks_core else 0
             if config.max_turns is not None:
                 self.idle_turns = config.max_turns
-        config = self.config
         line = config.target_percent if config.continuous_mode else config.threshold_percent
         self.line_tokens = math.floor(self.window * line / 100)
         """An answer that has fewer tokens than this has not crossed the threshold."""
@@ -254,8 +254,10 @@ class Runner:
     def _check_up_to_date(self, plan: GCPlan) -> None:
         with self.context.lock:
             self.context.check_beginning(plan.before)
-            kept = {id(message) for message in plan.after}
             pinned = self.context.budget.pinned_message_ids
+            if not pinned:
+                return
+            kept = {id(message) for message in plan.after}
             for message in plan.before:
                 if is_notice(message):
                     continue  # replaced by the next one, pinned or not
@@ -326,7 +328,9 @@ class Runner:
         return result
 
 
-def _with_keys(items: Iterable[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:
+def _with_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:
+    if not keys:
+        return items
     return [
         replace(item, stash_keys=[keys[each] for each in item.message_ids if each in keys])
         for item in items

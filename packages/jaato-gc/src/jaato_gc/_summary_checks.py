@@ -6,19 +6,16 @@ from typing import Any
 from jaato_gc._errors import SummaryError
 from jaato_gc._tokens import DEFAULT_COUNTER, TokenCounter
 
-# Only how a text begins is looked at: a summary may well speak of errors and apologies.
-_ERROR = re.compile(
-    r"""\W*(?:
+# Only how a text begins is looked at: a summary may well speak of errors and apologies. The
+# patterns are compiled when first used: most programs that import this never summarise.
+_ERROR = r"""(?ix)\W*(?:
     traceback\ \(most\ recent\ call\ last\)
     | (?:(?:type|status|code)\W+)?error["']\s*[:,}]            # JSON
     | (?<=[<!])(?:html|doctype)\b
     | (?:\w+\.)*\w*(?:error|exception)\W*:
     | error\ code\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SHORT_ERROR = re.compile(
-    r"""\W*(?:
+    )"""
+_SHORT_ERROR = r"""(?ix)\W*(?:
     (?:(?:an?|the|api|internal|http|server|fatal|unexpected|connection|network|unknown)\ )*error
         (?:\ (?:\d+|calling|generating|summari[sz]ing|occurred)\b|\W*(?:[:(.!]|$))
     | (?:https?\S*\ )?(?:status\ )?[45]\d\d\W+(?:bad|too\ many|internal\ server|service|gateway
@@ -28,12 +25,9 @@ _SHORT_ERROR = re.compile(
     | (?:the\ )?(?:service|model|server)\ (?:is\ )?(?:currently\ )?(?:unavailable|overloaded)
     | (?:the\ )?(?:request|connection|call)\ (?:was\ )?(?:failed|timed\ out|aborted|refused|reset)\b
     | (?:failed|unable)\ to\ (?:generate|summari[sz]e|create|produce|connect|fetch|call)\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+    )"""
 _LONGEST_SHORT_ERROR = 300
-_REFUSAL = re.compile(
-    r"""\W*(?:
+_REFUSAL = r"""(?ix)\W*(?:
     (?:i(?:['\u2019]?m|\ am)\ (?:very\ |so\ |really\ )?)?sorry\b,?\ (?:but|for|to|i|that\ i)\b
     | i(?:['\u2019]?m|\ am)\ (?:afraid|unable|not\ able|not\ allowed)\b
     | (?:i|my)\ apolog(?:i[sz]e|ies)\b
@@ -43,9 +37,7 @@ _REFUSAL = re.compile(
     | unfortunately,?\ i\b
     | please\ provide\b
     | there(?:['\u2019]s|\ is)\ (?:no|nothing)\ (?:conversation|text|content|to\ summari[sz]e)\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+    )"""
 
 
 class NotShorterError(SummaryError):
@@ -66,9 +58,9 @@ def valid_summary(returned: Any, shown: str, counter: TokenCounter = DEFAULT_COU
     if any("\ud800" <= character <= "\udfff" for character in summary):
         raise SummaryError("the summarizer returned text that is not valid Unicode")
     short = summary[: _LONGEST_SHORT_ERROR + 1]
-    if _ERROR.match(summary) or (short == summary and _SHORT_ERROR.match(summary)):
+    if re.match(_ERROR, summary) or (short == summary and re.match(_SHORT_ERROR, summary)):
         raise SummaryError(f"the summarizer returned an error text: {summary!r:.80}")
-    if _REFUSAL.match(summary):
+    if re.match(_REFUSAL, summary):
         raise SummaryError(f"the summarizer refused: {summary!r:.80}")
     if summary == shown.strip() or counter.count_text(summary) >= counter.count_text(shown):
         detail = "the summarizer returned something no shorter than what it was shown"

@@ -62,7 +62,7 @@ def notice_message(text: str) -> Message:
 
 def is_notice(message: Message) -> bool:
     """Whether a message is such a one."""
-    return message.synthetic is SyntheticKind.NOTICE
+    return message.synthetic is not None and message.synthetic is SyntheticKind.NOTICE
 
 
 def with_notice(history: Sequence[Message], text: str) -> list[Message]:

@@ -147,7 +147,11 @@ def choose_counter(model: str | None = None) -> TokenCounter:
 
 def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
     """Tokens of some messages. Each message is tokenised once and remembered."""
-    return sum(message_tokens(message, counter) for message in messages)
+    name, total = counter.name, 0
+    for message in messages:
+        known = message._counted_by == name
+        total += message._tokens if known else message_tokens(message, counter)
+    return total
 
 
 def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) -> int:

@@ -25,13 +25,13 @@ class Hold(StrEnum):
 class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
-    Parallel calls and their results are one group. ``is_open`` marks the last calls of a history
-    that still wait for an answer; ``policy`` (the strongest of its messages') and ``hold`` are set
-    by `protect`.
+    Parallel calls and their results are one group. ``position`` is where its first message stands.
+    ``is_open`` marks the last calls of a history that still wait for an answer; ``policy`` (the
+    strongest of its messages') and ``hold`` are set by `protect`.
     """
 
     messages: list[Message]
-    positions: list[int]
+    position: int
     is_call: bool = False
     is_open: bool = False
     policy: GCPolicy = GCPolicy.PARTIAL
@@ -92,12 +92,13 @@ def lay_out(history: Sequence[Message]) -> Layout:
 
 def _group(history: Sequence[Message]) -> list[Group]:
     pairing = pair_calls(history)
-    leader = list(range(len(history)))
+    leader: dict[int, int] = {}
+    """For messages that do not stand first in their group: one of it that stands before them."""
 
     def find(position: int) -> int:
-        while leader[position] != position:
-            leader[position] = leader[leader[position]]
-            position = leader[position]
+        while (before := leader.get(position)) is not None:
+            leader[position] = leader.get(before, before)  # halves the way for the next one
+            position = before
         return position
 
     # Union-find, because one message may answer the calls of several where a history is not valid.
@@ -105,17 +106,17 @@ def _group(history: Sequence[Message]) -> list[Group]:
         for caller in callers:
             if caller is not None:
                 first, second = sorted((find(position), find(caller)))
-                leader[second] = first
+                if first != second:
+                    leader[second] = first
 
     by_leader: dict[int, Group] = {}
     for position, message in enumerate(history):
-        group = by_leader.get(first := find(position))
-        if group is None:
-            by_leader[first] = Group([message], [position])
-        else:
-            group.messages.append(message)
-            group.positions.append(position)
-            group.is_call = True
+        if position not in leader:
+            by_leader[position] = Group([message], position)
+            continue
+        group = by_leader[find(position)]
+        group.messages.append(message)
+        group.is_call = True
     for position in pairing.unanswered:
         group = by_leader[find(position)]
         group.is_call = True
