@@ -1,88 +1,157 @@
 """What it costs to analyse a context and to plan, and how that grows with the context.
 
 One run is `compute_roots`, `analyze_pruning_candidates` and `generate_pruning_plan`. An exponent
-near 1 means growth in proportion to segments and references. The mark phase alone is timed against
-networkx, where that is installed (`pip install networkx`): once as one would write it, by the
-descendants of each root, and once by the descendants of one extra node that leads to all roots.
+near 1 means growth in proportion to segments and references.
 
-    python benchmarks/mark_and_sweep.py --max 1000000
+The mark phase alone is timed against networkx, where that is installed (`pip install networkx`):
+the same references, the same roots, and the ids of all that can be reached. networkx starts from
+one extra node that leads to all roots, or from all roots at once where it can; of its ways the
+fastest counts. Both are timed with their adjacency at hand (ids to ids here, a `DiGraph` there),
+and from the segments as they are, with the adjacency still to be made.
+
+    python benchmarks/mark_and_sweep.py --max 1000000 --json figures.json
 """
 
 import argparse
 import gc
 import importlib
+import itertools
+import json
 import math
 import os
 import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from pathlib import Path
+from typing import Any
 
 import jaato_gc
 import jaato_gc_marksweep
 from jaato_gc_marksweep import ContextSegment, GCEngine
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-MARKED_NODES, MARKED_ROOTS = 100_000, 20
+RUNS_OF_THE_SMALLEST = 20  # each round: the best of them counts, as for all that is soon over
 LIMIT_TOKENS, LIMIT_SECONDS = 32_000, 2.0
 TOKENS_TO_FREE = 0.25  # of all
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 ENGINE = GCEngine(now=lambda: NOW)
+EXTRA_NODE = "leads to all roots"
 
-Graph = dict[str, set[str]]
-Timings = dict[str, list[float]]
+References = Mapping[str, Collection[str]]
+Ways = Mapping[str, Callable[[], object]]
 
 
-def make_references(size: int, fewest: int = 0) -> Graph:
-    """Up to three references each, to some of the fifty segments before."""
-    rng = random.Random(size)
-    return {
-        f"segment-{position}": {
-            f"segment-{rng.randrange(max(0, position - 50), position)}"
-            for _ in range(rng.randint(fewest, 3) if position else 0)
-        }
-        for position in range(size)
-    }
+@dataclass(frozen=True)
+class Timing:
+    """The best of several rounds, and by how much the slowest took longer."""
+
+    seconds: float
+    spread: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds * 1e3:12,.2f} ms{self.spread:8.0%}"
+
+
+# --- the work ---
 
 
 def make_segments(size: int) -> list[ContextSegment]:
-    """Two days of work: twenty tasks one after another, forty files, all types of segments."""
+    """Two days of work: twenty tasks one after another, forty files, all types of segments.
+
+    Each has up to three references, to some of the fifty segments before.
+    """
     rng = random.Random(size)
     types = ("log", "note", "code", "message", "decision", "summary")
     return [
         ContextSegment(
-            id,
+            f"segment-{position}",
             type=rng.choice(types),
             task_id=f"task-{20 * position // size}",
             file_path=f"src/file_{rng.randrange(40)}.py",
-            created_at=NOW - timedelta(hours=48) * (1 - position / size),
-            references=references,
+            created_at=NOW - timedelta(hours=48) * (1 - (position + rng.random()) / size),
+            references={
+                f"segment-{rng.randrange(max(0, position - 50), position)}"
+                for _ in range(rng.randint(0, 3) if position else 0)
+            },
             tokens=rng.randrange(12, 53),  # a thousand segments are about 32,000 tokens
         )
-        for position, (id, references) in enumerate(make_references(size).items())
+        for position in range(size)
     ]
 
 
-def analyse_and_plan(segments: list[ContextSegment], tokens_to_free: int) -> None:
+def find_roots(segments: Sequence[ContextSegment]) -> set[str]:
+    """One task, one file, and the latest messages and decisions: about one segment in thirteen."""
+    return ENGINE.compute_roots(segments, current_task="task-3", active_file="src/file_1.py")
+
+
+def analyse_and_plan(segments: Sequence[ContextSegment], tokens_to_free: int) -> None:
     """What is timed."""
-    roots = ENGINE.compute_roots(segments, current_task="task-3", active_file="src/file_1.py")
-    candidates = ENGINE.analyze_pruning_candidates(segments, roots)
+    candidates = ENGINE.analyze_pruning_candidates(segments, find_roots(segments))
     plan = ENGINE.generate_pruning_plan(candidates, tokens_to_free)
     if not plan.is_met:
         raise SystemExit(f"{len(segments)} segments: {plan.reason}")
 
 
-def timed(function: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
+def references_of(segments: Sequence[ContextSegment]) -> References:
+    """The adjacency as the engine takes it."""
+    return {segment.id: segment.referenced_ids() for segment in segments}
+
+
+class Networkx:
+    """The same by networkx."""
+
+    def __init__(self, networkx: Any) -> None:
+        self.version = networkx.__version__
+        self._networkx = networkx
+
+    def make_graph(self, segments: Sequence[ContextSegment], roots: Collection[str]) -> Any:
+        """The adjacency as networkx takes it."""
+        graph = self._networkx.DiGraph(references_of(segments))
+        graph.add_edges_from((EXTRA_NODE, root) for root in roots)
+        return graph
+
+    def ways_to_mark(self, graph: Any, roots: Collection[str]) -> dict[str, Callable[[], set[str]]]:
+        """Those that its documentation offers, but for the descendants of one root at a time."""
+        networkx = self._networkx
+        return {
+            "descendants": lambda: networkx.descendants(graph, EXTRA_NODE),
+            "single_source_shortest_path_length": lambda: set(
+                networkx.single_source_shortest_path_length(graph, EXTRA_NODE)
+            ),
+            "bfs_layers": lambda: set(
+                itertools.chain.from_iterable(networkx.bfs_layers(graph, roots))
+            ),
+        }
+
+
+# --- timing ---
+
+
+def time_all(ways: Ways, rounds: int, runs: int = 1) -> dict[str, Timing]:
+    """Time some calls in turn, so that a slow moment of the machine hits all."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            seconds[name].append(min(_timed(way, runs)))
+    return {
+        name: Timing(min(of_rounds), max(of_rounds) / min(of_rounds) - 1)
+        for name, of_rounds in seconds.items()
+    }
+
+
+def _timed(call: Callable[[], object], runs: int) -> list[float]:
     gc.collect()
     # A pass of Python's own collector visits everything alive, here all other sizes too.
     gc.disable()
-    start = time.perf_counter()
-    function()
-    seconds = time.perf_counter() - start
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
     gc.enable()
     return seconds
 
@@ -94,85 +163,106 @@ def growth_exponent(seconds_by_size: Mapping[int, float]) -> float:
     return statistics.linear_regression(sizes, times).slope
 
 
-def report_growth(largest: int, repeat: int) -> None:
-    """Print a line for each size."""
-    contexts = {size: make_segments(size) for size in SIZES if size <= largest}
-    tokens = {size: sum(each.tokens for each in made) for size, made in contexts.items()}
-    gc.freeze()  # the segments stay to the end: the passes between measurements may skip them
-    timings: dict[int, list[float]] = {size: [] for size in contexts}
-    for _ in range(repeat):  # interleaved, so that a slow moment of the machine hits all
-        for size, segments in contexts.items():
-            target = int(tokens[size] * TOKENS_TO_FREE)
-            timings[size].append(timed(partial(analyse_and_plan, segments, target)))
-    print(f"{'segments':>10}{'tokens':>13}{'best ms':>11}{'us/segment':>12}{'spread':>9}")
-    for size, seconds in timings.items():
-        best = min(seconds)
-        print(
-            f"{size:10,}{tokens[size]:13,}{best * 1e3:11,.2f}{best / size * 1e6:12,.2f}"
-            f"{max(seconds) / best - 1:9.0%}"
-        )
-    bests = {size: min(seconds) for size, seconds in timings.items()}
-    if len(bests) > 1:
-        print(f"growth exponent {growth_exponent(bests):.2f}")
-    at_limit = min(bests, key=lambda size: abs(tokens[size] - LIMIT_TOKENS))
-    print(
-        f"the limit for {LIMIT_TOKENS:,} tokens is {LIMIT_SECONDS:g} s: {tokens[at_limit]:,} "
-        f"tokens took 1/{LIMIT_SECONDS / bests[at_limit]:,.0f} of it\n"
-    )
+# --- one size ---
 
 
-def report_marking(repeat: int) -> None:
-    """Print how marking compares with networkx."""
-    try:
-        networkx = importlib.import_module("networkx")
-    except ImportError:
-        print("marking is not compared: networkx is not here (pip install networkx)")
-        return
-    references = make_references(MARKED_NODES, fewest=1)  # so that most can be reached
-    roots = set(list(references)[-MARKED_ROOTS:])
-    graph = networkx.DiGraph(references)
-    from_one = networkx.DiGraph(references)
-    from_one.add_edges_from(("all roots", root) for root in roots)
-    ways: dict[str, Callable[[], set[str]]] = {
-        "compute_reachability": lambda: ENGINE.compute_reachability(roots, references),
-        "descendants of each root": lambda: roots.union(
-            *(networkx.descendants(graph, root) for root in roots)
-        ),
-        "descendants of an extra node": lambda: networkx.descendants(from_one, "all roots"),
+def measure(size: int, rounds: int, networkx: Networkx | None) -> dict[str, Any]:
+    """Time all there is to time at one size, and print it."""
+    runs = max(1, RUNS_OF_THE_SMALLEST * SIZES[0] // size)
+    segments = make_segments(size)
+    tokens = sum(segment.tokens for segment in segments)
+    roots = find_roots(segments)
+    references = references_of(segments)
+    marked = ENGINE.compute_reachability(roots, references)
+    ways: dict[str, Callable[[], object]] = {
+        "analyse and plan": lambda: analyse_and_plan(segments, int(tokens * TOKENS_TO_FREE)),
+        "mark": lambda: ENGINE.compute_reachability(roots, references),
     }
-    marked = [way() for way in ways.values()]
-    if not all(each == marked[0] for each in marked):
-        raise SystemExit("networkx and the engine disagree on what is reachable")
-    gc.freeze()
-    timings: Timings = {name: [] for name in ways}
-    for _ in range(repeat):
-        for name, way in ways.items():
-            timings[name].append(timed(way))
-    edges = graph.number_of_edges()
+    theirs: dict[str, Callable[[], set[str]]] = {}
+    if networkx:
+        theirs = networkx.ways_to_mark(networkx.make_graph(segments, roots), roots)
+        for name, way in theirs.items():
+            if way() - {EXTRA_NODE} != marked:
+                raise SystemExit(f"networkx and the engine disagree: {name}, {size} segments")
+    gc.freeze()  # what is here stays to the end: the passes between measurements may skip it
+    timings = time_all({**ways, **theirs}, rounds, runs)
+    fastest = min(theirs, key=lambda name: timings[name].seconds, default="")
+    from_segments: dict[str, Callable[[], object]] = {
+        "mark": lambda: ENGINE.compute_reachability(roots, references_of(segments))
+    }
+    if networkx:
+        from_segments[fastest] = lambda: networkx.ways_to_mark(
+            networkx.make_graph(segments, roots), roots
+        )[fastest]()
+    timings_from_segments = time_all(from_segments, rounds, runs)
+    gc.unfreeze()
+
+    edges = sum(map(len, references.values()))
     print(
-        f"marking {len(marked[0]):,} of {MARKED_NODES:,} nodes with {edges:,} references from "
-        f"{MARKED_ROOTS} roots; networkx {networkx.__version__}"
+        f"\n{size:,} segments, {tokens:,} tokens, {edges:,} references; "
+        f"{len(roots):,} roots lead to {len(marked):,}"
     )
-    fastest = min(timings["compute_reachability"])
-    for name, seconds in timings.items():
-        best = min(seconds)
-        spread = max(seconds) / best - 1
-        print(f"{name:30}{best * 1e3:9,.1f} ms{best / fastest:7.1f} x{spread:9.0%}")
+    _print_timings(timings, theirs)
+    print("  from segments, the adjacency still to be made:")
+    _print_timings(timings_from_segments, theirs)
+    return {
+        "segments": size,
+        "tokens": tokens,
+        "analyse_and_plan_seconds": timings["analyse and plan"].seconds,
+        "mark_seconds": timings["mark"].seconds,
+        "mark_from_segments_seconds": timings_from_segments["mark"].seconds,
+        "networkx_seconds": timings[fastest].seconds if networkx else None,
+        "networkx_from_segments_seconds": (
+            timings_from_segments[fastest].seconds if networkx else None
+        ),
+        "networkx_way": fastest or None,
+        "spread": timings["analyse and plan"].spread,
+    }
+
+
+def _print_timings(timings: Mapping[str, Timing], theirs: Collection[str]) -> None:
+    for name, timing in timings.items():
+        ratio = timing.seconds / timings["mark"].seconds
+        beside = f"{ratio:8.1f} x as long as mark" if name in theirs else ""
+        print(f"  {name:36}{timing}{beside}")
 
 
 def main() -> None:
-    """Measure, and print two tables."""
+    """Measure, print, and write down."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--max", type=int, default=100_000, choices=SIZES, metavar="SEGMENTS")
-    parser.add_argument("--repeat", type=int, default=7, metavar="TIMES")
+    parser.add_argument("--repeat", type=int, default=7, metavar="ROUNDS")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     options = parser.parse_args()
 
-    print("mark and sweep: roots, analysis and a plan that frees a quarter")
-    print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    networkx = None
     versions = f"jaato-gc {jaato_gc.__version__}, marksweep {jaato_gc_marksweep.__version__}"
-    print(f"{versions}; best of {options.repeat}, spread = slowest over fastest\n")
-    report_growth(options.max, options.repeat)
-    report_marking(options.repeat)
+    try:
+        networkx = Networkx(importlib.import_module("networkx"))
+        versions += f", networkx {networkx.version}"
+    except ImportError:
+        versions += "; marking is not compared: networkx is not here (pip install networkx)"
+    print("mark and sweep: roots, analysis and a plan that frees a quarter; marking alone")
+    print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    print(f"{versions}\nbest of {options.repeat} rounds, and the slowest round over the fastest")
+
+    sizes = [size for size in SIZES if size <= options.max]
+    figures = [measure(size, options.repeat, networkx) for size in sizes]
+
+    print()
+    for name in ("analyse_and_plan_seconds", "mark_seconds", "networkx_seconds"):
+        by_size = {each["segments"]: each[name] for each in figures if each[name]}
+        if len(by_size) > 1:
+            what = name.removesuffix("_seconds").replace("_", " ")
+            print(f"{what}: growth exponent {growth_exponent(by_size):.2f}")
+    at_limit = min(figures, key=lambda each: abs(each["tokens"] - LIMIT_TOKENS))
+    share = LIMIT_SECONDS / at_limit["analyse_and_plan_seconds"]
+    print(
+        f"the limit for {LIMIT_TOKENS:,} tokens is {LIMIT_SECONDS:g} s: "
+        f"{at_limit['tokens']:,} tokens took 1/{share:,.0f} of it"
+    )
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

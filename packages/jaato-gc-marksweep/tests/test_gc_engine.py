@@ -24,6 +24,7 @@ from jaato_gc_marksweep import (
     PruningCandidates,
     PruningPlan,
 )
+from jaato_gc_testing import count_operations
 
 NOW = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
 TYPES = ["log", "note", "code", "message", "decision", "summary", "diagram"]
@@ -603,6 +604,25 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
         assert removed(plan).isdisjoint(closure(roots, references))
 
 
+class WatchedId(str):
+    """Each time that it is hashed or compared is a call, and calls are counted."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+class WatchedSegment(ContextSegment):
+    """Each look at one of its fields is a call, too."""
+
+    def __getattribute__(self, name: str) -> object:
+        return object.__getattribute__(self, name)
+
+
 class TestScenario7PerformanceWithLargeContext:
     """Times are for the benchmarks; here is what would make them grow."""
 
@@ -638,6 +658,31 @@ class TestScenario7PerformanceWithLargeContext:
         Counting(prune_reachable=prune_reachable).analyze_pruning_candidates(segments, {"99"})
 
         assert len(scored) == len(set(scored)) == (99 if prune_reachable else 92)
+
+    @pytest.mark.parametrize("prune_reachable", [False, True])
+    @pytest.mark.parametrize("hours_apart", [0, 0.01])
+    @pytest.mark.parametrize("references_each", [1, 3])
+    def test_work_is_linear_in_segments_and_references(
+        self, references_each: int, hours_apart: float, prune_reachable: bool
+    ) -> None:
+        def operations(count: int) -> int:
+            segments: list[ContextSegment] = [
+                WatchedSegment(
+                    WatchedId(number),
+                    type=TYPES[number % len(TYPES)],
+                    task_id=str(number % 20),
+                    created_at=hours_ago(30 + number * hours_apart),
+                    references=[
+                        WatchedId((number * 7 + step) % count) for step in range(references_each)
+                    ],
+                    tokens=10,
+                )
+                for number in range(count)
+            ]
+            gc = engine(prune_reachable=prune_reachable)
+            return count_operations(lambda: cycle(gc, segments, count * 10, current_task="1"))
+
+        assert operations(800) <= 4 * operations(200) * 1.1
 
     def test_the_clock_is_read_once_an_analysis(self) -> None:
         readings: list[datetime] = []

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import compress
 
 from jaato_gc import GCConfigError
 from jaato_gc_marksweep._pruning_plan import (
@@ -13,7 +12,7 @@ from jaato_gc_marksweep._pruning_plan import (
     PruningPlan,
     make_plan,
 )
-from jaato_gc_marksweep._reachability import ReferenceGraph, mark
+from jaato_gc_marksweep._reachability import collect_references, count_references, mark
 from jaato_gc_marksweep._scoring import prune_score
 from jaato_gc_marksweep._segments import ContextSegment
 from jaato_gc_marksweep._times import as_utc, hours_since, utc_now
@@ -161,46 +160,45 @@ class GCEngine(IGCEngine):
             GCError: Two segments have the same id.
         """
         now = as_utc(self.now())
-        graph = ReferenceGraph(segments)
-        _set_refcounts(segments, graph)
+        references = collect_references(segments)
+        count_references(segments, references)
         fixed = {segment.id for segment in segments if segment.pinned}.union(roots)
-        marks = self._marks(segments, graph, fixed)
-        if self.prune_reachable:
-            may_go = [segment.id not in fixed for segment in segments]
-        else:
-            may_go = [not is_reachable for is_reachable in marks]
-        swept = list(compress(segments, may_go))
+        reachable = self.compute_reachability(fixed, references)
+        prune_reachable = self.prune_reachable
+        swept = [
+            segment
+            for segment in segments
+            if (prune_reachable or segment.id not in reachable) and segment.id not in fixed
+        ]
         ages = [hours_since(segment.last_touched_at, now) for segment in swept]
+        scores = self._scores(swept, ages, now)
         candidates = PruningCandidates(
             [
                 PruningCandidate(
-                    segment.id, score, segment.tokens, segment.type, age, segment.refcount, mark
+                    segment.id,
+                    score,
+                    segment.tokens,
+                    segment.type,
+                    age,
+                    segment.refcount,
+                    prune_reachable and segment.id in reachable,
                 )
-                for segment, score, age, mark in zip(
-                    swept, self._scores(swept, ages, now), ages, compress(marks, may_go),
-                    strict=True,
-                )
+                for segment, score, age in zip(swept, scores, ages, strict=True)
             ]
-        )  # fmt: skip
+        )
         candidates.order()
-        root_tokens = _tokens(segment for segment in segments if segment.id in fixed)
+        root_tokens = sum([segment.tokens for segment in segments if segment.id in fixed])
+        all_tokens = sum([segment.tokens for segment in segments])
+        swept_tokens = sum([segment.tokens for segment in swept])
         candidates.root_tokens = root_tokens
-        candidates.reachable_tokens = _tokens(segments) - _tokens(swept) - root_tokens
+        candidates.reachable_tokens = all_tokens - root_tokens - swept_tokens
         return candidates
-
-    def _marks(
-        self, segments: Sequence[ContextSegment], graph: ReferenceGraph, fixed: Set[str]
-    ) -> list[bool]:
-        """For each segment, whether it is fixed, or reachable from those that are."""
-        if _is_inherited(self.compute_reachability, GCEngine.compute_reachability):
-            return graph.marks(fixed)
-        staying = self.compute_reachability(fixed, graph.by_id()) | fixed
-        return [segment.id in staying for segment in segments]
 
     def _scores(
         self, segments: Sequence[ContextSegment], ages: Sequence[float], now: datetime
     ) -> list[float]:
-        if _is_inherited(self.score_segment, GCEngine.score_segment):
+        # The engine's own score needs an age that is known already: no need to find it again.
+        if getattr(self.score_segment, "__func__", None) is GCEngine.score_segment:
             return [prune_score(segment, age) for segment, age in zip(segments, ages, strict=True)]
         return [self.score_segment(segment, now) for segment in segments]
 
@@ -246,23 +244,9 @@ class GCEngine(IGCEngine):
         """
         gone = {*plan.stash_segments, *plan.delete_segments}
         survivors = [segment for segment in segments if segment.id not in gone]
-        _set_refcounts(survivors, ReferenceGraph(survivors))
+        count_references(survivors, collect_references(survivors))
         for segment in survivors:
             segment.survival_count += 1
             if segment.survival_count >= self.old_after:
                 segment.generation = "old"
         return survivors
-
-
-def _is_inherited(method: Callable[..., object], own: Callable[..., object]) -> bool:
-    """Whether nobody has overridden the engine's own method, which has a shorter way then."""
-    return getattr(method, "__func__", None) is own
-
-
-def _set_refcounts(segments: Sequence[ContextSegment], graph: ReferenceGraph) -> None:
-    for segment, refcount in zip(segments, graph.refcounts(), strict=True):
-        segment.refcount = refcount
-
-
-def _tokens(segments: Iterable[ContextSegment]) -> int:
-    return sum([segment.tokens for segment in segments])

@@ -18,7 +18,9 @@ def as_utc(time: datetime) -> datetime:
 
 
 def hours_since(time: datetime, now: datetime) -> float:
-    """Hours from *time* to *now*; none if it is yet to come."""
+    """Hours from *time* to *now*, which is in UTC; none if it is yet to come."""
+    # Only *now* has to be in UTC: Python subtracts two times of one and the same zone as the
+    # clocks there show them, which is wrong across a change of summer time.
     if time.tzinfo is None:
         time = as_utc(time)
     hours = (now - time).total_seconds() / 3600

@@ -1,10 +1,11 @@
 """What the tool calls of a conversation did: to which file, with which outcome."""
 
 import fnmatch
+import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -67,10 +68,16 @@ class ToolUse:
 
 def find_tool_uses(groups: Iterable[Group], names: ToolNames) -> list[ToolUse]:
     """The tool uses of a conversation, oldest first."""
-    return [use for group in groups if group.is_call for use in _uses_in(group, names)]
+    # A conversation has few tools and many calls, and a name is tried against dozens of patterns.
+    kind_of_name = functools.cache(functools.partial(_kind_of_name, names))
+    return [
+        use for group in groups if group.is_call for use in _uses_in(group, names, kind_of_name)
+    ]
 
 
-def _uses_in(group: Group, names: ToolNames) -> Iterator[ToolUse]:
+def _uses_in(
+    group: Group, names: ToolNames, kind_of_name: Callable[[str], Kind]
+) -> Iterator[ToolUse]:
     waiting: dict[tuple[str | None, str], list[tuple[FunctionCall, tuple[str, int]]]] = {}
     for message in group.messages:
         for index, part in enumerate(message.parts):
@@ -80,7 +87,7 @@ def _uses_in(group: Group, names: ToolNames) -> Iterator[ToolUse]:
             elif (result := part.function_response) and (
                 calls := waiting.get(_pairing_key(result.call_id, result.name))
             ):
-                yield _use(group, *calls.pop(0), result, place, names)
+                yield _use(group, *calls.pop(0), result, place, names, kind_of_name)
 
 
 def _pairing_key(call_id: str | None, name: str) -> tuple[str | None, str]:
@@ -94,9 +101,11 @@ def _use(
     result: ToolResult,
     result_at: tuple[str, int],
     names: ToolNames,
+    kind_of_name: Callable[[str], Kind],
 ) -> ToolUse:
     arguments = call.args if isinstance(call.args, dict) else {}
-    kind, paths, whole_file = _what_is_done(call.name, arguments, names)
+    kind = _kind_of(call.name, arguments, kind_of_name)
+    kind, paths, whole_file = _what_is_done(kind, arguments, names)
     signature = (call.name, json.dumps(arguments, sort_keys=True, default=str))
     attempt: tuple[str, ...] = signature
     if kind in (Kind.READ, Kind.EDIT):
@@ -132,13 +141,12 @@ class _Deed(NamedTuple):
     whole_file: bool = False
 
 
-def _what_is_done(name: str, arguments: dict[str, Any], names: ToolNames) -> _Deed:
+def _what_is_done(kind: Kind, arguments: dict[str, Any], names: ToolNames) -> _Deed:
     """What a call does, to which files.
 
     Names alone can mislead: who reads or edits a file has to say which, and who runs a command has
     to give one. All else is some other tool.
     """
-    kind = _kind_of(name, arguments, names)
     if kind is Kind.SHELL:
         return _done_by(_command_in(arguments))
     paths = _paths_in(arguments, names)
@@ -149,17 +157,17 @@ def _what_is_done(name: str, arguments: dict[str, Any], names: ToolNames) -> _De
     return _Deed(kind, paths, kind is Kind.READ and not _asks_for_a_part(arguments, names))
 
 
-def _kind_of(name: str, arguments: dict[str, Any], names: ToolNames) -> Kind:
+def _kind_of(name: str, arguments: dict[str, Any], kind_of_name: Callable[[str], Kind]) -> Kind:
     """What a tool does, by its name; of tools that do several things, by what they are told."""
-    known = _kind_of_name(name, names)
+    known = kind_of_name(name)
     if known is Kind.SHELL:
         return known
     command = arguments.get("command")
-    told = _kind_of_name(command, names) if isinstance(command, str) else Kind.OTHER
+    told = kind_of_name(command) if isinstance(command, str) else Kind.OTHER
     return known if told is Kind.OTHER else told
 
 
-def _kind_of_name(name: str, names: ToolNames) -> Kind:
+def _kind_of_name(names: ToolNames, name: str) -> Kind:
     name = name.lower()
     short = name.rpartition("__")[2]  # as in mcp__server__tool
     patterns = {
@@ -214,6 +222,8 @@ def _plain(path: str) -> str:
 _SHELLS: Final = frozenset({"bash", "sh", "zsh"})
 _SHOWS_ALL: Final = frozenset({"cat", "nl", "bat", "type"})
 _SHOWS_PART: Final = frozenset({"head", "tail", "sed"})
+_SHOWS: Final = _SHOWS_ALL | _SHOWS_PART
+_QUOTES: Final = frozenset("\"'\\")
 _MORE_THAN_ONE_COMMAND: Final = re.compile(r"[|;&<>`$]|\n\s*\S")
 _GO_THERE: Final = re.compile(r"\A\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
 _LONGEST_COMMAND: Final = 4_000
@@ -243,6 +253,9 @@ def _done_by(command: str) -> _Deed:
         return _Deed(Kind.EDIT, paths)
     if len(command) > _LONGEST_COMMAND or _MORE_THAN_ONE_COMMAND.search(command.strip()):
         return _Deed(Kind.SHELL)
+    first_word = command.split(maxsplit=1)[0]
+    if first_word not in _SHOWS and _QUOTES.isdisjoint(first_word):
+        return _Deed(Kind.SHELL)  # most are like this, and taking them apart takes its time
     try:
         program, *rest = shlex.split(command) or [""]
     except ValueError:
