@@ -244,7 +244,9 @@ def test_the_account_is_true(case: Case) -> None:
     ]
 
     assert sorted(removed) == sorted(
-        m.message_id for m in case.history if m.message_id not in remaining and not m.synthetic
+        m.message_id
+        for m in case.history
+        if m.message_id not in remaining and m.synthetic is not SyntheticKind.NOTICE
     )
     assert sorted(shorter) == sorted(
         m.message_id for m in case.history if remaining.get(m.message_id, m) is not m

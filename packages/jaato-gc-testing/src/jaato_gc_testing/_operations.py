@@ -41,22 +41,32 @@ def long_history(turns: int) -> list[Message]:
 
 
 def count_operations(work: Callable[[], Any]) -> int:
-    """How many functions the work calls and how often it looks at a `CountingId`."""
-    calls = 0
+    """How much work something is, whatever the machine does meanwhile.
 
-    def note(_frame: FrameType, event: str, _argument: Any) -> None:
+    Functions called, lines run (each round of a loop is one) and looks at a `CountingId`.
+    """
+    calls = lines = 0
+
+    def note_call(_frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
+    def note_line(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return note_line
+
     used = CountingId.uses
-    before = sys.getprofile()
+    profiled, traced = sys.getprofile(), sys.gettrace()
     collects = gc.isenabled()
     gc.disable()  # whoever is called when Python collects would be counted
-    sys.setprofile(note)
+    sys.settrace(note_line)
+    sys.setprofile(note_call)
     try:
         work()
     finally:
-        sys.setprofile(before)
+        sys.setprofile(profiled)
+        sys.settrace(traced)
         if collects:
             gc.enable()
-    return calls + CountingId.uses - used
+    return calls + lines + CountingId.uses - used

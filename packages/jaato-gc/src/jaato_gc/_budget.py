@@ -232,7 +232,7 @@ class InstructionBudget:
             entry.message_ids = [each for each in entry.message_ids if each not in gone]
             freed = sum(tokens[message_id] for message_id in gone)
             self.update_tokens(entry.source, entry.tokens - freed, entry.key)
-            while entry.key and not (entry.message_ids or entry.children or entry.tokens):
+            while entry.key and not (entry.message_ids or entry._children or entry._tokens):
                 parent = entry._parent
                 self.remove_child(entry.source, entry.key)
                 if parent is None:

@@ -230,12 +230,17 @@ class Collection:
             return False
         return not group.hold or (group.hold is Hold.RECENT and id(group) in self._old_calls)
 
+    @property
+    def _recent_turns(self) -> list[Turn]:
+        """The turns that may hold something for being recent: the last one has the open calls."""
+        return self.turns[-max(1, self.config.preserve_recent_turns) :]
+
     @cached_property
     def _old_calls(self) -> set[int]:
         """The calls in recent turns, but for the last ones."""
         calls = [
             group
-            for turn in self.turns
+            for turn in self._recent_turns
             for group in turn.groups
             if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
         ]
@@ -248,7 +253,7 @@ class Collection:
         of the last ``preserve_recent_groups`` calls. Where a request was refused or does not fit,
         and that is not enough, summaries that earlier collections left go too, oldest first.
         """
-        for turn in self.turns:
+        for turn in self._recent_turns:
             for group in turn.groups:
                 if group.hold is Hold.RECENT and id(group) in self._old_calls:
                     if not self._needs_tokens:

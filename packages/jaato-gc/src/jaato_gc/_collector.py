@@ -25,7 +25,7 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import Layout, lay_out
+from jaato_gc._turns import LaidOutHistory, Layout, lay_out
 from jaato_gc._workers import DeadlineError, within
 
 logger = logging.getLogger("jaato_gc")
@@ -84,8 +84,9 @@ class Collector:
         update = {**overrides, "pinned_turn_indices": sorted(pins)}
         config = self.config.model_copy(update=update)
         protect(layout, config, budget)
-        protected = {
-            message.message_id
+        # Noted now: the strategy gets the layout, too, and may do with it as it likes.
+        held = {
+            message.message_id: (message, group.hold)
             for group in layout.groups
             if group.hold
             for message in group.messages
@@ -99,19 +100,16 @@ class Collector:
             turns=len(layout.turns),
         )
         try:
-            after, result = read_answer(self._ask(list(before), usage, config, reason, budget))
+            given = LaidOutHistory(before, layout)
+            after, result = read_answer(self._ask(given, usage, config, reason, budget))
             result = replace(result, plugin_name=self.plugin.name, trigger_reason=reason)
             if not self.takes_budget:
-                after = put_back(before, after, protected)
+                after = put_back(before, after, set(held))
                 result = replace(result, removal_list=[])
             if not result.removal_list:
                 result = replace(result, removal_list=removal_list_of(after, layout, budget))
             result = with_message_ids(result, after, layout, budget)
-            found = (
-                violations(before, after, result, protected, budget, layout)
-                if result.success
-                else []
-            )
+            found = violations(before, after, result, held, budget) if result.success else []
         except NonsenseError as error:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(error))
         except DeadlineError as error:

@@ -11,10 +11,15 @@ from typing import Any
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._errors import StalePlanError, UndoError
-from jaato_gc._invariants import HISTORY_INVARIANTS, Violation
+from jaato_gc._invariants import (
+    HISTORY_INVARIANTS,
+    Violation,
+    opens_with_user,
+    surely_follow,
+)
 from jaato_gc._journal import Change
 from jaato_gc._ledger import BookedEntry, Ledger
-from jaato_gc._messages import TOOL, Message, mint_message_id
+from jaato_gc._messages import Message, mint_message_id
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._tokens import Confidence, message_tokens
@@ -250,7 +255,8 @@ class Context:
         """
         with self.lock:
             history, checked = self.history, self._checked
-            if checked and _surely_follow(history[checked:]):
+            new = history[checked:]
+            if (checked or opens_with_user(history)) and surely_follow(new):
                 self._checked = len(history)
                 return []
             start = checked
@@ -274,35 +280,3 @@ class Context:
             if not faults:
                 self._checked = len(self.history)
             return faults
-
-
-def _surely_follow(messages: Sequence[Message]) -> bool:
-    """Whether messages can stand behind a beginning that is in order, as far as a glance tells.
-
-    True for what agents do all day, and every request asks: talk, and calls that the very next
-    messages answer, by id. Whatever else there is has to be looked at closely.
-    """
-    waiting: set[str] = set()
-    for message in messages:
-        calls = answers = 0
-        says_something = False
-        for part in message.parts:
-            if (call := part.function_call) is not None:
-                if not call.id or call.id in waiting:
-                    return False
-                waiting.add(call.id)
-                calls += 1
-            elif (answer := part.function_response) is not None:
-                if answer.call_id not in waiting:
-                    return False
-                waiting.remove(answer.call_id)
-                answers += 1
-            elif part.text and not part.text.isspace():
-                says_something = True
-        if answers == 0:
-            is_answer_due = len(waiting) > calls
-            if is_answer_due or message.role is TOOL or not (calls or says_something):
-                return False
-        elif calls:
-            return False
-    return not waiting

@@ -1,6 +1,6 @@
 """What a strategy returned, looked at before anything is believed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import NoneType
@@ -14,9 +14,12 @@ from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
 from jaato_gc._source_entry import SourceEntry
-from jaato_gc._tokens import count_tokens, message_tokens
+from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import Goal
 from jaato_gc._turns import Hold, Layout
+
+Held = Mapping[str, tuple[Message, Hold]]
+"""What must stay, by message id, and why."""
 
 
 class NonsenseError(Exception):
@@ -69,8 +72,15 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 def _checked_item(item: Any) -> GCRemovalItem:
     if isinstance(item, GCRemovalItem) and all(isinstance(each, str) for each in item.message_ids):
         with suppress(ValueError):
-            source = InstructionSource(item.source)
-            return replace(item, source=source, message_ids=list(item.message_ids))
+            return GCRemovalItem(
+                InstructionSource(item.source),
+                item.child_key,
+                item.tokens_freed,
+                item.reason,
+                list(item.message_ids),
+                item.action,
+                item.keep,
+            )
     raise NonsenseError(f"its removal list holds {item!r:.80}")
 
 
@@ -170,13 +180,12 @@ def violations(
     before: Sequence[Message],
     after: Sequence[Message],
     result: GCResult,
-    protected: set[str],
+    held: Held,
     budget: InstructionBudget,
-    layout: Layout,
 ) -> list[Violation]:
     """Everything that is wrong with a collection."""
-    found = check_collection(before, after, result.removal_list, protected)
-    found.extend(_protected_unaltered(after, layout))
+    found = check_collection(before, after, result.removal_list, held)
+    found.extend(_protected_unaltered(after, held))
     old, new = count_tokens(before, budget.counter), count_tokens(after, budget.counter)
     if new > old:
         detail = f"the history grew from {old} to {new} tokens"
@@ -190,19 +199,17 @@ def violations(
     return found
 
 
-def _protected_unaltered(after: Sequence[Message], layout: Layout) -> Iterator[Violation]:
+def _protected_unaltered(after: Sequence[Message], held: Held) -> Iterator[Violation]:
     """Of what is protected, only results and arguments of recent calls may be cleared."""
-    left = {message.message_id: message for message in after}
-    for group in layout.groups:
-        if not group.hold:
+    for now in after:
+        if now.message_id not in held:
             continue
-        for message in group.messages:
-            now = left.get(message.message_id, message)
-            if now is message or now == message:
-                continue
-            if group.hold is not Hold.RECENT or never_cleared(now) != never_cleared(message):
-                detail = "it was protected and is not what it was"
-                yield Violation("protected_unaltered", message.message_id, detail)
+        message, hold = held[now.message_id]
+        if now is message or now == message:
+            continue
+        if hold is not Hold.RECENT or never_cleared(now) != never_cleared(message):
+            detail = "it was protected and is not what it was"
+            yield Violation("protected_unaltered", message.message_id, detail)
 
 
 def _source_may_go(item: GCRemovalItem, budget: InstructionBudget) -> Iterator[Violation]:
@@ -226,12 +233,15 @@ def completed(
     counter = budget.counter
     old, new = count_tokens(before, counter), count_tokens(after, counter)
     total = budget.total_tokens()
-    sizes = {message.message_id: message_tokens(message, counter) for message in before}
-    left = {message.message_id: message_tokens(message, counter) for message in after}
+    was = {message.message_id: message for message in before}
+    left = {message.message_id: message for message in after}
     elsewhere: dict[int, int] = {}
     for item in result.removal_list:  # our own copies, made when the answer was read
         if item.source is InstructionSource.CONVERSATION:
-            freed = sum(sizes.get(each, 0) - left.get(each, 0) for each in item.message_ids)
+            freed = count_tokens((was[each] for each in item.message_ids if each in was), counter)
+            freed -= count_tokens(
+                (left[each] for each in item.message_ids if each in left), counter
+            )
         else:
             entry = _entry_of(item, budget)
             under = {id(each): each.tokens for each in (entry.walk() if entry else ())}
@@ -243,7 +253,7 @@ def completed(
     outcome = outcome_of(
         goal,
         freed=freed,
-        turns_removed=_turns(before) - _turns(after),
+        turns_removed=sum(was[each].opens_turn for each in was.keys() - left.keys()),
         anything_taken=freed > 0,
     )
     return replace(
@@ -256,7 +266,3 @@ def completed(
         confidence=counter.confidence,
         gc_id=gc_id,
     )
-
-
-def _turns(history: Sequence[Message]) -> int:
-    return sum(message.opens_turn for message in history)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from jaato_gc._messages import Message, Role
+from jaato_gc._messages import SYSTEM, TOOL, USER, Message
 from jaato_gc._pairing import Pairing, pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCRemovalItem
@@ -33,6 +33,9 @@ def check_history(messages: Sequence[Message]) -> list[Violation]:
 
     Usable by any host, on its own, before any request.
     """
+    has_unique_ids = len({message.message_id for message in messages}) == len(messages)
+    if has_unique_ids and opens_with_user(messages) and surely_follow(messages):
+        return []
     pairing = pair_calls(messages)
     return [violation for check in HISTORY_INVARIANTS for violation in check(messages, pairing)]
 
@@ -55,7 +58,7 @@ def check_collection(
     """
     found = check_history(after)
     inherited = set(check_history(before)) if found else set()
-    change = _Change.between(before, after)
+    change = _Change(before, after)
     return [
         *(violation for violation in found if violation not in inherited),
         *_protected_kept(change, protected_ids),
@@ -64,6 +67,49 @@ def check_collection(
         *_nothing_smuggled_in(change),
         *_removal_list_is_true(change, removal_list),
     ]
+
+
+# --- a history at a glance ---
+
+
+def opens_with_user(messages: Sequence[Message]) -> bool:
+    """Whether the first message that is not the system's, if there is one, is the user's."""
+    for message in messages:
+        if message.role is not SYSTEM:
+            return message.role is USER and not message.is_tool_output
+    return True
+
+
+def surely_follow(messages: Sequence[Message]) -> bool:
+    """Whether messages can stand behind a beginning that is in order, as far as a glance tells.
+
+    True for what agents do all day, and every request asks: talk, and calls that the very next
+    messages answer, by id. Whatever else there is has to be looked at closely.
+    """
+    waiting: set[str] = set()
+    for message in messages:
+        calls = answers = 0
+        says_something = False
+        for part in message.parts:
+            if (call := part.function_call) is not None:
+                if not call.id or call.id in waiting:
+                    return False
+                waiting.add(call.id)
+                calls += 1
+            elif (answer := part.function_response) is not None:
+                if answer.call_id not in waiting:
+                    return False
+                waiting.remove(answer.call_id)
+                answers += 1
+            elif part.text and not part.text.isspace():
+                says_something = True
+        if answers == 0:
+            is_answer_due = len(waiting) > calls
+            if is_answer_due or message.role is TOOL or not (calls or says_something):
+                return False
+        elif calls:
+            return False
+    return not waiting
 
 
 # --- a history by itself ---
@@ -78,12 +124,9 @@ def _unique_ids(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Viol
 
 
 def _user_first(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
-    for message in messages:
-        if message.role is not Role.SYSTEM:
-            if message.role is not Role.USER or message.is_tool_output:
-                detail = "the first message that is not the system's must be the user's"
-                yield Violation("user_first", None, detail)
-            return
+    if not opens_with_user(messages):
+        detail = "the first message that is not the system's must be the user's"
+        yield Violation("user_first", None, detail)
 
 
 def _no_empty_message(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
@@ -128,25 +171,14 @@ HISTORY_INVARIANTS: tuple[Callable[[Sequence[Message], Pairing], Iterator[Violat
 # --- one history against the one it came from ---
 
 
-@dataclass(slots=True)
 class _Change:
-    before: dict[str, Message]
-    after: dict[str, Message]
+    """The real messages of two histories, and which of them went or are not what they were."""
 
-    @classmethod
-    def between(cls, before: Sequence[Message], after: Sequence[Message]) -> "_Change":
-        return cls(
-            {message.message_id: message for message in before if not message.synthetic},
-            {message.message_id: message for message in after if not message.synthetic},
-        )
-
-    @property
-    def removed(self) -> set[str]:
-        return self.before.keys() - self.after.keys()
-
-    @property
-    def altered(self) -> set[str]:
-        return {
+    def __init__(self, before: Sequence[Message], after: Sequence[Message]) -> None:
+        self.before = {each.message_id: each for each in before if each.synthetic is None}
+        self.after = {each.message_id: each for each in after if each.synthetic is None}
+        self.removed = self.before.keys() - self.after.keys()
+        self.altered = {
             message_id
             for message_id, message in self.after.items()
             if (old := self.before.get(message_id)) is not None

@@ -9,7 +9,7 @@ from jaato_gc._errors import UndoError
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._results import GCResult
-from jaato_gc._tokens import TokenCounter, message_tokens
+from jaato_gc._tokens import TokenCounter, count_tokens
 
 DEFAULT_JOURNAL_TOKENS = 2_000_000
 
@@ -80,8 +80,7 @@ class Change:
         counter: TokenCounter,
         reports: int,
     ) -> "Change":
-        kept = {id(message) for message in after}
-        had = {id(message) for message in before}
+        kept, had = set(map(id, after)), set(map(id, before))
         change = cls(
             come=[message for message in after if id(message) not in had],
             length=len(after),
@@ -110,8 +109,10 @@ class Change:
 
 
 def _fingerprint(history: Sequence[Message], counter: TokenCounter) -> int:
-    lines = (f"{each.message_id} {message_tokens(each, counter)}" for each in history)
-    return zlib.crc32("\n".join(lines).encode(errors="replace"))
+    count_tokens(history, counter)  # so that every message knows its figure by this counter
+    ids = "\n".join([message.message_id for message in history])
+    figures = [message._tokens for message in history]
+    return zlib.crc32(f"{ids} {figures}".encode(errors="replace"))
 
 
 def _merge(kept: Iterator[Message], gone: dict[int, Message]) -> Iterator[Message]:

@@ -15,6 +15,12 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
     One protected message protects its whole group, so a call never loses its result; the rest of
     its turn may still go. Where several reasons apply, the strongest is set.
     """
+    before = layout.protected_under
+    if before is not None:
+        if before[0] is config and before[1] is budget:
+            return
+        _hold(layout.groups, None)
+    layout.protected_under = config, budget
     recent_from = len(layout.turns) - config.preserve_recent_turns
     pinned_turns = set(config.pinned_turn_indices)
     for turn in layout.turns:
@@ -38,7 +44,7 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
     _keep_a_user_message_first(layout)
 
 
-def _hold(groups: list[Group], hold: Hold) -> None:
+def _hold(groups: list[Group], hold: Hold | None) -> None:
     for group in groups:
         group.hold = hold
 

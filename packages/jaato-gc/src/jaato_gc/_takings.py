@@ -7,6 +7,8 @@ from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCRemovalItem, RemovalAction
 from jaato_gc._tokens import TokenCounter, count_tokens, message_tokens
 
+_CONVERSATION = InstructionSource.CONVERSATION
+
 
 class Takings:
     """A record of removals, clearings and additions; the history itself is never changed."""
@@ -67,13 +69,12 @@ class Takings:
     def _unclear(self, message: Message) -> int:
         """Take a shorter form back; returns what it had freed."""
         gain = message_tokens(message, self._counter) - self.size(message)
-        source = InstructionSource.CONVERSATION
-        item = self._items[source, self._cleared.pop(message.message_id)[1]]
+        item = self._items[_CONVERSATION, self._cleared.pop(message.message_id)[1]]
         item.message_ids.remove(message.message_id)
         item.tokens_freed -= gain
         self.freed -= gain
         if not item.message_ids:
-            del self._items[source, item.child_key]
+            del self._items[_CONVERSATION, item.child_key]
         return gain
 
     def drop(self, source: InstructionSource, key: str | None, tokens: int, reason: str) -> None:
@@ -118,11 +119,10 @@ class Takings:
         action: RemovalAction,
         keep: bool,
     ) -> None:
-        source = InstructionSource.CONVERSATION
-        item = self._items.get((source, key))
+        item = self._items.get((_CONVERSATION, key))
         if item is None:
-            item = GCRemovalItem(source, key, reason=reason, action=action, keep=keep)
-            self._items[source, key] = item
+            item = GCRemovalItem(_CONVERSATION, key, reason=reason, action=action, keep=keep)
+            self._items[_CONVERSATION, key] = item
         item.keep |= keep  # what several share is kept if one of them is to be
         item.message_ids.extend(message.message_id for message in messages)
         item.tokens_freed += freed

@@ -159,10 +159,10 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
     name = counter.name
     if message._counted_by != name:
         costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
-        message._tokens = costs.message + sum(
-            _part_tokens(part, counter, costs) for part in message.parts
-        )
-        message._counted_by = name
+        tokens = costs.message
+        for part in message.parts:
+            tokens += _part_tokens(part, counter, costs)
+        message._tokens, message._counted_by = tokens, name
     return message._tokens
 
 
@@ -181,19 +181,19 @@ def _part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
     return tokens
 
 
+# Made once: `json.dumps` makes one for every call that is not the plainest.
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_RENDERINGS: tuple[Callable[[Any], str], ...] = (_as_json, str)
+
+
 def as_text(value: Any) -> str:
     """Tool arguments or results as the text that a model sees: strings as they are, else JSON."""
     if isinstance(value, str):
         return value
-    renderings: tuple[Callable[[Any], str], ...] = (_as_json, str)
-    for render in renderings:
+    for render in _RENDERINGS:
         with contextlib.suppress(Exception):  # odd keys, cycles, absurd depth, a broken __str__
             return render(value)
     return f"<{type(value).__name__} that can't be shown>"
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 # The names under which tiktoken keeps downloaded ranks in its cache folder (the SHA-1 of each

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import is_
 
-from jaato_gc._messages import SYSTEM, Message, SyntheticKind
-from jaato_gc._pairing import pair_calls
+from jaato_gc._messages import SYSTEM, USER, Message, SyntheticKind
+from jaato_gc._pairing import Pairing, pair_calls
 from jaato_gc._policies import GCPolicy
 
 _IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY)
@@ -62,10 +63,28 @@ class Turn:
 
 @dataclass(slots=True)
 class Layout:
-    """A history seen as groups and turns."""
+    """A history seen as groups and turns.
+
+    ``protected_under`` are the configuration and the budget that holds were set under, if any.
+    """
 
     groups: list[Group]
     turns: list[Turn]
+    protected_under: tuple[object, object] | None = None
+
+
+class LaidOutHistory(list[Message]):
+    """A history with its layout, for somebody who will want to know: it takes long to work out."""
+
+    def __init__(self, history: Sequence[Message], layout: Layout) -> None:
+        super().__init__(history)
+        self._history, self._layout = history, layout
+
+    @property
+    def layout(self) -> Layout | None:
+        """The layout, unless the list has been changed."""
+        unchanged = len(self) == len(self._history) and all(map(is_, self, self._history))
+        return self._layout if unchanged else None
 
 
 def split_into_turns(history: Sequence[Message]) -> list[Turn]:
@@ -75,14 +94,23 @@ def split_into_turns(history: Sequence[Message]) -> list[Turn]:
 
 def lay_out(history: Sequence[Message]) -> Layout:
     """Find groups and turns in one pass. Linear, also for histories that are not valid."""
-    groups = _group(history)
+    if isinstance(history, LaidOutHistory) and history.layout:
+        return history.layout
+    pairing = pair_calls(history)
+    groups = _group(history, pairing)
     turns: list[Turn] = []
     user_has_spoken = False
     for group in groups:
         first = group.messages[0]
-        if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
+        synthetic = first.synthetic
+        if first.role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN):
             continue
-        opens = first.opens_turn
+        # A real user message: what carries results has an exchange that it belongs to.
+        opens = (
+            first.role is USER
+            and synthetic is None
+            and group.position not in pairing.exchange_starts
+        )
         if not turns or (opens and user_has_spoken):
             turns.append(Turn(index=len(turns)))
         user_has_spoken = user_has_spoken or opens
@@ -90,8 +118,7 @@ def lay_out(history: Sequence[Message]) -> Layout:
     return Layout(groups, turns)
 
 
-def _group(history: Sequence[Message]) -> list[Group]:
-    pairing = pair_calls(history)
+def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     leader: dict[int, int] = {}
     """For messages that do not stand first in their group: one of it that stands before them."""
 
