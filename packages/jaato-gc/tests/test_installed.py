@@ -1,7 +1,10 @@
 """Guards for the installed distribution: what the other tests import is what users install."""
 
+import ast
 import importlib.metadata
 import os
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -29,3 +32,38 @@ def test_typing_marker_is_shipped() -> None:
 
 def test_metadata_has_the_version_of_the_code() -> None:
     assert importlib.metadata.version("jaato-gc") == __version__
+
+
+def test_every_public_name_is_found_when_it_is_asked_for() -> None:
+    for name in jaato_gc.__all__:
+        assert getattr(jaato_gc, name) is not None, name
+    assert set(jaato_gc.__all__) <= set(dir(jaato_gc))
+    with pytest.raises(AttributeError, match="'jaato_gc' has no attribute 'nonsense'"):
+        jaato_gc.nonsense  # noqa: B018
+
+
+def test_type_checkers_are_told_the_same_names_in_the_same_places() -> None:
+    tree = ast.parse(Path(jaato_gc.__file__).read_text(encoding="utf-8"))
+    told = {
+        (alias.name, str(node.module))
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    loaded = {(name, f"jaato_gc.{module}") for name, module in jaato_gc._HOMES.items()}
+
+    assert told == loaded
+    assert {name for name, _ in told} == set(jaato_gc.__all__) - {"__version__"}
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = (
+        "import sys, jaato_gc\n"
+        "loaded = [name for name in sys.modules if name.startswith('jaato_gc')]\n"
+        "print(*sorted(loaded), 'pydantic' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.split() == ["jaato_gc", "jaato_gc._version", "False"]

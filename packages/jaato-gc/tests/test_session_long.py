@@ -15,6 +15,7 @@ from jaato_gc import (
     EstimateCounter,
     GCConfig,
     GCOutcome,
+    GCPolicy,
     GCResult,
     GCSession,
     GCStrategy,
@@ -24,6 +25,7 @@ from jaato_gc import (
     PluginRegistry,
     Provider,
     Role,
+    SourceEntry,
     StrategySettings,
     count_tokens,
 )
@@ -287,7 +289,7 @@ def one_turn(session: GCSession) -> None:
     session.before_send()
     session.report_usage(opening + 200, 10)
     session.append(answer)
-    assert session.after_turn() is None
+    session.after_turn()
 
 
 def test_what_a_turn_costs_does_not_depend_on_the_history() -> None:
@@ -304,7 +306,9 @@ def test_what_a_turn_costs_does_not_depend_on_the_history() -> None:
         at_start = count_operations(lambda: work(few))  # noqa: B023  called at once
         at_end = count_operations(lambda: work(many))  # noqa: B023
         assert at_end == pytest.approx(at_start, rel=0.05), work
-        assert at_end < 1_000, work
+        assert at_end < 1_500, work
+    assert not few.get_gc_history()
+    assert not many.get_gc_history()
 
 
 def test_the_pre_send_check_looks_at_new_messages_only() -> None:
@@ -316,3 +320,81 @@ def test_the_pre_send_check_looks_at_new_messages_only() -> None:
     check_of_many = count_operations(session.before_send)
     assert check_of_many > 10 * checked_again
     assert count_operations(session.before_send) == pytest.approx(checked_again, rel=0.05)
+
+
+class CountingCounter(EstimateCounter):
+    """Counts how often it is asked."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.texts = 0
+
+    def count_text(self, text: str) -> int:
+        self.texts += 1
+        return super().count_text(text)
+
+
+def collecting_session(counter: EstimateCounter) -> GCSession:
+    registry = PluginRegistry(load_installed=False)
+    session = GCSession(context_limit=2_000, counter=counter, registry=registry)
+    session.set_gc_plugin(OldestFirst())
+    return session
+
+
+def some_turns(session: GCSession, turns: int) -> None:
+    for _ in range(turns):
+        one_turn(session)
+
+
+def test_every_text_is_counted_once_in_a_session_that_collects() -> None:
+    counter = CountingCounter()
+    session = collecting_session(counter)
+
+    some_turns(session, 400)
+
+    assert len(session.get_gc_history()) > 10
+    assert counter.texts == 4 * 400
+
+
+def test_a_session_that_collects_does_the_same_work_in_every_turn() -> None:
+    session = collecting_session(EstimateCounter())
+    some_turns(session, 200)
+
+    early = count_operations(lambda: some_turns(session, 200))
+    collections = len(session.get_gc_history())
+    some_turns(session, 1_600)
+    late = count_operations(lambda: some_turns(session, 200))
+
+    assert len(session.get_gc_history()) > 5 * collections
+    assert late == pytest.approx(early, rel=0.1)
+
+
+def test_a_collection_looks_at_every_message_so_and_so_often() -> None:
+    def operations(turns: int) -> int:
+        session = new_session(None, context_limit=10**6)
+        for message in long_history(turns):
+            session.append(message)
+        return count_operations(lambda: session.manual_gc(target_percent=0.1))
+
+    small, large = operations(250), operations(1_000)
+
+    assert large <= 4 * small * 1.1
+    assert large < 4 * 1_000 * 500
+
+
+def test_an_appended_message_touches_its_entry_and_those_above_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = session_of(4_000)
+    touched: list[SourceEntry] = []
+    add = SourceEntry._add_to_totals
+
+    def noted(entry: SourceEntry, difference: int) -> GCPolicy:
+        touched.append(entry)
+        return add(entry, difference)
+
+    monkeypatch.setattr(SourceEntry, "_add_to_totals", noted)
+    one_turn(session)
+
+    assert len(touched) <= 5  # four messages, and the exchange that two of them share
