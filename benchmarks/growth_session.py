@@ -25,7 +25,7 @@ import jaato_gc_truncate
 from jaato_gc import EstimateCounter, GCSession, Message, PluginRegistry, Role, count_tokens
 
 BLOCKS = 10
-NEVER_FULL = 10**12
+NEVER_FULL = 10**9
 NOW_AND_THEN = 20_000
 QUESTION = "Request {0}: why does job {0} fail when the file is locked?"
 ANSWER = "Job {} opens the file before the lock is held. Swap the two lines and run it again."

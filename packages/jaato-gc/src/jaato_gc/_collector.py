@@ -59,7 +59,7 @@ class Collector:
         """The strategy's word on whether a collection is due; core's if it has none."""
         try:
             due, reason = self.plugin.should_collect(usage, self.config)
-            return bool(due), None if reason is None else GCTriggerReason(reason)
+            return (True, reason and GCTriggerReason(reason)) if due else (False, None)
         except Exception:
             logger.exception("%s failed in should_collect; core decides", self.plugin.name)
             return should_collect(usage, self.config)

@@ -26,6 +26,8 @@ from jaato_gc._tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
+_CALIBRATED = Confidence.CALIBRATED
+
 
 class Context:
     """What would be sent next, and what it costs.
@@ -202,19 +204,22 @@ class Context:
     def usage(self) -> dict[str, Any]:
         """How full the window is."""
         budget = self.ledger.budget
-        limit, total = budget.context_limit, budget.total_tokens()
+        # Not by the budget's methods: a strategy that has to be asked is asked in every turn.
+        limit, total = budget.context_limit, budget._counted + budget.correction
+        if total < 0:
+            total = 0
         return {
             "context_limit": limit,
             "total_tokens": total,
             "percent_used": total / limit * 100 if limit > 0 else 0.0,
             "tokens_remaining": limit - total if total < limit else 0,
             "turns": self.turns,
-            "confidence": self.confidence,
+            "confidence": _CALIBRATED if self.reports else budget.counter.confidence,
         }
 
     @property
     def confidence(self) -> Confidence:
-        return Confidence.CALIBRATED if self.reports else self.ledger.budget.counter.confidence
+        return _CALIBRATED if self.reports else self.budget.counter.confidence
 
     def upper_bound(self) -> int:
         """The most that the next request can have: decides where nothing may go wrong.

@@ -116,7 +116,7 @@ class Runner:
             unnamed: The reason where the strategy gives none.
         """
         collector = self.collector
-        if collector is None or not self.may_start():
+        if not self.may_start() or collector is None:
             return None
         if collector.asks_core:
             if self.context.budget.total_tokens() >= self.idle_below:
@@ -127,10 +127,11 @@ class Runner:
 
     def may_start(self) -> bool:
         """Whether collections may start by themselves at the moment."""
+        collector = self.collector
         return (
-            self.collector is not None
-            and self.collector.disabled is None
-            and self.collector.config.auto_trigger
+            collector is not None
+            and collector.disabled is None
+            and collector.config.auto_trigger
             and not self.breaker.blocks
             and not self.waits_for_message
         )

@@ -1,0 +1,1 @@
+"""One module per contender; each runs in an environment of its own."""

@@ -1,0 +1,273 @@
+"""What the contenders of jaato-server have in common: its budget and plugins in a small loop.
+
+Its own session counts the whole history anew several times a turn, and makes a snapshot of the
+budget each time. Here every message is booked once, as a host that only takes the plugins would do
+it, which is to its advantage. Its correction by reported usage is left out, since it does nothing
+below 15 %, and its estimate is 7 % low here. The trace that it writes into a file by default is
+switched off, which is to its advantage, too.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from contender import TARGET, TRIGGER, WINDOW, Outcome, Run
+from histories import MESSAGES_A_TURN, Plain
+from jaato_sdk.plugins.model_provider.types import (
+    FunctionCall,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+)
+from jaato_server.shared.gc_support import apply_gc_removal_list
+from jaato_server.shared.instruction_budget import (
+    GCPolicy,
+    InstructionBudget,
+    InstructionSource,
+)
+from jaato_server.shared.plugins.gc import (
+    GCConfig,
+    GCTriggerReason,
+    ensure_tool_call_integrity,
+    estimate_message_tokens,
+)
+from jaato_server.shared.plugins.session.serializer import (
+    deserialize_history,
+    serialize_history,
+)
+
+ROLES = {"user": Role.USER, "assistant": Role.MODEL, "tool": Role.TOOL}
+CONVERSATION = InstructionSource.CONVERSATION
+
+
+@dataclass
+class Host:
+    """A history with its budget, and what happens before a request."""
+
+    plugin: Any
+    config: GCConfig
+    budget: InstructionBudget
+    keeps_talk: bool = False
+    history: list[Message] = field(default_factory=list)
+    booked: int = 0
+    collections: int = 0
+
+    def append(self, plain: Plain) -> None:
+        """Make a message, and book it."""
+        self.book(message_of(plain), dear=plain.dear)
+
+    def book(self, message: Message, *, dear: bool) -> None:
+        """Add a message to history and budget. The system prompt is in the budget alone."""
+        policy = GCPolicy.EPHEMERAL
+        if self.booked == 0:
+            policy = GCPolicy.LOCKED  # the original request
+        elif dear:
+            policy = GCPolicy.PRESERVABLE
+        elif self.keeps_talk and not _is_in_exchange(message):
+            policy = GCPolicy.PARTIAL
+        tokens = estimate_message_tokens(message)
+        ids = [message.message_id]
+        key = f"msg_{self.booked}"
+        self.budget.add_child(CONVERSATION, key, tokens, policy, message_ids=ids)
+        self.history.append(message)
+        self.booked += 1
+
+    def usage(self) -> dict[str, Any]:
+        """How full the window is, as its session tells the plugin."""
+        return {
+            "context_limit": self.budget.context_limit,
+            "total_tokens": self.budget.effective_total_tokens(),
+            "percent_used": self.budget.utilization_percent(),
+            "turns": self.booked // MESSAGES_A_TURN,
+        }
+
+    def check(self) -> None:
+        """Collect if it is due."""
+        usage = self.usage()
+        due, reason = self.plugin.should_collect(usage, self.config)
+        if due:
+            self.collect(usage, reason)
+
+    def collect(self, usage: dict[str, Any], reason: GCTriggerReason) -> None:
+        """Collect, and bring the budget in step."""
+        history, result = self.plugin.collect(
+            self.history, usage, self.config, reason, budget=self.budget
+        )
+        self.history = ensure_tool_call_integrity(history)
+        apply_gc_removal_list(result, budget=self.budget, cache_plugin=None, on_trace=_no_trace)
+        if result.removal_list and result.removal_list[0].reason == "truncated":
+            self.book_again()  # these items name turns, which the budget does not have
+        self.collections += 1
+
+    def book_again(self) -> None:
+        """Fill the budget from the history, as its session does."""
+        history, self.history, self.booked = self.history, [], 0
+        self.budget.get_entry(CONVERSATION).children.clear()
+        for message in history:
+            self.book(message, dear=False)
+
+
+class ServerContender:
+    """One of its strategies.
+
+    Args:
+        name: As in the table.
+        make_plugin: The strategy's factory.
+        does_less: What it does not do.
+        counts_turns: Whether it keeps a number of turns, rather than collects to a target.
+        keeps_talk: Whether only calls and results are EPHEMERAL, and all else is PARTIAL, as it is
+            in a session of this project; by its own defaults everything is EPHEMERAL.
+    """
+
+    distributions = ("jaato-server",)
+    module = "jaato_server.shared.plugins.gc"
+
+    def __init__(
+        self,
+        name: str,
+        make_plugin: Callable[[], Any],
+        does_less: str,
+        *,
+        counts_turns: bool = False,
+        keeps_talk: bool = False,
+    ) -> None:
+        # It looks there every time; empty is its way to switch tracing off.
+        os.environ["JAATO_TRACE_LOG"] = ""
+        self._keeps_talk = keeps_talk
+        self.name = name
+        self.does_less = does_less
+        self._make_plugin = make_plugin
+        self._counts_turns = counts_turns
+
+    def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run:
+        """The plugin on a filled budget, and the budget brought in step; cold, filled first."""
+        total = sum(plain.tokens for plain in history)
+        filled = self.hold(history)
+        filled.budget.context_limit = filled.budget.total_tokens()
+        filled.config = self._config(target / total, _newest_turns(history, target))
+        if warm:
+            return partial(_collect, filled)
+        messages = self.bare(history)
+        dear = [plain.dear for plain in history if plain.role != "system"]
+
+        def fill_and_collect() -> Host:
+            host = self._host(filled.budget.context_limit, filled.config)
+            for message, is_dear in zip(messages, dear, strict=True):
+                host.book(message, dear=is_dear)
+            return _collect(host)
+
+        return fill_and_collect
+
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """A check with the plugin before each request."""
+        tokens = sum(plain.tokens for turn in turns for plain in turn)
+        kept_turns = int(TARGET * WINDOW / (tokens / len(turns)))
+
+        def run_turns() -> Host:
+            host = self._host(WINDOW, self._config(TARGET, kept_turns))
+            for request, *rest in turns:
+                host.append(request)
+                host.check()
+                for plain in rest:
+                    host.append(plain)
+            return host
+
+        return run_turns
+
+    def outcome(self, returned: Host) -> Outcome:
+        """What the host holds."""
+        return Outcome([_text_of(message) for message in returned.history], returned.collections)
+
+    def save(self, history: Sequence[Plain]) -> Run:
+        """History and conversation budget, by its own serializer."""
+        host = self.hold(history)
+        return lambda: _saved(host)
+
+    def restore(self, history: Sequence[Plain]) -> Run:
+        """The same back."""
+        saved = _saved(self.hold(history))
+
+        def restore() -> Host:
+            state = json.loads(saved)
+            host = self._host(WINDOW, GCConfig())
+            host.history = deserialize_history(state["history"])
+            host.budget.restore_conversation_from_snapshot(state["budget"])
+            return host
+
+        return restore
+
+    def hold(self, history: Sequence[Plain]) -> Host:
+        """A host with everything booked."""
+        host = self._host(WINDOW, GCConfig())
+        for plain in history:
+            if plain.role != "system":
+                host.append(plain)
+        return host
+
+    def bare(self, history: Sequence[Plain]) -> list[Message]:
+        """The messages; the system prompt is kept elsewhere."""
+        return [message_of(plain) for plain in history if plain.role != "system"]
+
+    def _host(self, context_limit: int, config: GCConfig) -> Host:
+        plugin = self._make_plugin()
+        plugin.initialize({})
+        budget = InstructionBudget.create_default("", "main", "", context_limit)
+        return Host(plugin, config, budget, self._keeps_talk)
+
+    def _config(self, target: float, kept_turns: int) -> GCConfig:
+        config = GCConfig(threshold_percent=100 * TRIGGER, target_percent=100 * target)
+        if self._counts_turns:
+            config.preserve_recent_turns = kept_turns
+        return config
+
+
+def message_of(plain: Plain) -> Message:
+    """A message of its own kind."""
+    if plain.role == "tool":
+        answer = ToolResult(plain.call_id or "", plain.call or "", plain.text)
+        return Message(Role.TOOL, [Part.from_function_response(answer)])
+    parts = [Part.from_text(plain.text)]
+    if plain.call:
+        call = FunctionCall(plain.call_id or "", plain.call, dict(plain.arguments or {}))
+        parts.append(Part.from_function_call(call))
+    return Message(ROLES[plain.role], parts)
+
+
+def _collect(host: Host) -> Host:
+    host.collect(host.usage(), GCTriggerReason.MANUAL)
+    return host
+
+
+def _newest_turns(history: Sequence[Plain], target: int) -> int:
+    """How many of the newest turns have no more tokens than that."""
+    tokens = turns = 0
+    for plain in reversed(history):
+        tokens += plain.tokens
+        if tokens > target:
+            break
+        turns += plain.role == "user"
+    return turns
+
+
+def _saved(host: Host) -> str:
+    budget = host.budget.get_conversation_snapshot()
+    return json.dumps({"history": serialize_history(host.history), "budget": budget})
+
+
+def _text_of(message: Message) -> str:
+    results = (
+        str(part.function_response.result) for part in message.parts if part.function_response
+    )
+    return "".join([message.text or "", *results])
+
+
+def _is_in_exchange(message: Message) -> bool:
+    return any(part.function_call or part.function_response for part in message.parts)
+
+
+def _no_trace(_said: str) -> None:
+    """Its helpers report here."""

@@ -1,0 +1,16 @@
+"""langchain-core's trim_messages with its own approximate counter."""
+
+from contender import Contender
+from langchain_core.messages.utils import count_tokens_approximately
+
+from contenders.langchain_messages import Trimming
+
+
+def make() -> Contender:
+    """The contender."""
+    return Trimming(
+        "langchain-core trim_messages, approximate",
+        lambda: count_tokens_approximately,
+        "estimates by length; oldest first, no policies; no removal list",
+        remembers=False,
+    )
