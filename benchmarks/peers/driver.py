@@ -34,9 +34,9 @@ from results import Contestant, Measurement, Results, expected_seconds
 
 HERE = Path(__file__).parent
 BASE_ENVIRONMENT = "jaato_gc"
-CAP_SECONDS = 30.0
+CAP_SECONDS = 12.0
 ANSWER_SECONDS = 1_800.0
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 25.0
 """After so long, preparations included, no further round: large sizes take long to make ready."""
 FAST = 0.05
 """Below this, a job is done in more rounds."""
@@ -244,6 +244,9 @@ class Contest:
             asked = [name for name, each in measured.items() if each.seconds]
 
     def _may_try(self, job: Job, name: str, size: int) -> bool:
+        """Whether a size is within reach. This project is asked for all of them."""
+        if self.results.contestants[name].environment == BASE_ENVIRONMENT:
+            return True
         before = self.results.of(job.name, name)
         return not before or expected_seconds(before, size) <= self._cap
 

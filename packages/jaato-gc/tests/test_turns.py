@@ -1,5 +1,6 @@
 """How a history falls into turns and groups, and which of them a collection must leave."""
 
+import pickle
 from collections.abc import Iterable
 
 import pytest
@@ -23,6 +24,7 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
+from jaato_gc._turns import LaidOutHistory
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -161,6 +163,19 @@ def test_a_batch_that_is_answered_in_part_is_open() -> None:
     layout = lay_out([user("u"), calls("c", "a", "b"), results("r", "a")])
 
     assert ids_of(group for group in layout.groups if group.is_open) == [["c", "r"]]
+
+
+def test_a_history_that_knows_its_layout_is_laid_out_anew_once_it_is_changed() -> None:
+    history = [user("u"), calls("c", "a"), results("r", "a"), user("v")]
+    layout = lay_out(history)
+    known = LaidOutHistory(history, layout)
+
+    assert lay_out(known) is layout
+    assert type(pickle.loads(pickle.dumps(known))) is list
+
+    del known[1:3]
+    assert lay_out(known) is not layout
+    assert lay_out(known) == lay_out(list(known))
 
 
 @settings(deadline=None, max_examples=100)

@@ -209,9 +209,9 @@ class Ledger:
         for part in message.parts:
             has_calls = has_calls or part.function_call is not None
             has_results = has_results or part.function_response is not None
-        first_request = False
-        if message.role is USER and message.synthetic is None and not has_results:
-            first_request = self.turns_opened == 0
+        opens_turn = message.role is USER and message.synthetic is None and not has_results
+        first_request = opens_turn and self.turns_opened == 0
+        if opens_turn:
             if not first_request:  # what came before the first request belongs to its turn
                 self.exchanges_opened = 0
             self.turns_opened += 1
@@ -219,28 +219,36 @@ class Ledger:
             self.exchanges_opened += 1
         if first_request:
             self._open("original_request", policy or _ORIGINAL_REQUEST, message, tokens)
-            return
+        else:
+            in_exchange = has_calls or has_results or message.role is TOOL
+            self._place(message, tokens, policy, has_calls, in_exchange)
+
+    def _place(
+        self,
+        message: Message,
+        tokens: int,
+        policy: GCPolicy | None,
+        has_calls: bool,
+        in_exchange: bool,
+    ) -> None:
+        """Book a message in the entry of the current turn, or in one below that."""
         budget, message_id, turn_key = self.budget, message.message_id, f"turn_{self.turn}"
         turn = budget.get_child(_CONVERSATION, turn_key)
-        in_exchange = has_calls or has_results or message.role is TOOL
         if turn is None:
             if policy is None and not in_exchange:
                 ids = (message_id,)
                 budget.add_child(_CONVERSATION, turn_key, tokens, _PARTIAL, message_ids=ids)
                 return
             turn = budget.add_child(_CONVERSATION, turn_key, 0, _PARTIAL)
+        exchange_key = f"{turn_key}_call_{self.exchanges_opened}" if in_exchange else None
         if policy is not None:
             key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
             budget.open_entry(turn, key, policy, message_id, tokens)
-            return
-        exchange = None
-        if in_exchange:
-            key = f"{turn_key}_call_{self.exchanges_opened}"
-            if has_calls:
-                budget.open_entry(turn, key, _WORKING, message_id, tokens)
-                return
-            exchange = budget.get_child(_CONVERSATION, key)
-        budget.book_message(exchange or turn, message_id, tokens)
+        elif has_calls and exchange_key:
+            budget.open_entry(turn, exchange_key, _WORKING, message_id, tokens)
+        else:
+            exchange = budget.get_child(_CONVERSATION, exchange_key)
+            budget.book_message(exchange or turn, message_id, tokens)
 
     def _own_policy(self, message: Message) -> GCPolicy | None:
         """What the host said about this message, its tool or its like."""

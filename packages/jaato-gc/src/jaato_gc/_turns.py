@@ -86,6 +86,9 @@ class LaidOutHistory(list[Message]):
         unchanged = len(self) == len(self._history) and all(map(is_, self, self._history))
         return self._layout if unchanged else None
 
+    def __reduce__(self) -> tuple[type[list[Message]], tuple[list[Message]]]:
+        return list, (list(self),)  # to another process goes a plain list
+
 
 def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     """The turns of a history, oldest first."""
