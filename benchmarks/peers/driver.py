@@ -67,7 +67,7 @@ JOBS = (
     Job("save", {"work": "save"}, SAVE_SIZES, once_per_environment=True),
     Job("restore", {"work": "restore"}, SAVE_SIZES, once_per_environment=True),
 )
-MEMORY_SIZES = (10_000, 100_000)
+MEMORY_SIZES = (10_000,)
 CONVERTED = 1_000
 
 
@@ -162,6 +162,7 @@ class Contest:
         cap: Seconds that a job may take.
         largest: No size above this.
         file: Where all figures go, if anywhere: after each job, so that none is lost.
+        known: Figures of a run that was broken off: what is in them is not measured again.
     """
 
     def __init__(
@@ -173,8 +174,9 @@ class Contest:
         cap: float,
         largest: int,
         file: Path | None = None,
+        known: Results | None = None,
     ) -> None:
-        self.results = Results()
+        self.results = known or Results()
         self._file = file
         self._environments = environments
         self._rounds = rounds
@@ -197,6 +199,8 @@ class Contest:
         self.results.about = about(python, "nox -s peers")
         try:
             for job in JOBS:
+                if any(each.work == job.name for each in self.results.measurements):
+                    continue
                 self._run_job(job)
                 self._save()
             self._measure_memory()
@@ -303,7 +307,7 @@ class Contest:
                     "import pluggy; from pydantic import BaseModel, Field, model_validator",
                 ),
             }
-        for _ in range(2 * self._rounds - 1):
+        for _ in range(self._rounds):
             for name, (environment, statement, before) in asked.items():
                 python = python_of(self._environments / environment)
                 seconds = time_statement(python, statement, before)
@@ -445,6 +449,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=max(COLLECT_SIZES), metavar="SIZE")
     parser.add_argument("--quick", action="store_true", help="up to 1,000, one round, no page")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where all figures go")
+    parser.add_argument("--go-on", action="store_true", help="with the figures in --results")
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page to write tables into")
     options = parser.parse_args()
     if options.quick:
@@ -459,6 +464,7 @@ def main() -> None:
         cap=options.cap,
         largest=options.largest,
         file=options.results,
+        known=Results.load(options.results) if options.go_on else None,
     )
     results = contest.run()
     written = tables.figures(results, goals.goals_table(results))

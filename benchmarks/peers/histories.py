@@ -10,6 +10,8 @@ from itertools import chain, islice
 
 MESSAGES_A_TURN = 4
 DEAR_TURNS = 10
+MOST_DEAR = 100
+"""In a session: what is dear stays, and more and more of it would fill the window at last."""
 _SEED = 20260101
 _LINES = 4_000
 _WORDS = [
@@ -39,14 +41,17 @@ class Plain:
     dear: bool = False
 
 
-def make_turns(turns: int, count: Callable[[str], int]) -> list[list[Plain]]:
+def make_turns(
+    turns: int, count: Callable[[str], int], most_dear: int | None = None
+) -> list[list[Plain]]:
     """Turns of an agent: a request, a call, its result (most of the tokens), an answer.
 
     Args:
         turns: How many.
         count: The tokenizer that all contenders share; each message says what it has by it.
+        most_dear: How many dear messages there are at most; ``None``: as many as come.
     """
-    return [list(each) for each in islice(_turns(count), turns)]
+    return [list(each) for each in islice(_turns(count, most_dear), turns)]
 
 
 def make_history(messages: int, count: Callable[[str], int]) -> list[Plain]:
@@ -56,7 +61,9 @@ def make_history(messages: int, count: Callable[[str], int]) -> list[Plain]:
     return [Plain("system", system, tokens=count(system)), *chain.from_iterable(turns)]
 
 
-def _turns(count: Callable[[str], int]) -> Iterator[tuple[Plain, Plain, Plain, Plain]]:
+def _turns(
+    count: Callable[[str], int], most_dear: int | None
+) -> Iterator[tuple[Plain, Plain, Plain, Plain]]:
     random_ = random.Random(_SEED)
     lines = [_line(random_) for _ in range(_LINES)]
     # Counted once per line: a million messages would take minutes otherwise. The sum over lines is
@@ -76,6 +83,9 @@ def _turns(count: Callable[[str], int]) -> Iterator[tuple[Plain, Plain, Plain, P
             f"{random_.choice(_WORDS)} is ready. Swap the two lines and run it again."
         )
         call_id, arguments = f"call_{number}", {"path": path}
+        is_dear = number % DEAR_TURNS == 0
+        if most_dear is not None:
+            is_dear = is_dear and number <= most_dear * DEAR_TURNS
         yield (
             Plain("user", ask, tokens=count(ask)),
             Plain(
@@ -88,7 +98,7 @@ def _turns(count: Callable[[str], int]) -> Iterator[tuple[Plain, Plain, Plain, P
                 "read_file",
                 tokens=count(path) + sum(tokens[line] for line in shown),
             ),
-            Plain("assistant", answer, tokens=count(answer), dear=number % DEAR_TURNS == 0),
+            Plain("assistant", answer, tokens=count(answer), dear=is_dear),
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders.jaato_gc_session import message_of
-from histories import MESSAGES_A_TURN, make_turns
+from histories import MESSAGES_A_TURN, MOST_DEAR, make_turns
 
 import jaato_gc_budget
 from jaato_gc import (
@@ -64,7 +64,7 @@ def make_session(plugin: jaato_gc_budget.BudgetGCPlugin, context_limit: int) -> 
 def counted_turns(turns: int, *, with_calls: bool) -> list[list[Message]]:
     """Turns whose tokens are known; of four messages with calls, of two without."""
     made = []
-    for plains in make_turns(turns, lambda _text: 1):
+    for plains in make_turns(turns, lambda _text: 1, most_dear=MOST_DEAR):
         kept = plains if with_calls else [plains[0], plains[-1]]
         made.append([message_of(plain) for plain in kept])
     for turn in made:
@@ -106,7 +106,9 @@ def time_bookkeeping(turns: int, rounds: int) -> list[dict[str, Any]]:
     found = []
     for with_calls in (False, True):
         for window, limit in (("now and then", NOW_AND_THEN), ("never", NEVER_FULL)):
-            runs = [run_turns(turns, limit, with_calls=with_calls) for _ in range(rounds)]
+            # What is never full takes minutes, nearly all of it in copying lists.
+            times = 1 if limit == NEVER_FULL else rounds
+            runs = [run_turns(turns, limit, with_calls=with_calls) for _ in range(times)]
             whole, copying = (
                 [min(same) for same in zip(*(run[part] for run in runs), strict=True)]
                 for part in ("whole", "copying")

@@ -102,12 +102,23 @@ class SessionContender:
         session = self._session(WINDOW)
         tokens: dict[str, int] = {}
         reports = []
+        total = collections = 0
+
+        def append(plain: Plain) -> None:
+            nonlocal total
+            tokens[session.append(message_of(plain)).message_id] = reported_tokens(plain)
+            total += reported_tokens(plain)
+
         for request, *rest in turns:
-            tokens[session.append(message_of(request)).message_id] = reported_tokens(request)
-            reports.append(sum(tokens[each.message_id] for each in session.before_send()))
-            session.report_usage(reports[-1])
+            append(request)
+            sent = session.before_send()
+            if session.budget.collections != collections:
+                collections = session.budget.collections
+                total = sum(tokens[each.message_id] for each in sent)
+            reports.append(total)
+            session.report_usage(total)
             for plain in rest:
-                tokens[session.append(message_of(plain)).message_id] = reported_tokens(plain)
+                append(plain)
             session.after_turn()
         return reports
 
