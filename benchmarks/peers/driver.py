@@ -203,15 +203,23 @@ class Contest:
                     continue
                 self._run_job(job)
                 self._save()
-            self._measure_memory()
-            self._measure_conversions()
+            if not self.results.memory:
+                self._measure_memory()
+            if not self.results.conversions:
+                self._measure_conversions()
+            self._save()
         finally:
             for worker in self._workers.values():
                 worker.close()
-        for measure in (self._measure_imports, self._measure_own, self._measure_segments):
+        if not self.results.imports:
+            self._measure_imports()
             self._save()
-            measure()
-        self._save()
+        if not self.results.own:
+            self._measure_own()
+            self._save()
+        if not self.results.segments:
+            self._measure_segments()
+            self._save()
         return self.results
 
     def _save(self) -> None:
