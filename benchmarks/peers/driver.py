@@ -466,7 +466,7 @@ def main() -> None:
     if options.only:
         contenders = {name: contenders[name] for name in options.only.split(",")}
     contest = Contest(
-        options.environments,
+        options.environments.absolute(),  # imports are timed elsewhere
         contenders,
         rounds=options.rounds,
         cap=options.cap,

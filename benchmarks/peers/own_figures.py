@@ -39,7 +39,8 @@ BOOKKEEPING_TURNS = 100_000
 NEVER_FULL = 10**9
 NOW_AND_THEN = 128_000
 CHECKS = 2_000
-TENTHS = 10
+BLOCK = 1_000
+"""Turns at either end of a run."""
 
 
 class AskedStrategy(jaato_gc_budget.BudgetGCPlugin):
@@ -98,66 +99,74 @@ def time_check(session: GCSession, rounds: int) -> float:
 
 
 def time_bookkeeping(turns: int, rounds: int) -> list[dict[str, Any]]:
-    """Seconds of a turn whose messages were counted before, and its last tenth to its first.
+    """Seconds of a turn whose messages were counted before, after so many turns.
 
-    Each tenth at its fastest. `before_send` hands out a list of all messages; what copying one
-    takes is shown apart.
+    In a window that is never full, at both ends of the run; where it is full now and then, of all
+    turns, with the collections among them.
     """
     found = []
     for with_calls in (False, True):
-        for window, limit in (("now and then", NOW_AND_THEN), ("never", NEVER_FULL)):
-            # What is never full takes minutes, nearly all of it in copying lists.
-            times = 1 if limit == NEVER_FULL else rounds
-            runs = [run_turns(turns, limit, with_calls=with_calls) for _ in range(times)]
-            whole, copying = (
-                [min(same) for same in zip(*(run[part] for run in runs), strict=True)]
-                for part in ("whole", "copying")
-            )
-            rest = [turn - copy for turn, copy in zip(whole, copying, strict=True)]
-            found.append(
-                {
-                    "turns": turns,
-                    "messages": MESSAGES_A_TURN if with_calls else 2,
-                    "window": window,
-                    "collections": runs[0]["collections"],
-                    "turn": sum(whole) / TENTHS,
-                    "copying": sum(copying) / TENTHS,
-                    "rest": sum(rest) / TENTHS,
-                    "rest_last_to_first": rest[-1] / rest[0],
-                }
-            )
+        made = counted_turns(turns, with_calls=with_calls)
+        block = max(1, min(BLOCK, turns // 10))
+        never = []
+        for _ in range(3 * rounds):
+            session = make_session(jaato_gc_budget.create_plugin(), NEVER_FULL)
+            first = time_turns(session, made[:block])
+            for turn in made[block:-block]:
+                for message in turn:
+                    session.append(message)
+            never.append((first, time_turns(session, made[-block:])))
+        first_rest = min(first[0] for first, _ in never)
+        rest, sending = (min(last[part] for _, last in never) for part in (0, 1))
+        found.append(
+            {
+                "turns": turns,
+                "messages": len(made[0]),
+                "window": "never",
+                "collections": 0,
+                "rest": rest,
+                "before_send": sending,
+                "last_to_first": rest / first_rest,
+            }
+        )
+        session = make_session(jaato_gc_budget.create_plugin(), NOW_AND_THEN)
+        tenths = [
+            time_turns(session, made[start : start + turns // 10])
+            for start in range(0, turns // 10 * 10, turns // 10)
+        ]
+        found.append(
+            {
+                "turns": turns,
+                "messages": len(made[0]),
+                "window": "now and then",
+                "collections": len(session.get_gc_history()),
+                "rest": sum(rest for rest, _ in tenths) / len(tenths),
+                "before_send": sum(sending for _, sending in tenths) / len(tenths),
+                # Of the second tenth: the first one fills the window.
+                "last_to_first": sum(tenths[-1]) / sum(tenths[1]),
+            }
+        )
     return found
 
 
-def run_turns(turns: int, context_limit: int, *, with_calls: bool) -> dict[str, Any]:
-    """One run: seconds a turn in each tenth of it, and those of copying the history once."""
-    session = make_session(jaato_gc_budget.create_plugin(), context_limit)
-    made = counted_turns(turns, with_calls=with_calls)
-    whole, copying = [], []
+def time_turns(session: GCSession, turns: Sequence[Sequence[Message]]) -> tuple[float, float]:
+    """Seconds a turn: without `before_send`, which hands out a list of all, and in it."""
+    sent = 0.0
     gc.collect()
     gc.freeze()
-    size = turns // TENTHS
-    for first in range(0, TENTHS * size, size):
-        tenth = made[first : first + size]
-        copy_before = time_copy(session)
-        start = time.perf_counter()
-        for request, *answers in tenth:
-            session.append(request)
-            session.before_send()
-            session.report_usage(session.budget.counted_tokens(), 20)
-            for message in answers:
-                session.append(message)
-            session.after_turn()
-        whole.append((time.perf_counter() - start) / len(tenth))
-        copying.append((copy_before + time_copy(session)) / 2)
+    start = time.perf_counter()
+    for request, *answers in turns:
+        session.append(request)
+        before = time.perf_counter()
+        session.before_send()
+        sent += time.perf_counter() - before
+        session.report_usage(session.budget.counted_tokens(), 20)
+        for message in answers:
+            session.append(message)
+        session.after_turn()
+    seconds = time.perf_counter() - start
     gc.unfreeze()
-    return {"whole": whole, "copying": copying, "collections": len(session.get_gc_history())}
-
-
-def time_copy(session: GCSession) -> float:
-    """Seconds that a list of all messages takes, as it is handed out."""
-    history = session.history
-    return min(timeit.repeat(history.copy, number=10, repeat=3)) / 10
+    return (seconds - sent) / len(turns), sent / len(turns)
 
 
 # --- estimates ---
@@ -243,7 +252,7 @@ def main() -> None:
     turns = min(BOOKKEEPING_TURNS, options.largest)
     measured = {
         "checks": time_checks(sizes, options.rounds),
-        "bookkeeping": time_bookkeeping(turns, min(2, options.rounds)),  # minutes each
+        "bookkeeping": time_bookkeeping(turns, options.rounds),
         "estimates": compare_estimates(),
     }
     print(json.dumps(measured))

@@ -127,16 +127,15 @@ def bookkeeping(results: Results) -> str:
             str(row["messages"]),
             f"{row['turns']:,}",
             f"{row['collections']:,}",
-            duration(row["turn"]),
-            duration(row["copying"]),
             duration(row["rest"]),
-            f"{row['rest_last_to_first']:.2f}",
+            duration(row["before_send"]),
+            f"{row['last_to_first']:.2f}",
         ]
         for row in results.own.get("bookkeeping") or []
     ]
     header = [
-        "window full", "messages a turn", "turns", "collections", "a turn",
-        "of it copying the list", "the rest", "the rest, last tenth to first",
+        "window full", "messages a turn", "turns", "collections", "a turn without `before_send`",
+        "in `before_send`", "at the end to at the start",
     ]  # fmt: skip
     return table(header, rows)
 
