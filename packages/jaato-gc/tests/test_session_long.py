@@ -398,3 +398,25 @@ def test_an_appended_message_touches_its_entry_and_those_above_it(
     one_turn(session)
 
     assert len(touched) <= 5  # four messages, and the exchange that two of them share
+
+
+def test_a_strategy_of_its_own_mind_is_asked_in_every_turn() -> None:
+    asked: list[int] = []
+
+    class Asked(OldestFirst):
+        def should_collect(
+            self,
+            context_usage: ContextUsage,
+            config: GCConfig,  # noqa: ARG002
+        ) -> tuple[bool, GCTriggerReason | None]:
+            asked.append(context_usage["total_tokens"])
+            return False, None
+
+    session = GCSession(counter=EstimateCounter(), registry=PluginRegistry(load_installed=False))
+    session.set_gc_plugin(Asked())
+    session.append(Message.from_text(Role.USER, "a question of some length"))
+    session.budget.correction = -10_000  # what the provider reported was that much less
+
+    session.after_turn()
+
+    assert asked == [0]

@@ -50,7 +50,7 @@ class BookedEntry:
             entry.tokens,
             entry.gc_policy,
             entry.label,
-            dict(entry.metadata) if entry.has_metadata else {},
+            dict(entry.metadata),
             entry.created_at,
             entry.born,
             list(entry.message_ids),

@@ -89,7 +89,8 @@ class Runner:
             self.window = config.window(limit) or limit
             self.request_limit = config.request_limit(limit) or 0
             asks_core = self.collector.asks_core
-            self.idle_below = (config.trigger_tokens(limit) or 0) if asks_core else 0
+            # Any other answer is asked for, even where a correction makes the total negative.
+            self.idle_below = (config.trigger_tokens(limit) or 0) if asks_core else -_NEVER
             if config.max_turns is not None:
                 self.idle_turns = config.max_turns
         line = config.target_percent if config.continuous_mode else config.threshold_percent

@@ -100,11 +100,6 @@ class SourceEntry:
         return _NOTHING if self._children is None else MappingProxyType(self._children)
 
     @property
-    def has_metadata(self) -> bool:
-        """Whether there is any metadata."""
-        return bool(self._metadata)
-
-    @property
     def metadata(self) -> dict[str, Any]:
         """Whatever else is known about this entry."""
         if self._metadata is None:
