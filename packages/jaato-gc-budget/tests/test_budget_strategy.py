@@ -435,7 +435,7 @@ def test_a_long_turn_loses_calls_before_anything_else() -> None:
     result = host.collect(target_percent=70.0)
 
     assert [item.message_ids for item in result.removal_list] == [
-        [message.message_id for message in call] for call in calls[:3]
+        tuple(message.message_id for message in call) for call in calls[:3]
     ]
 
 

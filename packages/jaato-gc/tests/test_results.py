@@ -71,7 +71,7 @@ def test_a_result_can_be_made_as_strategies_always_made_it() -> None:
 def test_a_removal_item_names_no_messages_and_is_stashed_unless_told() -> None:
     item = GCRemovalItem(source=InstructionSource.CONVERSATION)
 
-    assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", [])
+    assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", ())
     assert (item.action, item.keep) == ("remove", True)
 
 

@@ -374,7 +374,7 @@ def test_a_strategy_can_change_nothing_about_a_plan_that_was_checked() -> None:
     returned[0][1].removal_list.clear()
     outcome = session.apply(plan)
     assert set(ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
-    assert [each.message_ids for each in outcome.removal_list] == [["u3", "a3"]]
+    assert [each.message_ids for each in outcome.removal_list] == [("u3", "a3")]
 
 
 def test_figures_are_recounted() -> None:
@@ -403,7 +403,7 @@ def test_a_removal_list_may_name_turns_only() -> None:
     session = filled_session(Rogue(remove_and_say(("u3", "a3"), turn)))
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
-    assert outcome.removal_list[0].message_ids == ["u3", "a3"]
+    assert outcome.removal_list[0].message_ids == ("u3", "a3")
     assert_in_step(session)
 
 

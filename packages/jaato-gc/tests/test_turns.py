@@ -1,5 +1,6 @@
 """How a history falls into turns and groups, and which of them a collection must leave."""
 
+import operator
 import pickle
 from collections.abc import Iterable
 
@@ -24,7 +25,7 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
-from jaato_gc._turns import LaidOutHistory
+from jaato_gc._turns import LaidOutHistory, lay_out_again
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -176,6 +177,43 @@ def test_a_history_that_knows_its_layout_is_laid_out_anew_once_it_is_changed() -
     del known[1:3]
     assert lay_out(known) is not layout
     assert lay_out(known) == lay_out(list(known))
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.one_of(histories(), broken_histories()),
+    st.one_of(histories(max_turns=2), broken_histories()),
+    st.lists(st.booleans(), min_size=8, max_size=8),
+)
+def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
+    before: list[Message], more: list[Message], goes: list[bool]
+) -> None:
+    old = lay_out(before)
+    protect(old, GCConfig(preserve_recent_turns=1))
+    gone = {
+        id(message)
+        for number, group in enumerate(old.groups)
+        if goes[number % len(goes)]
+        for message in group.messages
+    }
+    after = [message for message in before if id(message) not in gone] + more
+
+    again, anew = lay_out_again(old, after), lay_out(after)
+
+    for layout in (again, anew):
+        protect(layout, GCConfig(preserve_recent_turns=1))
+        layout.protected_under = None
+    assert again == anew
+
+
+def test_groups_that_are_still_there_are_used_again() -> None:
+    history = [user("u"), calls("c", "a"), results("r", "a"), user("v"), model("m")]
+    old = lay_out(history)
+
+    again = lay_out_again(old, [*history[3:], user("w")])
+
+    assert all(map(operator.is_, again.groups, old.groups[2:]))
+    assert [group.position for group in again.groups] == [0, 1, 2]
 
 
 @settings(deadline=None, max_examples=100)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaato_gc._base_strategy import GCStrategy
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._change import Change
 from jaato_gc._config import GCConfig, ResolvedGCConfig
 from jaato_gc._examiner import (
     NonsenseError,
@@ -25,7 +26,7 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import LaidOutHistory, Layout, lay_out
+from jaato_gc._turns import LaidOutHistory, Layout, lay_out, lay_out_again
 from jaato_gc._workers import DeadlineError, within
 
 logger = logging.getLogger("jaato_gc")
@@ -46,6 +47,8 @@ class Collector:
     config: ResolvedGCConfig
     deadline_seconds: float | None = None
     disabled: str | None = None
+    _layouts: list[Layout] = field(default_factory=list, init=False, repr=False)
+    """The layout of the last collection, while nobody uses it."""
     takes_budget: bool = field(init=False)
     asks_core: bool = field(init=False)
 
@@ -77,7 +80,7 @@ class Collector:
         before = list(history)
         if self.disabled:
             return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, self.disabled)
-        layout = lay_out(before)
+        layout = self._lay_out(before)
         # Pins are message ids in the budget. A strategy that knows no budget gets them as turns.
         pins = set() if self.takes_budget else _pinned_turns(layout, budget.pinned_message_ids)
         pins.update(overrides.get("pinned_turn_indices", ()))
@@ -102,6 +105,7 @@ class Collector:
         try:
             given = LaidOutHistory(before, layout)
             after, result = read_answer(self._ask(given, usage, config, reason, budget))
+            self._layouts[:] = [layout]
             result = replace(result, plugin_name=self.plugin.name, trigger_reason=reason)
             if not self.takes_budget:
                 after = put_back(before, after, set(held))
@@ -109,7 +113,10 @@ class Collector:
             if not result.removal_list:
                 result = replace(result, removal_list=removal_list_of(after, layout, budget))
             result = with_message_ids(result, after, layout, budget)
-            found = violations(before, after, result, held, budget) if result.success else []
+            change = Change.between(before, after)
+            found = (
+                violations(before, after, change, result, held, budget) if result.success else []
+            )
         except NonsenseError as error:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(error))
         except DeadlineError as error:
@@ -121,8 +128,15 @@ class Collector:
         if found:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
         if not result.success:
-            after, result = before, replace(result, removal_list=[])
-        return GCPlan(gc_id, before, after, completed(result, before, after, budget, goal, gc_id))
+            after, change, result = before, Change(), replace(result, removal_list=[])
+        result = completed(result, before, after, change, budget, goal, gc_id)
+        return GCPlan(gc_id, before, after, result, change)
+
+    def _lay_out(self, history: list[Message]) -> Layout:
+        try:
+            return lay_out_again(self._layouts.pop(), history)
+        except IndexError:  # the first one, or another thread has it
+            return lay_out(history)
 
     def _ask(
         self,

@@ -10,6 +10,7 @@ from operator import is_
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._change import Change
 from jaato_gc._errors import StalePlanError, UndoError
 from jaato_gc._invariants import (
     HISTORY_INVARIANTS,
@@ -17,7 +18,6 @@ from jaato_gc._invariants import (
     opens_with_user,
     surely_follow,
 )
-from jaato_gc._journal import Change
 from jaato_gc._ledger import BookedEntry, Ledger
 from jaato_gc._messages import Message, mint_message_id
 from jaato_gc._pairing import pair_calls
@@ -45,6 +45,8 @@ class Context:
         self.numbers: dict[str, int] = {}
         """Where each message stood in the whole session, in that order, if they can come back."""
         self.lock = threading.RLock()
+        self.repairs = 0
+        """How often what a collection had left was mended, since it could not be sent."""
         self.reports = 0
         """How often the provider has reported its own figure."""
         self.uncertain_tokens = 0
@@ -84,7 +86,11 @@ class Context:
         return message
 
     def exchange(
-        self, before: Sequence[Message], after: Sequence[Message], created_by: str | None
+        self,
+        before: Sequence[Message],
+        after: Sequence[Message],
+        created_by: str | None,
+        examined: Change | None = None,
     ) -> tuple[Change, list[BookedEntry]]:
         """Put one beginning of the history in place of another; what follows it stays.
 
@@ -92,13 +98,19 @@ class Context:
             before: How the history begins.
             after: How it is to begin.
             created_by: Who made what is new in it; ``None``: nobody, it comes back.
+            examined: What of the one is not in the other, if it was seen that this breaks nothing
+                that was in order.
 
         Raises:
             StalePlanError: The history no longer begins like that.
         """
         with self.lock:
             self.check_beginning(before)
-            change = Change.between(before, after, self.budget.counter, self.reports)
+            change = replace(
+                examined or Change.between(before, after),
+                repairs=self.repairs,
+                reports=self.reports,
+            )
             replaced = {message.message_id for message in change.gone}
             for message in change.come:
                 if message.message_id not in replaced and self.budget.entry_of(message.message_id):
@@ -108,6 +120,9 @@ class Context:
             touched = self.ledger.change(change.gone, change.come, created_by)
             self.history[: len(before)] = after
             self._note(change, sign=1, moved=moved)
+            # What was in order still is, but for what may stand further back than it seems.
+            unchecked = len(before) - self._checked + len(change.come)
+            self._checked = max(0, len(after) - unchecked) if examined else 0
             return change, touched
 
     def check_beginning(self, before: Sequence[Message]) -> None:
@@ -141,16 +156,18 @@ class Context:
 
         Raises:
             UndoError: A message that would come back has been appended again meanwhile, or the
-                history was changed otherwise.
+                history was mended since.
         """
         with self.lock:
+            if change.repairs != self.repairs:
+                raise UndoError("the history was repaired since: there is no place to put it back")
             replaced = {message.message_id for message in change.come}
             for message in change.gone:
                 taken = self.budget.entry_of(message.message_id) is not None
                 if taken and message.message_id not in replaced:
                     raise UndoError(f"message {message.message_id!r} is in the history again")
             moved, uncertain = self._count(change), self.uncertain_tokens
-            restored = change.revert(self.history, self.budget.counter)
+            restored = change.revert(self.history)
             counted = {
                 each.message_id: message_tokens(each, self.budget.counter) for each in restored
             }
@@ -164,6 +181,7 @@ class Context:
             self.ledger.revert(touched, added, counted.__getitem__)
             self.history[:] = restored
             self._note(change, sign=-1, moved=moved)
+            self._checked = 0
             if change.reports != self.reports:
                 self.uncertain_tokens = uncertain + moved  # the reports since know nothing of it
 
@@ -176,7 +194,6 @@ class Context:
         closed = sum(message.opens_turn for message in change.gone)
         self.turns += sign * (opened - closed)
         self.uncertain_tokens = max(0, self.uncertain_tokens + sign * moved)
-        self._checked = 0
 
     # --- lending the budget to a strategy ---
 

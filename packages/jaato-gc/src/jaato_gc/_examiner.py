@@ -8,8 +8,9 @@ from typing import Any
 
 from jaato_gc._account import cache_impact, outcome_of
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._change import Change
 from jaato_gc._clearing import never_cleared
-from jaato_gc._invariants import Violation, check_collection
+from jaato_gc._invariants import Violation, check_change
 from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
@@ -77,7 +78,7 @@ def _checked_item(item: Any) -> GCRemovalItem:
                 item.child_key,
                 item.tokens_freed,
                 item.reason,
-                list(item.message_ids),
+                tuple(item.message_ids),
                 item.action,
                 item.keep,
             )
@@ -141,7 +142,7 @@ def removal_list_of(
                     turn.key,
                     count_tokens(gone, budget.counter),
                     "collected",
-                    [message.message_id for message in gone],
+                    tuple(message.message_id for message in gone),
                 )
             )
     return items
@@ -165,7 +166,7 @@ def with_message_ids(
                 else [each for one in (entry.walk() if entry else ()) for each in one.message_ids]
             )
             gone = [each for each in meant if each not in left]
-            item = replace(item, message_ids=gone or meant)
+            item = replace(item, message_ids=tuple(gone or meant))
         items.append(item)
     return replace(result, removal_list=items)
 
@@ -179,16 +180,17 @@ def _entry_of(item: GCRemovalItem, budget: InstructionBudget) -> SourceEntry | N
 def violations(
     before: Sequence[Message],
     after: Sequence[Message],
+    change: Change,
     result: GCResult,
     held: Held,
     budget: InstructionBudget,
 ) -> list[Violation]:
     """Everything that is wrong with a collection."""
-    found = check_collection(before, after, result.removal_list, held)
-    found.extend(_protected_unaltered(after, held))
-    old, new = count_tokens(before, budget.counter), count_tokens(after, budget.counter)
-    if new > old:
-        detail = f"the history grew from {old} to {new} tokens"
+    found = check_change(change, before, after, result.removal_list, held.keys())
+    found.extend(_protected_unaltered(change.come, held))
+    gone, come = (count_tokens(each, budget.counter) for each in (change.gone, change.come))
+    if come > gone:
+        detail = f"the history grew: {come} tokens stand in the place of {gone}"
         found.append(Violation("never_larger", None, detail))
     for item in result.removal_list:
         if item.source not in budget.collectable_sources:
@@ -199,13 +201,13 @@ def violations(
     return found
 
 
-def _protected_unaltered(after: Sequence[Message], held: Held) -> Iterator[Violation]:
+def _protected_unaltered(come: Sequence[Message], held: Held) -> Iterator[Violation]:
     """Of what is protected, only results and arguments of recent calls may be cleared."""
-    for now in after:
+    for now in come:
         if now.message_id not in held:
             continue
         message, hold = held[now.message_id]
-        if now is message or now == message:
+        if now == message:
             continue
         if hold is not Hold.RECENT or never_cleared(now) != never_cleared(message):
             detail = "it was protected and is not what it was"
@@ -225,22 +227,22 @@ def completed(
     result: GCResult,
     before: Sequence[Message],
     after: Sequence[Message],
+    change: Change,
     budget: InstructionBudget,
     goal: Goal,
     gc_id: str,
 ) -> GCResult:
     """The result with every figure recounted and every open field filled in."""
     counter = budget.counter
-    old, new = count_tokens(before, counter), count_tokens(after, counter)
     total = budget.total_tokens()
-    was = {message.message_id: message for message in before}
-    left = {message.message_id: message for message in after}
+    gone = {message.message_id: message for message in change.gone}
+    come = {message.message_id: message for message in change.come}
     elsewhere: dict[int, int] = {}
     for item in result.removal_list:  # our own copies, made when the answer was read
         if item.source is InstructionSource.CONVERSATION:
-            freed = count_tokens((was[each] for each in item.message_ids if each in was), counter)
+            freed = count_tokens([gone[each] for each in item.message_ids if each in gone], counter)
             freed -= count_tokens(
-                (left[each] for each in item.message_ids if each in left), counter
+                [come[each] for each in item.message_ids if each in come], counter
             )
         else:
             entry = _entry_of(item, budget)
@@ -248,12 +250,13 @@ def completed(
             freed = sum(under.values())
             elsewhere |= under  # once each, should two items overlap
         item.tokens_freed = freed
-    freed = old - new + sum(elsewhere.values())
+    freed = count_tokens(change.gone, counter) - count_tokens(change.come, counter)
+    freed += sum(elsewhere.values())
     # How it ended shows in the facts; a strategy is believed only if it says that it failed.
     outcome = outcome_of(
         goal,
         freed=freed,
-        turns_removed=sum(was[each].opens_turn for each in was.keys() - left.keys()),
+        turns_removed=sum(gone[each].opens_turn for each in gone.keys() - come.keys()),
         anything_taken=freed > 0,
     )
     return replace(

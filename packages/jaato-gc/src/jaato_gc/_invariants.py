@@ -1,8 +1,9 @@
 """What a sendable history has to satisfy, and what a collection may not break."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from jaato_gc._change import Change
 from jaato_gc._messages import SYSTEM, TOOL, USER, Message
 from jaato_gc._pairing import Pairing, pair_calls
 from jaato_gc._policies import InstructionSource
@@ -56,16 +57,32 @@ def check_collection(
         removal_list: What it says that it took.
         protected_ids: Messages that had to stay.
     """
+    change = Change.between(before, after)
+    return check_change(change, before, after, list(removal_list), set(protected_ids))
+
+
+def check_change(
+    change: Change,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    removal_list: Sequence[GCRemovalItem],
+    protected_ids: Set[str],
+) -> list[Violation]:
+    """`check_collection`, where it is known what of the one history is not in the other."""
     found = check_history(after)
-    inherited = set(check_history(before)) if found else set()
-    change = _Change(before, after)
+    if found:
+        inherited = set(check_history(before))
+        found = [violation for violation in found if violation not in inherited]
+    if change.only_removes(before, after) and _surely_said(change, removal_list, protected_ids):
+        return found
+    pair = _Pair(before, after)
     return [
-        *(violation for violation in found if violation not in inherited),
-        *_protected_kept(change, protected_ids),
-        *_order_kept(change),
-        *_thoughts_kept(change),
-        *_nothing_smuggled_in(change),
-        *_removal_list_is_true(change, removal_list),
+        *found,
+        *_protected_kept(pair, protected_ids),
+        *_order_kept(pair),
+        *_thoughts_kept(pair),
+        *_nothing_smuggled_in(pair),
+        *_removal_list_is_true(pair, removal_list),
     ]
 
 
@@ -110,6 +127,21 @@ def surely_follow(messages: Sequence[Message]) -> bool:
         elif calls:
             return False
     return not waiting
+
+
+def _surely_said(
+    change: Change, removal_list: Sequence[GCRemovalItem], protected_ids: Set[str]
+) -> bool:
+    """Whether just what is gone is said to be, and nothing of it had to stay."""
+    said: set[str] = set()
+    keys: set[tuple[InstructionSource, str | None]] = set()
+    for item in removal_list:
+        if item.action == "clear":
+            return False
+        keys.add((item.source, item.child_key))
+        said.update(item.message_ids)
+    is_said_once = len(keys) == len(removal_list)
+    return is_said_once and said.isdisjoint(protected_ids) and said == set(change.ids)
 
 
 # --- a history by itself ---
@@ -171,7 +203,7 @@ HISTORY_INVARIANTS: tuple[Callable[[Sequence[Message], Pairing], Iterator[Violat
 # --- one history against the one it came from ---
 
 
-class _Change:
+class _Pair:
     """The real messages of two histories, and which of them went or are not what they were."""
 
     def __init__(self, before: Sequence[Message], after: Sequence[Message]) -> None:
@@ -187,25 +219,25 @@ class _Change:
         }
 
 
-def _protected_kept(change: _Change, protected_ids: Iterable[str]) -> Iterator[Violation]:
+def _protected_kept(pair: _Pair, protected_ids: Iterable[str]) -> Iterator[Violation]:
     for message_id in protected_ids:
-        if message_id in change.before and message_id not in change.after:
+        if message_id in pair.before and message_id not in pair.after:
             yield Violation("protected_kept", message_id, "it was protected and is gone")
 
 
-def _order_kept(change: _Change) -> Iterator[Violation]:
-    expected = (message_id for message_id in change.before if message_id in change.after)
+def _order_kept(pair: _Pair) -> Iterator[Violation]:
+    expected = (message_id for message_id in pair.before if message_id in pair.after)
     for message_id, wanted in zip(
-        (each for each in change.after if each in change.before), expected, strict=True
+        (each for each in pair.after if each in pair.before), expected, strict=True
     ):
         if message_id != wanted:
             yield Violation("order_kept", message_id, f"it stands where {wanted!r} should")
             return
 
 
-def _thoughts_kept(change: _Change) -> Iterator[Violation]:
-    for message_id in change.altered:
-        old, new = change.before[message_id], change.after[message_id]
+def _thoughts_kept(pair: _Pair) -> Iterator[Violation]:
+    for message_id in pair.altered:
+        old, new = pair.before[message_id], pair.after[message_id]
         if _thoughts(old) != _thoughts(new):
             yield Violation("thoughts_kept", message_id, "its thoughts were altered")
 
@@ -214,14 +246,14 @@ def _thoughts(message: Message) -> list[object]:
     return [(part.thought, part.extra) for part in message.parts if part.thought is not None]
 
 
-def _nothing_smuggled_in(change: _Change) -> Iterator[Violation]:
-    for message_id in change.after.keys() - change.before.keys():
+def _nothing_smuggled_in(pair: _Pair) -> Iterator[Violation]:
+    for message_id in pair.after.keys() - pair.before.keys():
         detail = "it is new but not marked as synthetic"
         yield Violation("additions_are_synthetic", message_id, detail)
 
 
 def _removal_list_is_true(
-    change: _Change, removal_list: Iterable[GCRemovalItem]
+    pair: _Pair, removal_list: Iterable[GCRemovalItem]
 ) -> Iterator[Violation]:
     said_removed: set[str] = set()
     said_cleared: set[str] = set()
@@ -232,8 +264,8 @@ def _removal_list_is_true(
             yield Violation("removal_list_is_true", None, detail)
         keys.add((item.source, item.child_key))
         said = said_cleared if item.action == "clear" else said_removed
-        said.update(each for each in item.message_ids if each in change.before)
-    for message_id in sorted(change.removed ^ said_removed):
+        said.update(each for each in item.message_ids if each in pair.before)
+    for message_id in sorted(pair.removed ^ said_removed):
         yield Violation(
             "removal_list_is_true",
             message_id,
@@ -241,7 +273,7 @@ def _removal_list_is_true(
             if message_id in said_removed
             else "it was removed, and the removal list does not say so",
         )
-    for message_id in sorted(change.altered ^ said_cleared):
+    for message_id in sorted(pair.altered ^ said_cleared):
         yield Violation(
             "removal_list_is_true",
             message_id,

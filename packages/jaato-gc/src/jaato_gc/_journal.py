@@ -1,15 +1,12 @@
 """What was collected, so that it can be shown and undone."""
 
-import zlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 
+from jaato_gc._change import Change
 from jaato_gc._errors import UndoError
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._results import GCResult
-from jaato_gc._tokens import TokenCounter, count_tokens
 
 DEFAULT_JOURNAL_TOKENS = 2_000_000
 
@@ -28,6 +25,7 @@ class GCPlan:
         before: The history that it was worked out for.
         after: What would remain of that.
         result: The account of it.
+        change: What of the one is not in the other.
         seconds: How long that took.
     """
 
@@ -35,97 +33,12 @@ class GCPlan:
     before: list[Message]
     after: list[Message]
     result: GCResult
+    change: Change = field(default_factory=Change)
     seconds: float = field(default=0.0, compare=False)
 
     @property
     def changes_nothing(self) -> bool:
-        return len(self.before) == len(self.after) and all(map(is_, self.before, self.after))
-
-
-@dataclass(slots=True)
-class Change:
-    """The difference between two histories, enough to go back.
-
-    Args:
-        positions: Where, in the history before, each message stood that went or was replaced.
-        gone: Those messages.
-        ids: Their ids.
-        come: Messages that stand in the history after and not in the one before.
-        length: How long the history after is.
-        fingerprint: What tells it from others.
-        reports: How often the provider had reported its own figure until then.
-        keys: What the messages that went are kept under in a stash, if all of them are: then they
-            need not be held here.
-    """
-
-    positions: list[int] = field(default_factory=list)
-    gone: list[Message] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    come: list[Message] = field(default_factory=list)
-    length: int = 0
-    fingerprint: int = 0
-    reports: int = 0
-    keys: list[str] = field(default_factory=list)
-
-    @property
-    def is_stashed(self) -> bool:
-        """Whether the messages that went are only in the stash any more."""
-        return bool(self.keys) and not self.gone
-
-    @classmethod
-    def between(
-        cls,
-        before: Sequence[Message],
-        after: Sequence[Message],
-        counter: TokenCounter,
-        reports: int,
-    ) -> "Change":
-        kept, had = set(map(id, after)), set(map(id, before))
-        change = cls(
-            come=[message for message in after if id(message) not in had],
-            length=len(after),
-            fingerprint=_fingerprint(after, counter),
-            reports=reports,
-        )
-        for position, message in enumerate(before):
-            if id(message) not in kept:
-                change.positions.append(position)
-                change.gone.append(message)
-                change.ids.append(message.message_id)
-        return change
-
-    def revert(self, history: Sequence[Message], counter: TokenCounter) -> list[Message]:
-        """The history before, from the one after and whatever was appended to it.
-
-        Raises:
-            UndoError: More was done to it than appending.
-        """
-        if _fingerprint(history[: self.length], counter) != self.fingerprint:
-            raise UndoError("the history was repaired since: there is no place to put it back to")
-        came = {message.message_id for message in self.come}
-        kept = iter([message for message in history if message.message_id not in came])
-        gone = dict(zip(self.positions, self.gone, strict=True))
-        return list(_merge(kept, gone))
-
-
-def _fingerprint(history: Sequence[Message], counter: TokenCounter) -> int:
-    count_tokens(history, counter)  # so that every message knows its figure by this counter
-    ids = "\n".join([message.message_id for message in history])
-    figures = [message._tokens for message in history]
-    return zlib.crc32(f"{ids} {figures}".encode(errors="replace"))
-
-
-def _merge(kept: Iterator[Message], gone: dict[int, Message]) -> Iterator[Message]:
-    position = 0
-    for message in kept:
-        while position in gone:
-            yield gone[position]
-            position += 1
-        yield message
-        position += 1
-    while position in gone:
-        yield gone[position]
-        position += 1
+        return not (self.change.gone or self.change.come)
 
 
 @dataclass(slots=True)

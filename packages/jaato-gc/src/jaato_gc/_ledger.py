@@ -1,6 +1,6 @@
 """Keeping the budget in step with the history: every message is booked once, under one entry."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ class BookedEntry:
     metadata: dict[str, Any]
     created_at: float
     born: int
-    message_ids: list[str]
+    message_ids: Sequence[str]
 
     @classmethod
     def of(cls, entry: SourceEntry) -> "BookedEntry":
@@ -53,7 +53,7 @@ class BookedEntry:
             dict(entry.metadata),
             entry.created_at,
             entry.born,
-            list(entry.message_ids),
+            tuple(entry.message_ids),
         )
 
 

@@ -40,7 +40,14 @@ def result_from_dict(data: Mapping[str, Any]) -> GCResult:
     fields["cache"] = CacheImpact(**data["cache"]) if data["cache"] else None
     fields["shortfall"] = Shortfall(**data["shortfall"]) if data["shortfall"] else None
     fields["removal_list"] = [
-        GCRemovalItem(**{**item, "source": InstructionSource(item["source"])})
+        GCRemovalItem(
+            **{
+                **item,
+                "source": InstructionSource(item["source"]),
+                "message_ids": tuple(item["message_ids"]),
+                "stash_keys": tuple(item["stash_keys"]),
+            }
+        )
         for item in data["removal_list"]
     ]
     return GCResult(**fields)

@@ -1,5 +1,6 @@
 """What a collection did, and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -68,10 +69,10 @@ class GCRemovalItem:
     child_key: str | None = None
     tokens_freed: int = 0
     reason: str = ""
-    message_ids: list[str] = field(default_factory=list)
+    message_ids: Sequence[str] = ()
     action: RemovalAction = "remove"
     keep: bool = True
-    stash_keys: list[str] = field(default_factory=list)
+    stash_keys: Sequence[str] = ()
 
 
 @dataclass(slots=True)

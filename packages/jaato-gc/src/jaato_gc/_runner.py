@@ -5,16 +5,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc._account import cache_impact
 from jaato_gc._breaker import Breaker
+from jaato_gc._change import Change
 from jaato_gc._collector import Collector
 from jaato_gc._config import GCConfig, GCConfigOverrides
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StalePlanError
-from jaato_gc._journal import RESTORE, Change, GCPlan, Journal, JournalEntry
+from jaato_gc._journal import RESTORE, GCPlan, Journal, JournalEntry
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
@@ -100,6 +102,12 @@ class Runner:
     def history_changed(self) -> None:
         self.breaker.something_changed()
         self.waits_for_message = False
+
+    def history_mended(self, before: Sequence[Message], after: Sequence[Message]) -> None:
+        """Note that a collection can't be undone any more if what it left was mended."""
+        newest = self.journal.entries[-1].change if self.journal.entries else None
+        if newest and not all(map(is_, before[: newest.length], after)):
+            self.context.repairs += 1
 
     # --- when ---
 
@@ -233,7 +241,9 @@ class Runner:
         with context.lock:
             total = context.budget.total_tokens()
             self._check_up_to_date(plan)
-            change, touched = context.exchange(plan.before, plan.after, result.plugin_name)
+            change, touched = context.exchange(
+                plan.before, plan.after, result.plugin_name, plan.change
+            )
             context.budget.collections += 1
             if all(message_id in keys for message_id in change.ids):
                 change.keys = [keys[message_id] for message_id in change.ids]
@@ -259,11 +269,10 @@ class Runner:
             pinned = self.context.budget.pinned_message_ids
             if not pinned:
                 return
-            kept = {id(message) for message in plan.after}
-            for message in plan.before:
+            for message in plan.change.gone:
                 if is_notice(message):
                     continue  # replaced by the next one, pinned or not
-                if message.message_id in pinned and id(message) not in kept:
+                if message.message_id in pinned:
                     raise StalePlanError(
                         f"message {message.message_id!r} was pinned since: make a new plan"
                     )
@@ -334,22 +343,17 @@ def _with_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRe
     if not keys:
         return items
     return [
-        replace(item, stash_keys=[keys[each] for each in item.message_ids if each in keys])
+        replace(item, stash_keys=tuple(keys[each] for each in item.message_ids if each in keys))
         for item in items
     ]
 
 
 def _to_keep(plan: GCPlan) -> list[Message]:
     """What a plan removes or clears, but for what its strategy says is not worth keeping."""
-    left = {id(message) for message in plan.after}
     worthless = {
         message_id
         for item in plan.result.removal_list
         if not item.keep
         for message_id in item.message_ids
     }
-    return [
-        message
-        for message in plan.before
-        if id(message) not in left and message.message_id not in worthless
-    ]
+    return [message for message in plan.change.gone if message.message_id not in worthless]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from jaato_gc._breaker import Breaker
 from jaato_gc._budget import InstructionBudget
+from jaato_gc._change import Change
 from jaato_gc._config import GCConfig
 from jaato_gc._errors import GCError
-from jaato_gc._journal import Change, JournalEntry
+from jaato_gc._journal import JournalEntry
 from jaato_gc._ledger import BookedEntry
 from jaato_gc._message_codec import message_from_dict, message_to_dict
 from jaato_gc._messages import Message
@@ -22,7 +23,7 @@ from jaato_gc._strategy import GCPlugin
 if TYPE_CHECKING:
     from jaato_gc._session import GCSession
 
-FORMAT = 1
+FORMAT = 2
 
 
 def dump(session: "GCSession") -> str:
@@ -41,6 +42,7 @@ def dump(session: "GCSession") -> str:
             "counter": context.budget.counter.name,
             "history": [pool.add(message) for message in context.history],
             "turns": context.turns,
+            "repairs": context.repairs,
             "pinned_turns": sorted(context.pinned_turns),
             "numbers": list(context.numbers),
             "anchor": [
@@ -139,6 +141,7 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     if len(found) < len(context.history) or None in map(budget.entry_of, found):
         raise GCError("its history and its budget do not agree")
     context.turns = _whole(document["turns"])
+    context.repairs = _whole(document["repairs"])
     context.pinned_turns = set(map(_whole, document["pinned_turns"]))
     numbered = _texts(document["numbers"])
     if budget.has_stash and not numbered:  # there was no stash so far
@@ -221,7 +224,7 @@ def _entry_to_dict(entry: JournalEntry, pool: _Pool) -> dict[str, Any]:
             "keys": change.keys,
             "come": [pool.add(message) for message in change.come],
             "length": change.length,
-            "fingerprint": change.fingerprint,
+            "repairs": change.repairs,
             "reports": change.reports,
         },
     }
@@ -250,7 +253,7 @@ def _entry_from_dict(
             ids=_texts(change["ids"]),
             come=_picked(messages, change["come"]),
             length=_whole(change["length"]),
-            fingerprint=_whole(change["fingerprint"]),
+            repairs=_whole(change["repairs"]),
             reports=_whole(change["reports"]),
             keys=_texts(change["keys"]),
         ),

@@ -20,6 +20,8 @@ class Takings:
         self._cleared: dict[str, tuple[Message, str]] = {}
         """The shorter form of a message, by its id, and the key that it is booked under."""
         self._items: dict[tuple[InstructionSource, str | None], GCRemovalItem] = {}
+        self._ids: dict[str | None, list[str]] = {}
+        """The messages of each item of the conversation, by its key."""
         self.inserted: dict[int, Message] = {}
         """Messages to stand before those at some positions."""
         self.freed = 0
@@ -69,12 +71,12 @@ class Takings:
     def _unclear(self, message: Message) -> int:
         """Take a shorter form back; returns what it had freed."""
         gain = message_tokens(message, self._counter) - self.size(message)
-        item = self._items[_CONVERSATION, self._cleared.pop(message.message_id)[1]]
-        item.message_ids.remove(message.message_id)
-        item.tokens_freed -= gain
+        key = self._cleared.pop(message.message_id)[1]
+        self._ids[key].remove(message.message_id)
+        self._items[_CONVERSATION, key].tokens_freed -= gain
         self.freed -= gain
-        if not item.message_ids:
-            del self._items[_CONVERSATION, item.child_key]
+        if not self._ids[key]:
+            del self._items[_CONVERSATION, key]
         return gain
 
     def drop(self, source: InstructionSource, key: str | None, tokens: int, reason: str) -> None:
@@ -102,11 +104,14 @@ class Takings:
 
     def remaining(self) -> list[Message]:
         """The history without what was taken, and with what was added."""
+        removed = self._removed
+        if not self._cleared and not self.inserted:
+            return [message for message in self._history if message.message_id not in removed]
         remaining: list[Message] = []
         for position, message in enumerate(self._history):
             if position in self.inserted:
                 remaining.append(self.inserted[position])
-            if message.message_id not in self._removed:
+            if message.message_id not in removed:
                 remaining.append(self.present(message))
         return remaining
 
@@ -121,9 +126,12 @@ class Takings:
     ) -> None:
         item = self._items.get((_CONVERSATION, key))
         if item is None:
-            item = GCRemovalItem(_CONVERSATION, key, reason=reason, action=action, keep=keep)
-            self._items[_CONVERSATION, key] = item
+            ids: list[str] = []
+            item = GCRemovalItem(
+                _CONVERSATION, key, 0, reason, message_ids=ids, action=action, keep=keep
+            )
+            self._items[_CONVERSATION, key], self._ids[key] = item, ids
         item.keep |= keep  # what several share is kept if one of them is to be
-        item.message_ids.extend(message.message_id for message in messages)
+        self._ids[key] += [message.message_id for message in messages]
         item.tokens_freed += freed
         self.freed += freed

@@ -147,11 +147,13 @@ def choose_counter(model: str | None = None) -> TokenCounter:
 
 def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
     """Tokens of some messages. Each message is tokenised once and remembered."""
-    name, total = counter.name, 0
-    for message in messages:
-        known = message._counted_by == name
-        total += message._tokens if known else message_tokens(message, counter)
-    return total
+    name = counter.name
+    return sum(
+        [  # a list: every collection runs this some times, and a generator costs twice as much
+            each._tokens if each._counted_by == name else message_tokens(each, counter)
+            for each in messages
+        ]
+    )
 
 
 def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) -> int:

@@ -168,7 +168,9 @@ class TurnPoints:
         if self.repair:
             with self._context.lock:
                 history = list(self._context.history)
-                self._context.exchange(history, repair_history(history), "repair")
+                mended = repair_history(history)
+                self._context.exchange(history, mended, "repair")
+                self._runner.history_mended(history, mended)
             self._observers.budget_changed(self.budget)
             faults = self._context.find_faults()
         if faults:

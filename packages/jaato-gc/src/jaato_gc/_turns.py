@@ -9,7 +9,7 @@ from jaato_gc._messages import SYSTEM, USER, Message, SyntheticKind
 from jaato_gc._pairing import Pairing, pair_calls
 from jaato_gc._policies import GCPolicy
 
-_IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY)
+_IN_NO_TURN = frozenset((SyntheticKind.NOTICE, SyntheticKind.SUMMARY))
 
 
 class Hold(StrEnum):
@@ -26,13 +26,15 @@ class Hold(StrEnum):
 class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
-    Parallel calls and their results are one group. ``position`` is where its first message stands.
-    ``is_open`` marks the last calls of a history that still wait for an answer; ``policy`` (the
-    strongest of its messages') and ``hold`` are set by `protect`.
+    Parallel calls and their results are one group. ``position`` is where its first message stands;
+    ``opens_turn`` says that this is a real user message. ``is_open`` marks the last calls of a
+    history that still wait for an answer; ``policy`` (the strongest of its messages') and ``hold``
+    are set by `protect`.
     """
 
     messages: list[Message]
     position: int
+    opens_turn: bool = False
     is_call: bool = False
     is_open: bool = False
     policy: GCPolicy = GCPolicy.PARTIAL
@@ -65,11 +67,13 @@ class Turn:
 class Layout:
     """A history seen as groups and turns.
 
-    ``protected_under`` are the configuration and the budget that holds were set under, if any.
+    ``is_settled`` says that no call in it lacks its result, and ``protected_under`` are the
+    configuration and the budget that holds were set under, if any.
     """
 
     groups: list[Group]
     turns: list[Turn]
+    is_settled: bool = True
     protected_under: tuple[object, object] | None = None
 
 
@@ -101,27 +105,52 @@ def lay_out(history: Sequence[Message]) -> Layout:
         return history.layout
     pairing = pair_calls(history)
     groups = _group(history, pairing)
+    return Layout(groups, _turns(groups), is_settled=not pairing.unanswered)
+
+
+def lay_out_again(layout: Layout, history: Sequence[Message]) -> Layout:
+    """The layout of what has become of a history: some of it may be gone, and more come behind it.
+
+    Groups that are still there are used again, and the old layout with them is used up. The time
+    goes with what is new, mostly: a long history that is collected often is laid out once.
+    """
+    present = set(map(id, history))
+    groups = [group for group in layout.groups if id(group.messages[0]) in present]
+    known = [message for group in groups for message in group.messages]
+    is_beginning = len(known) <= len(history) and all(map(is_, known, history))
+    if not (layout.is_settled and is_beginning):
+        return lay_out(history)
+    position = 0
+    for group in groups:
+        group.position, group.hold = position, None
+        position += len(group.messages)
+    new = history[position:]
+    pairing = pair_calls(new)
+    # No call waits for a result, so that none of these belongs to a group from before.
+    groups += _group(new, pairing, position)
+    return Layout(groups, _turns(groups), is_settled=not pairing.unanswered)
+
+
+def _turns(groups: Sequence[Group]) -> list[Turn]:
     turns: list[Turn] = []
+    current: list[Group] = []
     user_has_spoken = False
     for group in groups:
-        first = group.messages[0]
-        synthetic = first.synthetic
-        if first.role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN):
-            continue
-        # A real user message: what carries results has an exchange that it belongs to.
-        opens = (
-            first.role is USER
-            and synthetic is None
-            and group.position not in pairing.exchange_starts
-        )
+        opens = group.opens_turn
+        if not opens:
+            first = group.messages[0]
+            if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
+                continue
         if not turns or (opens and user_has_spoken):
-            turns.append(Turn(index=len(turns)))
+            current = []
+            turns.append(Turn(len(turns), current))
         user_has_spoken = user_has_spoken or opens
-        turns[-1].groups.append(group)
-    return Layout(groups, turns)
+        current.append(group)
+    return turns
 
 
-def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
+def _group(history: Sequence[Message], pairing: Pairing, start: int = 0) -> list[Group]:
+    """The groups of a history, or of the part of one that starts at a position."""
     leader: dict[int, int] = {}
     """For messages that do not stand first in their group: one of it that stands before them."""
 
@@ -142,7 +171,13 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     by_leader: dict[int, Group] = {}
     for position, message in enumerate(history):
         if position not in leader:
-            by_leader[position] = Group([message], position)
+            # What carries results has an exchange that it belongs to.
+            opens_turn = (
+                message.role is USER
+                and message.synthetic is None
+                and position not in pairing.exchange_starts
+            )
+            by_leader[position] = Group([message], start + position, opens_turn)
             continue
         group = by_leader[find(position)]
         group.messages.append(message)
