@@ -214,6 +214,29 @@ def test_any_message_can_be_sent() -> None:
     assert provider.requests[0] == [said]
 
 
+def test_what_happens_later_does_not_show_in_a_request() -> None:
+    session = new_session(context_limit=100_000)
+    for number in range(6):
+        session.append(user(f"request {number}"))
+        session.append(model(f"answer {number} " * 50))
+    session.append(user("now"))
+    request = session.before_send()
+    sent = list(request)
+
+    session.append(model("answer"))
+    assert session.manual_gc(target_percent=0.1).items_collected > 0
+    assert list(request) == sent == request
+    session.undo()
+    session.append(user("more"))
+
+    assert list(request) == sent
+    assert len(request) == len(sent) == 13
+    assert list(reversed(request)) == sent[::-1] == request[::-1]
+    assert (request[0], request[-1], request[-2:]) == (sent[0], sent[-1], sent[-2:])
+    with pytest.raises(IndexError):
+        request[13]
+
+
 def test_the_request_is_the_providers_own_list() -> None:
     def provider(request: list[Message]) -> str:
         request.clear()

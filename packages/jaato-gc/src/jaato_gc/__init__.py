@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         load_gc_plugin,
     )
     from jaato_gc._repair import repair_history
+    from jaato_gc._request import Request
     from jaato_gc._results import (
         CacheImpact,
         GCOutcome,
@@ -157,6 +158,7 @@ __all__ = [
     "PluginToolType",
     "Provider",
     "RecallTool",
+    "Request",
     "ResolvedGCConfig",
     "Role",
     "Settings",
@@ -255,6 +257,7 @@ _NAMES = {
     "_recall": "RecallTool recall_tool",
     "_registry": "InstalledPlugin PluginRegistry PluginStatus discover_gc_plugins load_gc_plugin",
     "_repair": "repair_history",
+    "_request": "Request",
     "_results": "CacheImpact GCOutcome GCRemovalItem GCResult GCTriggerReason Shortfall",
     "_session": "GCSession",
     "_source_entry": "SourceEntry",

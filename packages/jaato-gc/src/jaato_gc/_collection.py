@@ -324,7 +324,7 @@ class Collection:
             return False  # so little that no summary can be shorter: that is nobody's failure
         if not self._stand_ins.pays_off(summary, [message for each in told for message in each]):
             return False
-        first = min(group.position for each in groups for group in each)
+        first = min(self._position(group) for each in groups for group in each)
         self._stand_ins.add(summary, self._outside_exchanges(first))
         for turn, takable in zip(turns, groups, strict=True):
             self.take(takable, turn.key, reason, "summarize")
@@ -344,7 +344,7 @@ class Collection:
             SummaryError: There is no summary of them.
         """
         old = {
-            group.position: group
+            self._position(group): group
             for group in self._takable(self.groups)
             if group.messages[0].synthetic is SyntheticKind.SUMMARY
         }
@@ -437,6 +437,14 @@ class Collection:
         message_id = group.messages[0].message_id
         entry = self._budget.entry_of(message_id) if self._budget else None
         return (entry and entry.key) or message_id
+
+    def _position(self, group: Group) -> int:
+        """Where the first message of a group stands."""
+        return self._positions[group.messages[0].message_id]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {message.message_id: place for place, message in enumerate(self._history)}
 
     def _takable(self, groups: Iterable[Group]) -> list[Group]:
         return [

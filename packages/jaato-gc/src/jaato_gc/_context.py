@@ -22,6 +22,7 @@ from jaato_gc._ledger import BookedEntry, Ledger
 from jaato_gc._messages import Message, mint_message_id
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import InstructionSource
+from jaato_gc._request import Request
 from jaato_gc._tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
@@ -39,6 +40,7 @@ class Context:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.history: list[Message] = []
+        """Only ever added to, since requests look into it: a collection puts another there."""
         self.turns = 0
         self.pinned_turns: set[int] = set()
         """Turns to pin as they come, by their number in the whole session."""
@@ -118,7 +120,7 @@ class Context:
             moved = self._count(change)
             self._take_back()
             touched = self.ledger.change(change.gone, change.come, created_by)
-            self.history[: len(before)] = after
+            self.history = [*after, *self.history[len(before) :]]
             self._note(change, sign=1, moved=moved)
             # What was in order still is, but for what may stand further back than it seems.
             unchecked = len(before) - self._checked + len(change.come)
@@ -179,7 +181,7 @@ class Context:
                 if message.synthetic or message.message_id not in back
             ]
             self.ledger.revert(touched, added, counted.__getitem__)
-            self.history[:] = restored
+            self.history = restored
             self._note(change, sign=-1, moved=moved)
             self._checked = 0
             if change.reports != self.reports:
@@ -261,11 +263,11 @@ class Context:
             self.reports += 1
             return budget.correction != before
 
-    def request(self) -> list[Message]:
-        """What is sent now, in a list of the host's own."""
+    def request(self) -> Request:
+        """What is sent now."""
         with self.lock:
             self.counted_at_request = self.ledger.budget.counted_tokens()
-            return list(self.history)
+            return Request(self.history)
 
     # --- validity ---
 

@@ -4,7 +4,7 @@ from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import GCConfig
 from jaato_gc._messages import SYSTEM, Message
 from jaato_gc._policies import LOCKED, GCPolicy
-from jaato_gc._turns import Group, Hold, Layout
+from jaato_gc._turns import Hold, Layout
 
 _DEARNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
 
@@ -16,37 +16,31 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
     its turn may still go. Where several reasons apply, the strongest is set.
     """
     before = layout.protected_under
-    if before is not None:
-        if before[0] is config and before[1] is budget:
-            return
-        _hold(layout.groups, None)
+    if before is not None and before[0] is config and before[1] is budget:
+        return
     layout.protected_under = config, budget
-    recent_from = len(layout.turns) - config.preserve_recent_turns
-    pinned_turns = set(config.pinned_turn_indices)
-    for turn in layout.turns:
-        if turn.index in pinned_turns:
-            _hold(turn.groups, Hold.PINNED)
-        elif turn.index >= recent_from:
-            _hold(turn.groups, Hold.RECENT)
     pinned_ids = budget.pinned_message_ids if budget else set()
     for group in layout.groups:
-        if group.is_open:
-            group.hold = Hold.OPEN_CALL
-        if pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
-            group.hold = Hold.PINNED
-        group.policy = policy_of(group.messages[0], budget)
-        for message in group.messages[1:]:
-            policy = policy_of(message, budget)
-            if _DEARNESS[policy] > _DEARNESS[group.policy]:
-                group.policy = policy
-        if group.policy is LOCKED:
-            group.hold = Hold.LOCKED
+        messages = group.messages
+        policy = policy_of(messages[0], budget)
+        if len(messages) > 1:
+            policy = max((policy_of(each, budget) for each in messages), key=_DEARNESS.__getitem__)
+        hold: Hold | None = None
+        if policy is LOCKED:
+            hold = Hold.LOCKED
+        elif pinned_ids and any(message.message_id in pinned_ids for message in messages):
+            hold = Hold.PINNED
+        elif group.is_open:
+            hold = Hold.OPEN_CALL
+        group.policy, group.hold = policy, hold
+    pinned_turns = set(config.pinned_turn_indices)
+    recent_from = len(layout.turns) - config.preserve_recent_turns
+    for turn in layout.turns:
+        if turn.index in pinned_turns or turn.index >= recent_from:
+            because = Hold.PINNED if turn.index in pinned_turns else Hold.RECENT
+            for group in turn.groups:
+                group.hold = group.hold or because
     _keep_a_user_message_first(layout)
-
-
-def _hold(groups: list[Group], hold: Hold | None) -> None:
-    for group in groups:
-        group.hold = hold
 
 
 def policy_of(message: Message, budget: InstructionBudget | None = None) -> GCPolicy:
@@ -69,7 +63,7 @@ def _keep_a_user_message_first(layout: Layout) -> None:
         if not any(group.hold for group in turn.groups):
             continue
         for group in turn.groups:
-            if group.messages[0].opens_turn:
+            if group.opens_turn:
                 group.hold = group.hold or Hold.FIRST_USER
             if group.hold:
                 return

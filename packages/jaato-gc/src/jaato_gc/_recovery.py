@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from jaato_gc._change import Change
 from jaato_gc._clearing import never_cleared
 from jaato_gc._context import Context
 from jaato_gc._errors import GCError, StashError, UndoError
 from jaato_gc._invariants import check_history
-from jaato_gc._journal import Change, Journal
+from jaato_gc._journal import Journal
 from jaato_gc._messages import Message, Role, SyntheticKind
 from jaato_gc._rendering import render
 from jaato_gc._stash import Stash, stash_key

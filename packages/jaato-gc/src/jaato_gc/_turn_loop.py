@@ -83,7 +83,7 @@ def _exchange(session: "GCSession", provider: Provider, new_answer: Callable[[],
     request = yield Work(session.before_send)
     answer = new_answer()
     try:
-        said: Message = yield AskModel(provider, request, answer)
+        said: Message = yield AskModel(provider, list(request), answer)
         return said
     except Exception as error:
         if answer.has_begun or not is_context_refusal(error):
@@ -91,7 +91,7 @@ def _exchange(session: "GCSession", provider: Provider, new_answer: Callable[[],
         if not (yield Work(session.recover_from_refusal)):
             raise session.floor_error() from error
     request = yield Work(session.before_send)
-    said = yield AskModel(provider, request, new_answer())
+    said = yield AskModel(provider, list(request), new_answer())
     return said
 
 

@@ -11,6 +11,7 @@ from jaato_gc._invariants import Violation
 from jaato_gc._messages import Message
 from jaato_gc._observers import Observers
 from jaato_gc._repair import repair_history
+from jaato_gc._request import Request
 from jaato_gc._results import GCResult, GCTriggerReason
 from jaato_gc._runner import Runner
 from jaato_gc._strategy import GCPlugin
@@ -64,7 +65,7 @@ class TurnPoints:
         self._observers.budget_changed(self.budget)
         return booked
 
-    def before_send(self) -> list[Message]:
+    def before_send(self) -> Request:
         """Collect if it is due, and give back the request to send.
 
         Raises:

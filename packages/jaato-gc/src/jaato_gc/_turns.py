@@ -1,6 +1,6 @@
 """How a history falls into turns, and turns into groups that stay or go together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import is_
@@ -26,14 +26,12 @@ class Hold(StrEnum):
 class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
-    Parallel calls and their results are one group. ``position`` is where its first message stands;
-    ``opens_turn`` says that this is a real user message. ``is_open`` marks the last calls of a
-    history that still wait for an answer; ``policy`` (the strongest of its messages') and ``hold``
-    are set by `protect`.
+    Parallel calls and their results are one group. ``opens_turn`` says that this is a real user
+    message, and ``is_open`` marks the last calls of a history that still wait for an answer.
+    ``policy`` (the strongest of its messages') and ``hold`` are set by `protect`.
     """
 
     messages: list[Message]
-    position: int
     opens_turn: bool = False
     is_call: bool = False
     is_open: bool = False
@@ -105,7 +103,7 @@ def lay_out(history: Sequence[Message]) -> Layout:
         return history.layout
     pairing = pair_calls(history)
     groups = _group(history, pairing)
-    return Layout(groups, _turns(groups), is_settled=not pairing.unanswered)
+    return Layout(groups, _with_turns_of(groups, []), is_settled=not pairing.unanswered)
 
 
 def lay_out_again(layout: Layout, history: Sequence[Message]) -> Layout:
@@ -115,26 +113,44 @@ def lay_out_again(layout: Layout, history: Sequence[Message]) -> Layout:
     goes with what is new, mostly: a long history that is collected often is laid out once.
     """
     present = set(map(id, history))
-    groups = [group for group in layout.groups if id(group.messages[0]) in present]
+    gone = {id(group) for group in layout.groups if id(group.messages[0]) not in present}
+    groups = [group for group in layout.groups if id(group) not in gone]
     known = [message for group in groups for message in group.messages]
     is_beginning = len(known) <= len(history) and all(map(is_, known, history))
     if not (layout.is_settled and is_beginning):
         return lay_out(history)
-    position = 0
-    for group in groups:
-        group.position, group.hold = position, None
-        position += len(group.messages)
-    new = history[position:]
+    turns = _without(gone, layout.turns)
+    if turns is None:
+        turns = _with_turns_of(groups, [])
+    new = history[len(known) :]
     pairing = pair_calls(new)
     # No call waits for a result, so that none of these belongs to a group from before.
-    groups += _group(new, pairing, position)
-    return Layout(groups, _turns(groups), is_settled=not pairing.unanswered)
+    new_groups = _group(new, pairing)
+    return Layout(
+        groups + new_groups,
+        _with_turns_of(new_groups, turns),
+        is_settled=not pairing.unanswered,
+    )
 
 
-def _turns(groups: Sequence[Group]) -> list[Turn]:
-    turns: list[Turn] = []
-    current: list[Group] = []
-    user_has_spoken = False
+def _without(gone: set[int], turns: Iterable[Turn]) -> list[Turn] | None:
+    """The turns without the groups that are gone; ``None``: what is left falls into others."""
+    left: list[Turn] = []
+    for turn in turns:
+        if not gone.isdisjoint(map(id, turn.groups)):
+            turn.groups = [group for group in turn.groups if id(group) not in gone]
+            if not turn.groups:
+                continue
+            if not turn.groups[0].opens_turn:
+                return None
+        turn.index = len(left)
+        left.append(turn)
+    return left
+
+
+def _with_turns_of(groups: Iterable[Group], turns: list[Turn]) -> list[Turn]:
+    """Turns, and what follows them; the first has what comes before any user message, too."""
+    user_has_spoken = bool(turns) and any(group.opens_turn for group in turns[0].groups)
     for group in groups:
         opens = group.opens_turn
         if not opens:
@@ -142,15 +158,13 @@ def _turns(groups: Sequence[Group]) -> list[Turn]:
             if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
                 continue
         if not turns or (opens and user_has_spoken):
-            current = []
-            turns.append(Turn(len(turns), current))
+            turns.append(Turn(len(turns)))
         user_has_spoken = user_has_spoken or opens
-        current.append(group)
+        turns[-1].groups.append(group)
     return turns
 
 
-def _group(history: Sequence[Message], pairing: Pairing, start: int = 0) -> list[Group]:
-    """The groups of a history, or of the part of one that starts at a position."""
+def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     leader: dict[int, int] = {}
     """For messages that do not stand first in their group: one of it that stands before them."""
 
@@ -177,7 +191,7 @@ def _group(history: Sequence[Message], pairing: Pairing, start: int = 0) -> list
                 and message.synthetic is None
                 and position not in pairing.exchange_starts
             )
-            by_leader[position] = Group([message], start + position, opens_turn)
+            by_leader[position] = Group([message], opens_turn)
             continue
         group = by_leader[find(position)]
         group.messages.append(message)

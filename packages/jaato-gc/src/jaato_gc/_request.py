@@ -1,0 +1,49 @@
+"""What is sent: the messages of a session at one moment."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import SupportsIndex, overload
+
+from jaato_gc._messages import Message
+
+
+class Request(Sequence[Message]):
+    """The messages of a request, as they were when it was made.
+
+    It is a view, so that making it costs the same however long the history is. Nothing that happens
+    to the session later shows in it, and nothing in it can be changed: ``list(request)`` gives a
+    list of your own.
+
+    Args:
+        messages: A list that is only ever added to.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+        self._length = len(messages)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._messages, self._length)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Message | list[Message]:
+        places = range(self._length)[index]
+        if isinstance(places, range):
+            return [self._messages[place] for place in places]
+        return self._messages[places]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Request({list(self)!r})"
