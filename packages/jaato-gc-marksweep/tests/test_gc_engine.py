@@ -205,6 +205,21 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
         assert engine().compute_roots([old]) == set()
 
+    def test_a_decision_without_a_zone_or_yet_to_come_can_be_recent(self) -> None:
+        naive, late = segment("naive", "decision"), segment("late", "decision")
+        naive.created_at = hours_ago(0.5).replace(tzinfo=None)
+        late.created_at = hours_ago(1.5).replace(tzinfo=None)
+        to_come = segment("to come", "decision", age=-48)
+
+        assert engine().compute_roots([naive, late, to_come]) == {"naive", "to come"}
+
+    @pytest.mark.parametrize("hours", [1e9, 1e300, math.inf])
+    def test_all_decisions_can_be_recent(self, hours: float) -> None:
+        first = segment("first", "decision")
+        first.created_at = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
+
+        assert engine(decision_hours=hours).compute_roots([first]) == {"first"}
+
     @pytest.mark.parametrize("count", [0, 1, 3, 100])
     def test_the_number_of_recent_messages_can_be_set(self, count: int) -> None:
         segments = [segment(f"m{number}", "message", age=number) for number in range(5)]
@@ -923,7 +938,13 @@ class TestOptions:
             GCEngine(delete_score=0.3)
 
     @pytest.mark.parametrize(
-        ("option", "value"), [("recent_messages", -1), ("decision_hours", -0.5), ("old_after", 0)]
+        ("option", "value"),
+        [
+            ("recent_messages", -1),
+            ("decision_hours", -0.5),
+            ("decision_hours", math.nan),
+            ("old_after", 0),
+        ],
     )
     def test_options_out_of_range(self, option: str, value: float) -> None:
         with pytest.raises(GCConfigError, match=f"{option}={value}: give . or more"):

@@ -15,7 +15,7 @@ from jaato_gc_marksweep._pruning_plan import (
 from jaato_gc_marksweep._reachability import collect_references, count_references, mark
 from jaato_gc_marksweep._scoring import prune_score
 from jaato_gc_marksweep._segments import ContextSegment
-from jaato_gc_marksweep._times import as_utc, hours_since, utc_now
+from jaato_gc_marksweep._times import as_timedelta, as_utc, hours_since, is_within, utc_now
 
 
 class IGCEngine(ABC):
@@ -91,7 +91,7 @@ class GCEngine(IGCEngine):
                 "give the same or more (math.inf deletes nothing)"
             )
         for name, least in (("recent_messages", 0), ("decision_hours", 0), ("old_after", 1)):
-            if getattr(self, name) < least:
+            if not getattr(self, name) >= least:  # NaN is no number of hours
                 raise GCConfigError(f"{name}={getattr(self, name)}: give {least} or more")
 
     def compute_roots(
@@ -108,23 +108,22 @@ class GCEngine(IGCEngine):
         decisions made in the last hour.
         """
         now = as_utc(self.now())
-        roots = {segment.id for segment in segments if segment.pinned}
-        if current_task is not None:
-            roots |= {segment.id for segment in segments if segment.task_id == current_task}
-        if active_file is not None:
-            roots |= {segment.id for segment in segments if segment.file_path == active_file}
-        messages = [
-            (as_utc(segment.created_at), segment.id)
-            for segment in segments
-            if segment.type == "message"
-        ]
-        roots |= {id for _, id in sorted(messages, reverse=True)[: self.recent_messages]}
-        roots |= {
-            segment.id
-            for segment in segments
-            if segment.type == "decision"
-            and hours_since(segment.created_at, now) <= self.decision_hours
-        }
+        recent = as_timedelta(self.decision_hours)
+        roots: set[str] = set()
+        messages: list[tuple[datetime, str]] = []
+        for segment in segments:
+            if (
+                segment.pinned
+                or (segment.task_id == current_task and current_task is not None)
+                or (segment.file_path == active_file and active_file is not None)
+            ):
+                roots.add(segment.id)
+            if segment.type == "message":
+                messages.append((as_utc(segment.created_at), segment.id))
+            elif segment.type == "decision" and is_within(segment.created_at, recent, now):
+                roots.add(segment.id)
+        messages.sort(reverse=True)
+        roots.update(id for _, id in messages[: self.recent_messages])
         return roots
 
     def compute_reachability(
@@ -165,11 +164,15 @@ class GCEngine(IGCEngine):
         fixed = {segment.id for segment in segments if segment.pinned}.union(roots)
         reachable = self.compute_reachability(fixed, references)
         prune_reachable = self.prune_reachable
-        swept = [
-            segment
-            for segment in segments
-            if (prune_reachable or segment.id not in reachable) and segment.id not in fixed
-        ]
+        swept: list[ContextSegment] = []
+        root_tokens = reachable_tokens = 0
+        for segment in segments:
+            if segment.id in fixed:
+                root_tokens += segment.tokens
+            elif prune_reachable or segment.id not in reachable:
+                swept.append(segment)
+            else:
+                reachable_tokens += segment.tokens
         ages = [hours_since(segment.last_touched_at, now) for segment in swept]
         scores = self._scores(swept, ages, now)
         candidates = PruningCandidates(
@@ -187,11 +190,8 @@ class GCEngine(IGCEngine):
             ]
         )
         candidates.order()
-        root_tokens = sum([segment.tokens for segment in segments if segment.id in fixed])
-        all_tokens = sum([segment.tokens for segment in segments])
-        swept_tokens = sum([segment.tokens for segment in swept])
         candidates.root_tokens = root_tokens
-        candidates.reachable_tokens = all_tokens - root_tokens - swept_tokens
+        candidates.reachable_tokens = reachable_tokens
         return candidates
 
     def _scores(

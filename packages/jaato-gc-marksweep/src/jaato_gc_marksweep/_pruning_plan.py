@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, eq
 from typing import Final
 
 from jaato_gc import GCError
@@ -57,11 +57,16 @@ class PruningCandidates(list[PruningCandidate]):
 
     def order(self) -> None:
         """Put those that go first at the front: unreachable, high score; of equals by id."""
-        # The last key counts most. Sorts by plain values are faster than one by tuples.
-        if len({candidate.score for candidate in self}) < len(self):
-            self.sort(key=attrgetter("segment_id"))
+        # The last key counts most. Sorts by plain values are faster than one by tuples, and those
+        # that change nothing are left out: equal scores are rare, as is what is reachable.
         self.sort(key=attrgetter("score"), reverse=True)
-        self.sort(key=attrgetter("is_reachable"))
+        scores = [candidate.score for candidate in self]
+        if any(map(eq, scores, scores[1:])):
+            self.sort(key=attrgetter("segment_id"))
+            self.sort(key=attrgetter("score"), reverse=True)
+        reachable = [candidate.is_reachable for candidate in self]
+        if any(reachable):
+            self.sort(key=attrgetter("is_reachable"))
 
 
 @dataclass(slots=True)

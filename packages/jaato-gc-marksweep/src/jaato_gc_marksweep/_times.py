@@ -1,6 +1,6 @@
 """Ages, from times that may or may not name their zone."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def utc_now() -> datetime:
@@ -25,3 +25,19 @@ def hours_since(time: datetime, now: datetime) -> float:
         time = as_utc(time)
     hours = (now - time).total_seconds() / 3600
     return hours if hours > 0 else 0.0
+
+
+def as_timedelta(hours: float) -> timedelta:
+    """The same as a `timedelta`; the longest there is, if it is longer."""
+    try:
+        return timedelta(hours=hours)
+    except OverflowError:
+        return timedelta.max
+
+
+def is_within(time: datetime, limit: timedelta, now: datetime) -> bool:
+    """Whether *time* is at most *limit* before *now*, which is in UTC."""
+    # As `hours_since` would tell, at a fraction of the cost: most of that is making a number.
+    if time.tzinfo is None:
+        time = as_utc(time)
+    return now - time <= limit
