@@ -112,21 +112,17 @@ def time_bookkeeping(turns: int, rounds: int) -> list[dict[str, Any]]:
         for _ in range(3 * rounds):
             session = make_session(jaato_gc_budget.create_plugin(), NEVER_FULL)
             first = time_turns(session, made[:block])
-            for turn in made[block:-block]:
-                for message in turn:
-                    session.append(message)
+            time_turns(session, made[block:-block])
             never.append((first, time_turns(session, made[-block:])))
-        first_rest = min(first[0] for first, _ in never)
-        rest, sending = (min(last[part] for _, last in never) for part in (0, 1))
+        first, last = (min(times[end] for times in never) for end in (0, 1))
         found.append(
             {
                 "turns": turns,
                 "messages": len(made[0]),
                 "window": "never",
                 "collections": 0,
-                "rest": rest,
-                "before_send": sending,
-                "last_to_first": rest / first_rest,
+                "turn": last,
+                "last_to_first": last / first,
             }
         )
         session = make_session(jaato_gc_budget.create_plugin(), NOW_AND_THEN)
@@ -140,33 +136,29 @@ def time_bookkeeping(turns: int, rounds: int) -> list[dict[str, Any]]:
                 "messages": len(made[0]),
                 "window": "now and then",
                 "collections": len(session.get_gc_history()),
-                "rest": sum(rest for rest, _ in tenths) / len(tenths),
-                "before_send": sum(sending for _, sending in tenths) / len(tenths),
+                "turn": sum(tenths) / len(tenths),
                 # Of the second tenth: the first one fills the window.
-                "last_to_first": sum(tenths[-1]) / sum(tenths[1]),
+                "last_to_first": tenths[-1] / tenths[1],
             }
         )
     return found
 
 
-def time_turns(session: GCSession, turns: Sequence[Sequence[Message]]) -> tuple[float, float]:
-    """Seconds a turn: without `before_send`, which hands out a list of all, and in it."""
-    sent = 0.0
+def time_turns(session: GCSession, turns: Sequence[Sequence[Message]]) -> float:
+    """Seconds a turn."""
     gc.collect()
     gc.freeze()
     start = time.perf_counter()
     for request, *answers in turns:
         session.append(request)
-        before = time.perf_counter()
         session.before_send()
-        sent += time.perf_counter() - before
         session.report_usage(session.budget.counted_tokens(), 20)
         for message in answers:
             session.append(message)
         session.after_turn()
     seconds = time.perf_counter() - start
     gc.unfreeze()
-    return (seconds - sent) / len(turns), sent / len(turns)
+    return seconds / len(turns)
 
 
 # --- estimates ---

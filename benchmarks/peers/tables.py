@@ -127,15 +127,14 @@ def bookkeeping(results: Results) -> str:
             str(row["messages"]),
             f"{row['turns']:,}",
             f"{row['collections']:,}",
-            duration(row["rest"]),
-            duration(row["before_send"]),
+            duration(row["turn"]),
             f"{row['last_to_first']:.2f}",
         ]
         for row in results.own.get("bookkeeping") or []
     ]
     header = [
-        "window full", "messages a turn", "turns", "collections", "a turn without `before_send`",
-        "in `before_send`", "at the end to at the start",
+        "window full", "messages a turn", "turns", "collections", "a turn",
+        "at the end to at the start",
     ]  # fmt: skip
     return table(header, rows)
 

@@ -184,14 +184,14 @@ class InstructionBudget:
         parent: SourceEntry,
         child_key: str,
         gc_policy: GCPolicy,
-        message_id: str,
-        tokens: int,
+        tokens: int = 0,
+        message_ids: Iterable[str] = (),
     ) -> SourceEntry:
-        """Add an entry for one message below another entry of this budget.
+        """Add an entry below another entry of this budget, which has another key.
 
         `add_child` for whoever has the parent at hand: every turn does this.
         """
-        child = SourceEntry(parent.source, tokens, gc_policy, child_key, message_ids=(message_id,))
+        child = SourceEntry(parent.source, tokens, gc_policy, child_key, message_ids=message_ids)
         self._put_below(parent, child_key, child)
         return child
 
@@ -269,10 +269,10 @@ class InstructionBudget:
         parent._adopt(child_key, child)
         for message_id in child.message_ids:
             self._by_message[message_id] = child
-        above = parent._add_to_totals(child._tokens)
-        binding = above if above is LOCKED else child._gc_policy
-        self._by_policy[binding] += child._tokens
-        self._counted += child._tokens
+        tokens = child._tokens
+        above = parent._add_to_totals(tokens)
+        self._by_policy[above if above is LOCKED else child._gc_policy] += tokens
+        self._counted += tokens
 
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
         entry = self.get_entry(source) if child_key is None else self.get_child(source, child_key)

@@ -246,7 +246,7 @@ class Context:
         What the provider has reported is certain; what came since is as good as the counter.
         """
         budget = self.ledger.budget
-        uncertain = self.uncertain_tokens if self.reports else budget.counted_tokens()
+        uncertain = self.uncertain_tokens if self.reports else budget._counted
         return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
 
     def anchor(self, input_tokens: int) -> bool:
@@ -266,7 +266,7 @@ class Context:
     def request(self) -> Request:
         """What is sent now."""
         with self.lock:
-            self.counted_at_request = self.ledger.budget.counted_tokens()
+            self.counted_at_request = self.ledger.budget._counted
             return Request(self.history)
 
     # --- validity ---
@@ -279,8 +279,7 @@ class Context:
         """
         with self.lock:
             history, checked = self.history, self._checked
-            new = history[checked:]
-            if (checked or opens_with_user(history)) and surely_follow(new):
+            if (checked or opens_with_user(history)) and surely_follow(history[checked:]):
                 self._checked = len(history)
                 return []
             start = checked

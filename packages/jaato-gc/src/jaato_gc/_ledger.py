@@ -235,17 +235,17 @@ class Ledger:
         budget, message_id, turn_key = self.budget, message.message_id, f"turn_{self.turn}"
         turn = budget.get_child(_CONVERSATION, turn_key)
         if turn is None:
+            root = budget.get_entry(_CONVERSATION) or budget.set_entry(_CONVERSATION, 0)
             if policy is None and not in_exchange:
-                ids = (message_id,)
-                budget.add_child(_CONVERSATION, turn_key, tokens, _PARTIAL, message_ids=ids)
+                budget.open_entry(root, turn_key, _PARTIAL, tokens, (message_id,))
                 return
-            turn = budget.add_child(_CONVERSATION, turn_key, 0, _PARTIAL)
+            turn = budget.open_entry(root, turn_key, _PARTIAL)
         exchange_key = f"{turn_key}_call_{self.exchanges_opened}" if in_exchange else None
         if policy is not None:
             key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
-            budget.open_entry(turn, key, policy, message_id, tokens)
+            budget.open_entry(turn, key, policy, tokens, (message_id,))
         elif has_calls and exchange_key:
-            budget.open_entry(turn, exchange_key, _WORKING, message_id, tokens)
+            budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
         else:
             exchange = budget.get_child(_CONVERSATION, exchange_key)
             budget.book_message(exchange or turn, message_id, tokens)

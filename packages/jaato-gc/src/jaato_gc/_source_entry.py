@@ -63,11 +63,12 @@ class SourceEntry:
         self._children: dict[str, SourceEntry] | None = None
         self._parent: SourceEntry | None = None
         self._total: int = tokens
-        for key, given in children.items() if children else ():
-            # One that stands elsewhere is copied: totals are right only with one parent each.
-            child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
-            self._adopt(key, child)
-            self._total += child._total
+        if children:
+            for key, given in children.items():
+                # One that stands elsewhere is copied: totals are right only with one parent each.
+                child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
+                self._adopt(key, child)
+                self._total += child._total
 
     def _adopt(self, key: str, child: "SourceEntry") -> None:
         if self._children is None:

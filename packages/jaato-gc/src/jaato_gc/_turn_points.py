@@ -60,9 +60,10 @@ class TurnPoints:
 
     def append(self, message: Message) -> Message:
         """Add what was said. Returns the message as it was booked: a taken id is replaced."""
-        booked = self._context.append(message)
+        context = self._context
+        booked = context.append(message)
         self._runner.history_changed()
-        self._observers.budget_changed(self.budget)
+        self._observers.budget_changed(context.ledger.budget)
         return booked
 
     def before_send(self) -> Request:
