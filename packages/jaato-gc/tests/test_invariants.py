@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jaato_gc import (
     FunctionCall,
@@ -20,7 +21,7 @@ from jaato_gc import (
     cleared,
     fenced,
 )
-from jaato_gc_testing import histories
+from jaato_gc_testing import broken_histories, histories
 
 SYSTEM = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
 USER = Message.from_text(Role.USER, "fix it", message_id="u")
@@ -310,3 +311,20 @@ def test_dropping_any_one_real_message_silently_is_always_caught(history: list[M
         assert ("removal_list_is_true", message.message_id) in {
             (each.invariant, each.message_id) for each in found
         }
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.one_of(histories(), broken_histories()),
+    st.lists(st.booleans(), min_size=7, max_size=7),
+)
+def test_whatever_a_removal_tears_is_caught(history: list[Message], goes: list[bool]) -> None:
+    """Only the seams are looked at where a collection removes just what it says."""
+    gone = {each.message_id for each, goes_too in zip(history, goes * 99, strict=False) if goes_too}
+    after = [message for message in history if message.message_id not in gone]
+    removed = GCRemovalItem(InstructionSource.CONVERSATION, "some", message_ids=list(gone))
+
+    before = set(check_history(history))
+    torn = [violation for violation in check_history(after) if violation not in before]
+
+    assert check_collection(history, after, [removed]) == torn

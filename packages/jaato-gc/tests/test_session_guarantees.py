@@ -28,6 +28,7 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionBudget,
     InstructionSource,
+    InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
@@ -39,6 +40,7 @@ from jaato_gc import (
     count_tokens,
     fenced,
     hookimpl,
+    split_into_turns,
 )
 from jaato_gc_testing import DummyModel, NoGCPlugin
 
@@ -375,6 +377,47 @@ def test_a_strategy_can_change_nothing_about_a_plan_that_was_checked() -> None:
     outcome = session.apply(plan)
     assert set(ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
     assert [each.message_ids for each in outcome.removal_list] == [("u3", "a3")]
+
+
+@pytest.mark.parametrize("removed", [("u3", "a3"), ("u3", "a3", "u4", "a4")])
+def test_what_came_since_the_last_request_is_looked_at_after_a_collection(
+    removed: tuple[str, ...],
+) -> None:
+    session = filled_session(Rogue(remove(*removed)))
+    session.append(said("u6"))
+    session.before_send()
+    session.append(calls("dangling", "z"))
+    session.append(said("u7"))
+
+    assert session.manual_gc().success
+    with pytest.raises(InvalidHistoryError, match="dangling"):
+        session.before_send()
+
+
+def test_what_a_strategy_does_with_turns_and_groups_is_forgotten() -> None:
+    seen: list[list[list[str]]] = []
+
+    class Untidy(GCStrategy[StrategySettings]):
+        name = "gc_untidy"
+
+        def collect(self, *arguments: Any) -> Any:
+            collection = self.begin(*arguments)
+            seen.append([[each.message_id for each in turn.messages] for turn in collection.turns])
+            collection.remove_oldest([collection.turns[3]], "untidy")
+            collection.turns.clear()
+            collection.groups.reverse()
+            return collection.finish()
+
+    session = filled_session(Untidy())
+    first = session.manual_gc(target_percent=0.1)
+    turns = [
+        [each.message_id for each in turn.messages] for turn in split_into_turns(session.history)
+    ]
+    second = session.manual_gc(target_percent=0.1)
+
+    assert [item.message_ids for item in first.removal_list] == [("u3", "a3")]
+    assert [item.message_ids for item in second.removal_list] == [("u4", "a4")]
+    assert seen[1] == turns
 
 
 def test_figures_are_recounted() -> None:

@@ -5,7 +5,7 @@ import pickle
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
@@ -25,7 +25,7 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
-from jaato_gc._turns import LaidOutHistory, lay_out_again
+from jaato_gc._turns import LaidOutHistory, extended, without
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -189,16 +189,20 @@ def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
     before: list[Message], more: list[Message], goes: list[bool]
 ) -> None:
     old = lay_out(before)
+    assume(old.is_settled)
     protect(old, GCConfig(preserve_recent_turns=1))
-    gone = {
-        id(message)
+    gone = [
+        message
         for number, group in enumerate(old.groups)
         if goes[number % len(goes)]
         for message in group.messages
-    }
-    after = [message for message in before if id(message) not in gone] + more
+    ]
+    ids = set(map(id, gone))
+    after = [message for message in before if id(message) not in ids] + more
 
-    again, anew = lay_out_again(old, after), lay_out(after)
+    left = without(old, gone)
+    assert left is not None
+    again, anew = extended(left, more), lay_out(after)
 
     for layout in (again, anew):
         protect(layout, GCConfig(preserve_recent_turns=1))
@@ -209,11 +213,21 @@ def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
 def test_groups_that_are_still_there_are_used_again() -> None:
     history = [user("u"), calls("c", "a"), results("r", "a"), user("v"), model("m")]
     old = lay_out(history)
+    groups = list(old.groups)
 
-    again = lay_out_again(old, [*history[3:], user("w")])
+    left = without(old, history[:3])
+    assert left is not None
+    again = extended(left, [user("w")])
 
-    assert all(map(operator.is_, again.groups, old.groups[2:]))
+    assert all(map(operator.is_, again.groups, groups[2:]))
     assert ids_of(again.groups) == [["v"], ["m"], ["w"]]
+
+
+@pytest.mark.parametrize("torn", [1, 2])
+def test_a_layout_can_t_go_on_without_a_part_of_a_group(torn: int) -> None:
+    history = [user("u"), calls("c", "a"), results("r", "a")]
+
+    assert without(lay_out(history), [history[torn]]) is None
 
 
 @settings(deadline=None, max_examples=100)

@@ -71,8 +71,8 @@ class Collection:
         """What the strategy wants to add to its result."""
         layout = lay_out(history)
         protect(layout, config, budget)
-        self.turns: list[Turn] = layout.turns
-        self.groups: list[Group] = layout.groups
+        self.turns: list[Turn] = list(layout.turns)
+        self.groups: list[Group] = list(layout.groups)
         self._plugin_name = plugin_name
         self._history = history
         self._budget = budget

@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 from jaato_gc._base_strategy import GCStrategy
@@ -26,7 +27,7 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import LaidOutHistory, Layout, lay_out, lay_out_again
+from jaato_gc._turns import LaidOutHistory, Layout, extended, lay_out, without
 from jaato_gc._workers import DeadlineError, within
 
 logger = logging.getLogger("jaato_gc")
@@ -47,8 +48,8 @@ class Collector:
     config: ResolvedGCConfig
     deadline_seconds: float | None = None
     disabled: str | None = None
-    _layouts: list[Layout] = field(default_factory=list, init=False, repr=False)
-    """The layout of the last collection, while nobody uses it."""
+    _known: list[tuple[list[Message], Layout]] = field(default_factory=list, init=False, repr=False)
+    """What the last plan would leave, and its layout, while nobody uses it."""
     takes_budget: bool = field(init=False)
     asks_core: bool = field(init=False)
 
@@ -105,7 +106,6 @@ class Collector:
         try:
             given = LaidOutHistory(before, layout)
             after, result = read_answer(self._ask(given, usage, config, reason, budget))
-            self._layouts[:] = [layout]
             result = replace(result, plugin_name=self.plugin.name, trigger_reason=reason)
             if not self.takes_budget:
                 after = put_back(before, after, set(held))
@@ -129,14 +129,21 @@ class Collector:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
         if not result.success:
             after, change, result = before, Change(), replace(result, removal_list=[])
+        if not change.come and (left := without(layout, change.gone)):
+            self._known[:] = [(after, left)]
         result = completed(result, before, after, change, budget, goal, gc_id)
         return GCPlan(gc_id, before, after, result, change)
 
     def _lay_out(self, history: list[Message]) -> Layout:
+        """The layout of a history: of what is new only, where the last plan left the rest."""
         try:
-            return lay_out_again(self._layouts.pop(), history)
-        except IndexError:  # the first one, or another thread has it
+            known, layout = self._known.pop()
+        except IndexError:  # the first plan, or another thread makes one just now
             return lay_out(history)
+        is_beginning = len(known) <= len(history) and all(map(is_, known, history))
+        if not (layout.is_settled and is_beginning):
+            return lay_out(history)
+        return extended(layout, history[len(known) :])
 
     def _ask(
         self,

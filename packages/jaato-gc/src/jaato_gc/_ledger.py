@@ -50,7 +50,7 @@ class BookedEntry:
             entry.tokens,
             entry.gc_policy,
             entry.label,
-            dict(entry.metadata),
+            dict(entry._metadata or {}),
             entry.created_at,
             entry.born,
             tuple(entry.message_ids),

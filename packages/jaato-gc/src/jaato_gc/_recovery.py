@@ -107,7 +107,7 @@ class Recovery:
         is_larger = message_tokens(other, counter) > message_tokens(message, counter)
         return other if is_larger else message
 
-    def _exchanges(self, message_ids: set[str]) -> Iterator[list[Message]]:
+    def _exchanges(self, message_ids: set[str]) -> Iterator[Sequence[Message]]:
         """Messages that were removed, each with the call or the results that it belongs to."""
         missing = set(message_ids)
         for entry in reversed(self._journal.entries):

@@ -1,7 +1,7 @@
 """How a history falls into turns, and turns into groups that stay or go together."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import is_
 
@@ -31,7 +31,7 @@ class Group:
     ``policy`` (the strongest of its messages') and ``hold`` are set by `protect`.
     """
 
-    messages: list[Message]
+    messages: tuple[Message, ...]
     opens_turn: bool = False
     is_call: bool = False
     is_open: bool = False
@@ -49,7 +49,7 @@ class Turn:
     """
 
     index: int
-    groups: list[Group] = field(default_factory=list)
+    groups: tuple[Group, ...] = ()
 
     @property
     def key(self) -> str:
@@ -106,51 +106,42 @@ def lay_out(history: Sequence[Message]) -> Layout:
     return Layout(groups, _with_turns_of(groups, []), is_settled=not pairing.unanswered)
 
 
-def lay_out_again(layout: Layout, history: Sequence[Message]) -> Layout:
-    """The layout of what has become of a history: some of it may be gone, and more come behind it.
-
-    Groups that are still there are used again, and the old layout with them is used up. The time
-    goes with what is new, mostly: a long history that is collected often is laid out once.
-    """
-    present = set(map(id, history))
-    gone = {id(group) for group in layout.groups if id(group.messages[0]) not in present}
-    groups = [group for group in layout.groups if id(group) not in gone]
-    known = [message for group in groups for message in group.messages]
-    is_beginning = len(known) <= len(history) and all(map(is_, known, history))
-    if not (layout.is_settled and is_beginning):
-        return lay_out(history)
-    turns = _without(gone, layout.turns)
-    if turns is None:
-        turns = _with_turns_of(groups, [])
-    new = history[len(known) :]
-    pairing = pair_calls(new)
-    # No call waits for a result, so that none of these belongs to a group from before.
-    new_groups = _group(new, pairing)
-    return Layout(
-        groups + new_groups,
-        _with_turns_of(new_groups, turns),
-        is_settled=not pairing.unanswered,
-    )
-
-
-def _without(gone: set[int], turns: Iterable[Turn]) -> list[Turn] | None:
-    """The turns without the groups that are gone; ``None``: what is left falls into others."""
-    left: list[Turn] = []
-    for turn in turns:
-        if not gone.isdisjoint(map(id, turn.groups)):
-            turn.groups = [group for group in turn.groups if id(group) not in gone]
+def without(layout: Layout, gone: Iterable[Message]) -> Layout | None:
+    """A layout less some messages; the old one is used up. ``None``: they are no whole groups."""
+    messages = set(map(id, gone))
+    torn_out = [group for group in layout.groups if id(group.messages[0]) in messages]
+    if messages != {id(message) for group in torn_out for message in group.messages}:
+        return None
+    removed = set(map(id, torn_out))
+    groups = [group for group in layout.groups if id(group) not in removed]
+    turns: list[Turn] = []
+    for turn in layout.turns:
+        if not removed.isdisjoint(map(id, turn.groups)):
+            turn.groups = tuple(group for group in turn.groups if id(group) not in removed)
             if not turn.groups:
                 continue
-            if not turn.groups[0].opens_turn:
-                return None
-        turn.index = len(left)
-        left.append(turn)
-    return left
+            if not turn.groups[0].opens_turn:  # what is left of it belongs to another turn
+                return Layout(groups, _with_turns_of(groups, []), layout.is_settled)
+        turn.index = len(turns)
+        turns.append(turn)
+    return Layout(groups, turns, layout.is_settled)
+
+
+def extended(layout: Layout, more: Sequence[Message]) -> Layout:
+    """A settled layout and what came behind it; the old one is used up.
+
+    Since no call waits for a result, nothing of that belongs to a group from before.
+    """
+    pairing = pair_calls(more)
+    groups = _group(more, pairing)
+    turns = _with_turns_of(groups, layout.turns)
+    return Layout(layout.groups + groups, turns, is_settled=not pairing.unanswered)
 
 
 def _with_turns_of(groups: Iterable[Group], turns: list[Turn]) -> list[Turn]:
     """Turns, and what follows them; the first has what comes before any user message, too."""
     user_has_spoken = bool(turns) and any(group.opens_turn for group in turns[0].groups)
+    current = list(turns[-1].groups) if turns else []
     for group in groups:
         opens = group.opens_turn
         if not opens:
@@ -158,9 +149,14 @@ def _with_turns_of(groups: Iterable[Group], turns: list[Turn]) -> list[Turn]:
             if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
                 continue
         if not turns or (opens and user_has_spoken):
+            if turns:
+                turns[-1].groups = tuple(current)
             turns.append(Turn(len(turns)))
+            current = []
         user_has_spoken = user_has_spoken or opens
-        turns[-1].groups.append(group)
+        current.append(group)
+    if turns:
+        turns[-1].groups = tuple(current)
     return turns
 
 
@@ -182,22 +178,22 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
                 if first != second:
                     leader[second] = first
 
-    by_leader: dict[int, Group] = {}
+    members: dict[int, list[Message]] = {}
     for position, message in enumerate(history):
-        if position not in leader:
-            # What carries results has an exchange that it belongs to.
-            opens_turn = (
-                message.role is USER
-                and message.synthetic is None
-                and position not in pairing.exchange_starts
-            )
-            by_leader[position] = Group([message], opens_turn)
-            continue
-        group = by_leader[find(position)]
-        group.messages.append(message)
-        group.is_call = True
+        if position in leader:
+            members[find(position)].append(message)
+        else:
+            members[position] = [message]
+    groups: dict[int, Group] = {}
+    for position, messages in members.items():
+        head = messages[0]
+        # What carries results has an exchange that it belongs to.
+        opens_turn = (
+            head.role is USER and head.synthetic is None and position not in pairing.exchange_starts
+        )
+        groups[position] = Group(tuple(messages), opens_turn, is_call=len(messages) > 1)
     for position in pairing.unanswered:
-        group = by_leader[find(position)]
+        group = groups[find(position)]
         group.is_call = True
         group.is_open |= position >= pairing.last_exchange
-    return list(by_leader.values())
+    return list(groups.values())
