@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 
 from jaato_gc._errors import UndoError
 from jaato_gc._messages import Message
@@ -17,6 +16,7 @@ class Change:
         gone: Those messages.
         ids: Their ids.
         come: Messages that stand in the history after and not in the one before.
+        only_removes: Whether there are none, and what is left stands in its old order.
         length: How long the history after is.
         repairs: How often that part of the history had been mended until then.
         reports: How often the provider had reported its own figure until then.
@@ -28,6 +28,7 @@ class Change:
     gone: list[Message] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     come: list[Message] = field(default_factory=list)
+    only_removes: bool = False
     length: int = 0
     repairs: int = 0
     reports: int = 0
@@ -40,26 +41,16 @@ class Change:
 
     @classmethod
     def between(cls, before: Sequence[Message], after: Sequence[Message]) -> "Change":
-        kept, had = set(map(id, after)), set(map(id, before))
-        positions = [place for place, message in enumerate(before) if id(message) not in kept]
+        come: list[Message] = []
+        positions = _left_out(before, after)
+        only_removes = positions is not None
+        if positions is None:
+            kept, had = set(map(id, after)), set(map(id, before))
+            positions = [place for place, message in enumerate(before) if id(message) not in kept]
+            come = [message for message in after if id(message) not in had]
         gone = [before[position] for position in positions]
-        return cls(
-            positions,
-            gone,
-            [message.message_id for message in gone],
-            [message for message in after if id(message) not in had],
-            len(after),
-        )
-
-    def only_removes(self, before: Sequence[Message], after: Sequence[Message]) -> bool:
-        """Whether nothing came, and what is left stands in its old order."""
-        left: list[Message] = []
-        start = 0
-        for position in self.positions:
-            left += before[start:position]
-            start = position + 1
-        left += before[start:]
-        return len(left) == len(after) and all(map(is_, left, after))
+        ids = [message.message_id for message in gone]
+        return cls(positions, gone, ids, come, only_removes, len(after))
 
     def revert(self, history: Sequence[Message]) -> list[Message]:
         """The history before, from the one after and whatever was appended to it.
@@ -74,6 +65,22 @@ class Change:
         if len(restored) != len(kept) + len(gone):
             raise UndoError("what it took does not fit into the history")
         return restored
+
+
+def _left_out(before: Sequence[Message], after: Sequence[Message]) -> list[int] | None:
+    """Where the messages stand that are left out; ``None``: there is more to it than that."""
+    positions: list[int] = []
+    place = 0
+    try:
+        for message in after:
+            while before[place] is not message:
+                positions.append(place)
+                place += 1
+            place += 1
+    except IndexError:  # one that is new, or not where it was
+        return None
+    positions.extend(range(place, len(before)))
+    return positions
 
 
 def _merge(kept: Iterator[Message], gone: dict[int, Message]) -> Iterator[Message]:

@@ -129,7 +129,7 @@ class Collector:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
         if not result.success:
             after, change, result = before, Change(), replace(result, removal_list=[])
-        if not change.come and (left := without(layout, change.gone)):
+        if change.only_removes and (left := without(layout, change.gone)):
             self._known[:] = [(after, left)]
         result = completed(result, before, after, change, budget, goal, gc_id)
         return GCPlan(gc_id, before, after, result, change)

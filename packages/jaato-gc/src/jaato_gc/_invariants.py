@@ -69,8 +69,7 @@ def check_change(
     protected_ids: Set[str],
 ) -> list[Violation]:
     """`check_collection`, where it is known what of the one history is not in the other."""
-    only_removes = change.only_removes(before, after)
-    is_said = only_removes and _surely_said(change, removal_list, protected_ids)
+    is_said = change.only_removes and _surely_said(change, removal_list, protected_ids)
     if is_said and _surely_seamless(change, after):
         return []
     found = check_history(after)

@@ -49,8 +49,8 @@ def policy_of(message: Message, budget: InstructionBudget | None = None) -> GCPo
         return LOCKED
     if message.policy is not None:
         return message.policy
-    entry = budget.entry_of(message.message_id) if budget else None
-    return entry.binding_policy() if entry else GCPolicy.PARTIAL
+    entry = None if budget is None else budget.entry_of(message.message_id)
+    return GCPolicy.PARTIAL if entry is None else entry.binding_policy()
 
 
 def _keep_a_user_message_first(layout: Layout) -> None:
