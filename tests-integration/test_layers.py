@@ -16,7 +16,7 @@ LAYERS = {
         _source_entry _budget _config _results _pairing _turns _protection _triggers _change
         _invariants _repair _clearing _synthetic _strategy _stash _formats _rendering _recall _facts
         _extractive _workers _summary_checks _summarizer _awaiting _summaries _takings _account
-        _stand_ins _collection
+        _stand_ins _taking _summarizing _collection
     """,
     "strategy": "_base_strategy _hookspecs _registry _profiles",
     "session": """
