@@ -150,7 +150,9 @@ def _surely_said(
 def _surely_seamless(change: Change, after: Sequence[Message]) -> bool:
     """Whether nothing is torn where something was taken out, as far as a glance tells.
 
-    Elsewhere all is as it was. A seam is looked at with the exchanges on both sides of it.
+    Elsewhere all is as it was: in a history that was in order, a result that has lost its call
+    stands at a seam, and so does a call that has lost a result. A seam is looked at with the
+    exchanges on both sides of it. (Where there was disorder before, a request finds it anyway.)
     """
     end = -1
     for taken, position in enumerate(change.positions):

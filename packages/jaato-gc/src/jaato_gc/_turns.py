@@ -1,7 +1,7 @@
 """How a history falls into turns, and turns into groups that stay or go together."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import is_
 
@@ -84,9 +84,11 @@ class LaidOutHistory(list[Message]):
 
     @property
     def layout(self) -> Layout | None:
-        """The layout, unless the list has been changed."""
-        unchanged = len(self) == len(self._history) and all(map(is_, self, self._history))
-        return self._layout if unchanged else None
+        """The layout, in lists of your own, unless this list has been changed."""
+        if len(self) != len(self._history) or not all(map(is_, self, self._history)):
+            return None
+        known = self._layout
+        return replace(known, groups=list(known.groups), turns=list(known.turns))
 
     def __reduce__(self) -> tuple[type[list[Message]], tuple[list[Message]]]:
         return list, (list(self),)  # to another process goes a plain list
@@ -99,8 +101,8 @@ def split_into_turns(history: Sequence[Message]) -> list[Turn]:
 
 def lay_out(history: Sequence[Message]) -> Layout:
     """Find groups and turns in one pass. Linear, also for histories that are not valid."""
-    if isinstance(history, LaidOutHistory) and history.layout:
-        return history.layout
+    if isinstance(history, LaidOutHistory) and (known := history.layout):
+        return known
     pairing = pair_calls(history)
     groups = _group(history, pairing)
     return Layout(groups, _with_turns_of(groups, []), is_settled=not pairing.unanswered)
