@@ -1,6 +1,5 @@
 """Counting tokens: one counter for everything, remembered on each message."""
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -39,8 +38,9 @@ class FrameCosts:
         message: Tokens of the frame of one message: role, delimiters.
         call: Tokens of the frame of one tool call or result: id, type, braces.
         attachment: Tokens of a part that is an image or another attachment.
-        sealed: Tokens of what only the provider can read in a part, such as an encrypted thought.
-            Where the thought is there in words too, the larger figure counts.
+        sealed: Tokens of what only the provider can read in a part, such as an encrypted thought:
+            asked of parts that are thoughts, or have provider fields in ``extra``. Where the
+            thought is there in words too, the larger figure counts.
     """
 
     message: int = 4
@@ -168,12 +168,25 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
     return message._tokens
 
 
+def recount(message: Message, before: Message, counter: TokenCounter) -> int:
+    """Tokens of a message that has come from another; only parts that are new are tokenised."""
+    if message._counted_by != counter.name and len(message.parts) == len(before.parts):
+        costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
+        tokens = message_tokens(before, counter)
+        for new, old in zip(message.parts, before.parts, strict=True):
+            if new is not old:
+                tokens += _part_tokens(new, counter, costs) - _part_tokens(old, counter, costs)
+        message._tokens, message._counted_by = tokens, counter.name
+    return message_tokens(message, counter)
+
+
 def _part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
     tokens = 0
     if part.text:
         tokens += counter.count_text(part.text)
-    thought = counter.count_text(part.thought) if part.thought else 0
-    tokens += max(thought, costs.sealed(part))
+    if part.thought or part.extra:
+        thought = counter.count_text(part.thought) if part.thought else 0
+        tokens += max(thought, costs.sealed(part))
     if call := part.function_call:
         tokens += costs.call + counter.count_text(call.name + as_text(call.args))
     if answer := part.function_response:
@@ -193,8 +206,10 @@ def as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     for render in _RENDERINGS:
-        with contextlib.suppress(Exception):  # odd keys, cycles, absurd depth, a broken __str__
+        try:
             return render(value)
+        except Exception:  # odd keys, cycles, absurd depth, a broken __str__
+            continue
     return f"<{type(value).__name__} that can't be shown>"
 
 
