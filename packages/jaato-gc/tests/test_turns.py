@@ -25,7 +25,7 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
-from jaato_gc._turns import LaidOutHistory, extended, without
+from jaato_gc._turns import LaidOutHistory, groups_without
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -204,9 +204,9 @@ def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
     ids = set(map(id, gone))
     after = [message for message in before if id(message) not in ids] + more
 
-    left = without(old, gone)
+    left = groups_without(old, gone)
     assert left is not None
-    again, anew = extended(left, more), lay_out(after)
+    again, anew = lay_out(more, left), lay_out(after)
 
     for layout in (again, anew):
         protect(layout, GCConfig(preserve_recent_turns=1))
@@ -219,9 +219,9 @@ def test_groups_that_are_still_there_are_used_again() -> None:
     old = lay_out(history)
     groups = list(old.groups)
 
-    left = without(old, history[:3])
+    left = groups_without(old, history[:3])
     assert left is not None
-    again = extended(left, [user("w")])
+    again = lay_out([user("w")], left)
 
     assert all(map(operator.is_, again.groups, groups[2:]))
     assert ids_of(again.groups) == [["v"], ["m"], ["w"]]
@@ -231,7 +231,7 @@ def test_groups_that_are_still_there_are_used_again() -> None:
 def test_a_layout_can_t_go_on_without_a_part_of_a_group(torn: int) -> None:
     history = [user("u"), calls("c", "a"), results("r", "a")]
 
-    assert without(lay_out(history), [history[torn]]) is None
+    assert groups_without(lay_out(history), [history[torn]]) is None
 
 
 @settings(deadline=None, max_examples=100)

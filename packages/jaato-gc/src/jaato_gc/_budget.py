@@ -202,8 +202,7 @@ class InstructionBudget:
             return False
         self._leave(entry)
         entry._parent._add_to_totals(-entry._total)
-        entry._parent._lose(child_key)
-        entry._parent = None
+        self._detach(entry)
         return True
 
     def add_message(
@@ -224,17 +223,18 @@ class InstructionBudget:
         Args:
             tokens: What each message was booked with, by message id.
         """
-        by_entry: dict[int, tuple[SourceEntry, set[str]]] = {}
-        for message_id in tokens:
+        freed: dict[int, int] = {}
+        entries: dict[int, SourceEntry] = {}
+        for message_id, tokens_of_message in tokens.items():
             if entry := self._by_message.pop(message_id, None):
-                by_entry.setdefault(id(entry), (entry, set()))[1].add(message_id)
-        for entry, gone in by_entry.values():
-            entry.message_ids = [each for each in entry.message_ids if each not in gone]
-            freed = sum(tokens[message_id] for message_id in gone)
-            self.update_tokens(entry.source, entry.tokens - freed, entry.key)
+                entries[id(entry)] = entry
+                freed[id(entry)] = freed.get(id(entry), 0) + tokens_of_message
+        for entry in entries.values():
+            entry.message_ids = [each for each in entry.message_ids if each not in tokens]
+            self._add_tokens(entry, -min(freed[id(entry)], entry._tokens))
             while entry.key and not (entry.message_ids or entry._children or entry._tokens):
                 parent = entry._parent
-                self.remove_child(entry.source, entry.key)
+                self._detach(entry)
                 if parent is None:
                     break
                 entry = parent
@@ -254,9 +254,17 @@ class InstructionBudget:
         if entry is not None:
             self.set_entry(source, 0, entry.gc_policy, entry.label)
 
+    def _detach(self, entry: SourceEntry) -> None:
+        """Take out an entry that no total counts any more."""
+        if entry._parent is not None and entry.key is not None:
+            self._by_key[entry.source].pop(entry.key, None)
+            entry._parent._lose(entry.key)
+            entry._parent = None
+
     def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
         entry._tokens += difference
-        self._by_policy[entry._add_to_totals(difference)] += difference
+        entry._add_to_totals(difference)
+        self._by_policy[entry._binding_policy] += difference
         self._counted += difference
 
     def _put_below(self, parent: SourceEntry, child_key: str, child: SourceEntry) -> None:
@@ -270,8 +278,8 @@ class InstructionBudget:
         for message_id in child.message_ids:
             self._by_message[message_id] = child
         tokens = child._tokens
-        above = parent._add_to_totals(tokens)
-        self._by_policy[above if above is LOCKED else child._gc_policy] += tokens
+        parent._add_to_totals(tokens)
+        self._by_policy[child._binding_policy] += tokens
         self._counted += tokens
 
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
@@ -290,7 +298,7 @@ class InstructionBudget:
 
     def _enter(self, entry: SourceEntry) -> None:
         for each in entry.walk():
-            self._by_policy[each.binding_policy()] += each._tokens
+            self._by_policy[each._binding_policy] += each._tokens
             self._counted += each._tokens
             if each.key is not None:
                 self._by_key[each.source][each.key] = each
@@ -299,7 +307,7 @@ class InstructionBudget:
 
     def _leave(self, entry: SourceEntry) -> None:
         for each in entry.walk():
-            self._by_policy[each.binding_policy()] -= each._tokens
+            self._by_policy[each._binding_policy] -= each._tokens
             self._counted -= each._tokens
             if each.key is not None:
                 self._by_key[each.source].pop(each.key, None)

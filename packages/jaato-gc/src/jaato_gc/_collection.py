@@ -54,13 +54,16 @@ class Collection(Summarizing):
         super().__init__(history, context_usage, config, reason, budget, everything=everything)
         self._plugin_name = plugin_name
         self._notice = notice
-        self._reserve = self._reserve_for_notice()
+        self._notice_cost = self._reserve_for_notice()
+        if self._wanted:
+            self._wanted += self._notice_cost
 
     def finish(self) -> tuple[list[Message], GCResult]:
         """The history that remains, and the account of what happened."""
         takings = self._takings
         notice, history = self._with_notice(takings.remaining())
-        tokens_after = count_tokens(history, self.counter)
+        cache = cache_impact(self._history, history, self.counter)
+        tokens_after = cache.prefix_tokens + cache.rewritten_tokens
         freed = self._tokens_before - tokens_after + takings.freed_elsewhere
         outcome = outcome_of(
             self.goal,
@@ -92,7 +95,7 @@ class Collection(Summarizing):
             removal_list=takings.items,
             outcome=outcome,
             shortfall=shortfall,
-            cache=cache_impact(self._history, history, self.counter),
+            cache=cache,
             confidence=self.counter.confidence,
         )
 
@@ -116,7 +119,7 @@ class Collection(Summarizing):
 
     def _with_notice(self, history: list[Message]) -> tuple[str | None, list[Message]]:
         """Text and history with the notice, if there is to be one and it does not cost too much."""
-        takings, cost = self._takings, self._reserve
+        takings, cost = self._takings, self._notice_cost
         spoils_goal = takings.freed - cost < (self.goal.tokens_to_free or 0) <= takings.freed
         if self._notice is None or takings.freed <= cost or spoils_goal:
             return None, history

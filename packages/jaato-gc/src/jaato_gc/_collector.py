@@ -27,7 +27,7 @@ from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import LaidOutHistory, Layout, extended, lay_out, without
+from jaato_gc._turns import Group, LaidOutHistory, Layout, groups_without, lay_out
 from jaato_gc._workers import DeadlineError, within
 
 logger = logging.getLogger("jaato_gc")
@@ -48,8 +48,10 @@ class Collector:
     config: ResolvedGCConfig
     deadline_seconds: float | None = None
     disabled: str | None = None
-    _known: list[tuple[list[Message], Layout]] = field(default_factory=list, init=False, repr=False)
-    """What the last plan would leave, and its layout, while nobody uses it."""
+    _known: list[tuple[list[Message], list[Group]]] = field(
+        default_factory=list, init=False, repr=False
+    )
+    """What the last plan would leave, and its groups, while nobody uses them."""
     takes_budget: bool = field(init=False)
     asks_core: bool = field(init=False)
 
@@ -129,21 +131,21 @@ class Collector:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
         if not result.success:
             after, change, result = before, Change(), replace(result, removal_list=[])
-        if change.only_removes and (left := without(layout, change.gone)):
-            self._known[:] = [(after, left)]
+        if change.only_removes and layout.is_settled:
+            left = groups_without(layout, change.gone)
+            self._known[:] = [] if left is None else [(after, left)]
         result = completed(result, before, after, change, budget, goal, gc_id)
         return GCPlan(gc_id, before, after, result, change)
 
     def _lay_out(self, history: list[Message]) -> Layout:
         """The layout of a history: of what is new only, where the last plan left the rest."""
         try:
-            known, layout = self._known.pop()
+            left, groups = self._known.pop()
         except IndexError:  # the first plan, or another thread makes one just now
             return lay_out(history)
-        is_beginning = len(known) <= len(history) and all(map(is_, known, history))
-        if not (layout.is_settled and is_beginning):
+        if len(left) > len(history) or not all(map(is_, left, history)):
             return lay_out(history)
-        return extended(layout, history[len(known) :])
+        return lay_out(history[len(left) :], groups)
 
     def _ask(
         self,

@@ -1,6 +1,6 @@
 """What a strategy returned, looked at before anything is believed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import NoneType
@@ -15,7 +15,7 @@ from jaato_gc._messages import Message, Role
 from jaato_gc._policies import GCPolicy, InstructionSource
 from jaato_gc._results import GCOutcome, GCRemovalItem, GCResult, Shortfall
 from jaato_gc._source_entry import SourceEntry
-from jaato_gc._tokens import count_tokens
+from jaato_gc._tokens import count_tokens, message_tokens
 from jaato_gc._triggers import Goal
 from jaato_gc._turns import Hold, Layout
 
@@ -38,7 +38,7 @@ def read_answer(answer: Any) -> tuple[list[Message], GCResult]:
     history, result = answer
     if not isinstance(result, GCResult):
         raise NonsenseError(f"collect returned {result!r:.80} as its result, not a GCResult")
-    if not isinstance(history, list) or not all(isinstance(each, Message) for each in history):
+    if not isinstance(history, list) or not _are_all(Message, history):
         raise NonsenseError("collect returned a history that is not a list of messages")
     return list(history), _checked(result)
 
@@ -71,7 +71,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def _checked_item(item: Any) -> GCRemovalItem:
-    if isinstance(item, GCRemovalItem) and all(isinstance(each, str) for each in item.message_ids):
+    if isinstance(item, GCRemovalItem) and _are_all(str, item.message_ids):
         with suppress(ValueError):
             return GCRemovalItem(
                 InstructionSource(item.source),
@@ -83,6 +83,10 @@ def _checked_item(item: Any) -> GCRemovalItem:
                 item.keep,
             )
     raise NonsenseError(f"its removal list holds {item!r:.80}")
+
+
+def _are_all(kind: type, values: Iterable[object]) -> bool:
+    return all(issubclass(each, kind) for each in set(map(type, values)))
 
 
 def put_back(before: Sequence[Message], after: list[Message], keep: set[str]) -> list[Message]:
@@ -235,28 +239,29 @@ def completed(
     """The result with every figure recounted and every open field filled in."""
     counter = budget.counter
     total = budget.total_tokens()
-    gone = {message.message_id: message for message in change.gone}
-    come = {message.message_id: message for message in change.come}
+    freed_by = {message.message_id: message_tokens(message, counter) for message in change.gone}
+    for message in change.come:
+        tokens = message_tokens(message, counter)
+        freed_by[message.message_id] = freed_by.get(message.message_id, 0) - tokens
     elsewhere: dict[int, int] = {}
     for item in result.removal_list:  # our own copies, made when the answer was read
         if item.source is InstructionSource.CONVERSATION:
-            freed = count_tokens([gone[each] for each in item.message_ids if each in gone], counter)
-            freed -= count_tokens(
-                [come[each] for each in item.message_ids if each in come], counter
-            )
+            freed = sum([freed_by.get(message_id, 0) for message_id in item.message_ids])
         else:
             entry = _entry_of(item, budget)
             under = {id(each): each.tokens for each in (entry.walk() if entry else ())}
             freed = sum(under.values())
             elsewhere |= under  # once each, should two items overlap
         item.tokens_freed = freed
-    freed = count_tokens(change.gone, counter) - count_tokens(change.come, counter)
-    freed += sum(elsewhere.values())
+    freed = sum(freed_by.values()) + sum(elsewhere.values())
+    stays = {message.message_id for message in change.come}
     # How it ended shows in the facts; a strategy is believed only if it says that it failed.
     outcome = outcome_of(
         goal,
         freed=freed,
-        turns_removed=sum(gone[each].opens_turn for each in gone.keys() - come.keys()),
+        turns_removed=sum(
+            [each.opens_turn for each in change.gone if each.message_id not in stays]
+        ),
         anything_taken=freed > 0,
     )
     return replace(

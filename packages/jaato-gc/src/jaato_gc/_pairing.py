@@ -35,7 +35,7 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
     pairing = Pairing()
     open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
     for position, message in enumerate(history):
-        callers: list[int | None] = []
+        callers: list[int | None] | None = None
         has_calls, is_tool_output = False, message.role is TOOL
         for part in message.parts:
             if call := part.function_call:
@@ -48,6 +48,7 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
                     continue
                 key = (answer.call_id, "") if answer.call_id else (None, answer.name)
                 waiting = open_calls.get(key)
+                callers = callers or []
                 callers.append(waiting.pop()[0] if waiting else None)
         if is_tool_output:
             pairing.exchange_starts[position] = pairing.last_exchange

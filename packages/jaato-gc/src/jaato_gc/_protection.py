@@ -2,10 +2,11 @@
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import GCConfig
-from jaato_gc._messages import SYSTEM, Message
+from jaato_gc._messages import SYSTEM
 from jaato_gc._policies import LOCKED, GCPolicy
 from jaato_gc._turns import Hold, Layout
 
+_PARTIAL = GCPolicy.PARTIAL
 _DEARNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
 
 
@@ -20,19 +21,25 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
         return
     layout.protected_under = config, budget
     pinned_ids = budget.pinned_message_ids if budget else set()
+    booked = budget._by_message if budget else {}
     for group in layout.groups:
-        messages = group.messages
-        policy = policy_of(messages[0], budget)
-        if len(messages) > 1:
-            policy = max((policy_of(each, budget) for each in messages), key=_DEARNESS.__getitem__)
+        policy: GCPolicy | None = None
+        for message in group.messages:
+            # As the host said, as it is booked, or as its like usually is.
+            own = LOCKED if message.role is SYSTEM else message.policy
+            if own is None:
+                entry = booked.get(message.message_id)
+                own = _PARTIAL if entry is None else entry._binding_policy
+            if policy is None or (own is not policy and _DEARNESS[own] > _DEARNESS[policy]):
+                policy = own
         hold: Hold | None = None
         if policy is LOCKED:
             hold = Hold.LOCKED
-        elif pinned_ids and any(message.message_id in pinned_ids for message in messages):
+        elif pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
             hold = Hold.PINNED
         elif group.is_open:
             hold = Hold.OPEN_CALL
-        group.policy, group.hold = policy, hold
+        group.policy, group.hold = policy or _PARTIAL, hold
     pinned_turns = set(config.pinned_turn_indices)
     recent_from = len(layout.turns) - config.preserve_recent_turns
     for turn in layout.turns:
@@ -41,16 +48,6 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
             for group in turn.groups:
                 group.hold = group.hold or because
     _keep_a_user_message_first(layout)
-
-
-def policy_of(message: Message, budget: InstructionBudget | None = None) -> GCPolicy:
-    """How dear a message is: as the host said, as it is booked, or as its like usually is."""
-    if message.role is SYSTEM:
-        return LOCKED
-    if message.policy is not None:
-        return message.policy
-    entry = None if budget is None else budget.entry_of(message.message_id)
-    return GCPolicy.PARTIAL if entry is None else entry.binding_policy()
 
 
 def _keep_a_user_message_first(layout: Layout) -> None:

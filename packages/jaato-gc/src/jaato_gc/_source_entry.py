@@ -22,6 +22,7 @@ class SourceEntry:
     """
 
     __slots__ = (
+        "_binding_policy",
         "_children",
         "_gc_policy",
         "_metadata",
@@ -60,6 +61,7 @@ class SourceEntry:
         """How many collections its budget had seen before it."""
         self._tokens = tokens
         self._gc_policy = gc_policy if type(gc_policy) is GCPolicy else GCPolicy(gc_policy)
+        self._binding_policy = self._gc_policy
         self._children: dict[str, SourceEntry] | None = None
         self._parent: SourceEntry | None = None
         self._total: int = tokens
@@ -75,6 +77,13 @@ class SourceEntry:
             self._children = {}
         self._children[key] = child
         child.key, child._parent = key, self
+        child._bind(self._binding_policy is LOCKED)
+
+    def _bind(self, is_locked_above: bool) -> None:
+        self._binding_policy = LOCKED if is_locked_above else self._gc_policy
+        if self._children:
+            for child in self._children.values():
+                child._bind(self._binding_policy is LOCKED)
 
     def _lose(self, key: str) -> None:
         if self._children is not None:
@@ -123,12 +132,7 @@ class SourceEntry:
 
     def binding_policy(self) -> GCPolicy:
         """The policy that a collection must respect here: LOCKED above locks everything below."""
-        entry: SourceEntry | None = self
-        while entry is not None:
-            if entry._gc_policy is LOCKED:
-                return LOCKED
-            entry = entry._parent
-        return self._gc_policy
+        return self._binding_policy
 
     def indicator(self) -> str:
         """A sign for displays: 🔒 ◑ ◐ ○."""
@@ -155,16 +159,12 @@ class SourceEntry:
     def _tokens_under(self, *policies: GCPolicy) -> int:
         return sum(entry._tokens for entry in self.walk() if entry.binding_policy() in policies)
 
-    def _add_to_totals(self, difference: int) -> GCPolicy:
-        """Add to the totals from here up; returns the binding policy, which lies on that way."""
-        policy = self._gc_policy
+    def _add_to_totals(self, difference: int) -> None:
+        """Add to the totals from here up."""
         entry: SourceEntry | None = self
         while entry is not None:
             entry._total += difference
-            if entry._gc_policy is LOCKED:
-                policy = LOCKED
             entry = entry._parent
-        return policy
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about this entry as JSON data; `from_dict` gives the same entry back."""

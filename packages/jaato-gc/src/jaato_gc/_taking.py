@@ -1,6 +1,6 @@
 """Taking from a history: what may go, what has gone so far, whether that is enough."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -62,10 +62,10 @@ class Taking:
             turns=len(self.turns),
         )
         self._everything = everything or self.goal.tokens_to_free is None
+        self._wanted = self.goal.tokens_to_free or 0
+        """Tokens to take in all."""
         self._takings = Takings(history, self.counter)
         self._recall_keys: dict[str, str] = {}
-        self._reserve = 0
-        """Tokens that the collection will add at its end."""
 
     @property
     def needs_more(self) -> bool:
@@ -95,12 +95,6 @@ class Taking:
     @property
     def _needs_tokens(self) -> bool:
         return self._wanted > 0 and self._takings.freed < self._wanted
-
-    @property
-    def _wanted(self) -> int:
-        """Tokens to take in all: the goal, and what is to be added."""
-        tokens = self.goal.tokens_to_free or 0
-        return tokens + self._reserve if tokens else 0
 
     # --- removing ---
 
@@ -144,9 +138,8 @@ class Taking:
             action: What becomes of them.
             keep: False: not worth a place in the stash.
         """
-        messages = [message for group in self._takable(groups) for message in group.messages]
-        if messages:
-            self._takings.remove(messages, key, reason, action, keep=keep)
+        if takable := self._takable(groups):
+            self._takings.remove(takable, key, reason, action, keep=keep)
 
     def take_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str
@@ -173,15 +166,13 @@ class Taking:
                 arguments of recent turns that are not of the last ``preserve_recent_groups`` calls.
             reason: Why.
             how: What becomes of them.
-            parts: Clear only these parts, by message id; ``None``: all.
+            parts: Clear only these parts, by the ids of messages in this group; ``None``: all.
             key: The key of the removal list; by default every message has an item of its own.
             keep: False: not worth a place in the stash.
         """
         if not self.may_clear(group):
             return
-        for message in group.messages:
-            if parts is not None and message.message_id not in parts:
-                continue
+        for message in group.messages if parts is None else self._named(parts, group):
             smaller = cleared(
                 self._takings.present(message),
                 how,
@@ -190,6 +181,21 @@ class Taking:
             )
             item_key = key or message.message_id
             self._takings.clear(message, smaller, item_key, reason, keep=keep)
+
+    def _named(self, message_ids: Iterable[str], group: Group) -> Iterator[Message]:
+        """The messages of a group that have these ids: a group may have hundreds of results."""
+        for message_id in message_ids:
+            message, its_group = self._by_id.get(message_id, (None, None))
+            if message is not None and its_group is group:
+                yield message
+
+    @cached_property
+    def _by_id(self) -> dict[str, tuple[Message, Group]]:
+        return {
+            message.message_id: (message, group)
+            for group in self.groups
+            for message in group.messages
+        }
 
     def _recall_key(self, message: Message) -> str | None:
         """What the stash will know a message by, if there is one; made once, as it costs."""
@@ -201,7 +207,7 @@ class Taking:
 
     def may_clear(self, group: Group) -> bool:
         """Whether results and arguments of a group may be shortened."""
-        if self._takings.includes(group.messages[0]):
+        if self._takings.includes(group):
             return False
         return not group.hold or (group.hold is Hold.RECENT and id(group) in self._old_calls)
 
@@ -265,11 +271,11 @@ class Taking:
             group
             for group in groups
             if not group.hold
-            and not self._takings.includes(group.messages[0])
-            and not is_notice(group.messages[0])  # replaced, never collected
+            and not self._takings.includes(group)
+            and not (group.stands_apart and is_notice(group.messages[0]))  # replaced, not collected
         ]
 
 
 def ends_turn(groups: Iterable[Group]) -> bool:
     """Whether a turn is over without these groups: one of them opens it."""
-    return any(message.opens_turn for group in groups for message in group.messages)
+    return any(group.opens_turn for group in groups)

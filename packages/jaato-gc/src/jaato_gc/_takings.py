@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from jaato_gc._messages import Message
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCRemovalItem, RemovalAction
-from jaato_gc._tokens import TokenCounter, count_tokens, message_tokens
+from jaato_gc._tokens import TokenCounter, count_tokens, message_tokens, recount
+from jaato_gc._turns import Group
 
 _CONVERSATION = InstructionSource.CONVERSATION
 
@@ -16,7 +17,9 @@ class Takings:
     def __init__(self, history: Sequence[Message], counter: TokenCounter) -> None:
         self._history = history
         self._counter = counter
-        self._removed: set[str] = set()
+        # By identity: that way, what stays need not be looked at.
+        self._removed_groups: set[int] = set()
+        self._removed: set[int] = set()
         self._cleared: dict[str, tuple[Message, str]] = {}
         """The shorter form of a message, by its id, and the key that it is booked under."""
         self._items: dict[tuple[InstructionSource, str | None], GCRemovalItem] = {}
@@ -34,32 +37,35 @@ class Takings:
         """The removal list: one item per key."""
         return list(self._items.values())
 
-    def includes(self, message: Message) -> bool:
-        """Whether a message has been removed."""
-        return message.message_id in self._removed
+    def includes(self, group: Group) -> bool:
+        """Whether a group has been removed."""
+        return id(group) in self._removed_groups
 
     def remove(
         self,
-        messages: Sequence[Message],
+        groups: Sequence[Group],
         key: str,
         reason: str,
         action: RemovalAction,
         *,
         keep: bool = True,
     ) -> None:
-        """Take messages away."""
-        self.turns_removed += sum(message.opens_turn for message in messages)
-        for message in messages:
-            if message.message_id in self._cleared:
-                self._unclear(message)
-        self._removed.update(message.message_id for message in messages)
+        """Take groups away."""
+        messages = [message for group in groups for message in group.messages]
+        self.turns_removed += sum([group.opens_turn for group in groups])
+        if self._cleared:
+            for message in messages:
+                if message.message_id in self._cleared:
+                    self._unclear(message)
+        self._removed_groups.update(map(id, groups))
+        self._removed.update(map(id, messages))
         self._book(messages, key, count_tokens(messages, self._counter), reason, action, keep)
 
     def clear(
         self, message: Message, smaller: Message, key: str, reason: str, *, keep: bool = True
     ) -> bool:
         """Put a shorter form in the place of a message. False: it is no shorter."""
-        gain = self.size(message) - message_tokens(smaller, self._counter)
+        gain = self.size(message) - recount(smaller, self.present(message), self._counter)
         if gain <= 0:
             return False
         if message.message_id in self._cleared:
@@ -106,12 +112,12 @@ class Takings:
         """The history without what was taken, and with what was added."""
         removed = self._removed
         if not self._cleared and not self.inserted:
-            return [message for message in self._history if message.message_id not in removed]
+            return [message for message in self._history if id(message) not in removed]
         remaining: list[Message] = []
         for position, message in enumerate(self._history):
             if position in self.inserted:
                 remaining.append(self.inserted[position])
-            if message.message_id not in removed:
+            if id(message) not in removed:
                 remaining.append(self.present(message))
         return remaining
 

@@ -27,14 +27,16 @@ class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
     Parallel calls and their results are one group. ``opens_turn`` says that this is a real user
-    message, and ``is_open`` marks the last calls of a history that still wait for an answer.
-    ``policy`` (the strongest of its messages') and ``hold`` are set by `protect`.
+    message, and ``is_open`` marks the last calls of a history that still wait for an answer. What
+    ``stands_apart`` belongs to no turn. ``policy`` (the strongest of its messages') and ``hold``
+    are set by `protect`.
     """
 
     messages: tuple[Message, ...]
     opens_turn: bool = False
     is_call: bool = False
     is_open: bool = False
+    stands_apart: bool = False
     policy: GCPolicy = GCPolicy.PARTIAL
     hold: Hold | None = None
 
@@ -99,66 +101,49 @@ def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     return lay_out(history).turns
 
 
-def lay_out(history: Sequence[Message]) -> Layout:
-    """Find groups and turns in one pass. Linear, also for histories that are not valid."""
-    if isinstance(history, LaidOutHistory) and (known := history.layout):
-        return known
-    pairing = pair_calls(history)
-    groups = _group(history, pairing)
-    return Layout(groups, _with_turns_of(groups, []), is_settled=not pairing.unanswered)
+def lay_out(history: Sequence[Message], known: Sequence[Group] = ()) -> Layout:
+    """Find groups and turns in one pass. Linear, also for histories that are not valid.
 
-
-def without(layout: Layout, gone: Iterable[Message]) -> Layout | None:
-    """A layout less some messages; the old one is used up. ``None``: they are no whole groups."""
-    messages = set(map(id, gone))
-    torn_out = [group for group in layout.groups if id(group.messages[0]) in messages]
-    if messages != {id(message) for group in torn_out for message in group.messages}:
-        return None
-    removed = set(map(id, torn_out))
-    groups = [group for group in layout.groups if id(group) not in removed]
-    turns: list[Turn] = []
-    for turn in layout.turns:
-        if not removed.isdisjoint(map(id, turn.groups)):
-            turn.groups = tuple(group for group in turn.groups if id(group) not in removed)
-            if not turn.groups:
-                continue
-            if not turn.groups[0].opens_turn:  # what is left of it belongs to another turn
-                return Layout(groups, _with_turns_of(groups, []), layout.is_settled)
-        turn.index = len(turns)
-        turns.append(turn)
-    return Layout(groups, turns, layout.is_settled)
-
-
-def extended(layout: Layout, more: Sequence[Message]) -> Layout:
-    """A settled layout and what came behind it; the old one is used up.
-
-    Since no call waits for a result, nothing of that belongs to a group from before.
+    Args:
+        history: The messages.
+        known: Groups that stand before them, if no call in those waits for a result.
     """
-    pairing = pair_calls(more)
-    groups = _group(more, pairing)
-    turns = _with_turns_of(groups, layout.turns)
-    return Layout(layout.groups + groups, turns, is_settled=not pairing.unanswered)
+    if not known and isinstance(history, LaidOutHistory) and (layout := history.layout):
+        return layout
+    pairing = pair_calls(history)
+    groups = [*known, *_group(history, pairing)]
+    return Layout(groups, _turns_of(groups), is_settled=not pairing.unanswered)
 
 
-def _with_turns_of(groups: Iterable[Group], turns: list[Turn]) -> list[Turn]:
-    """Turns, and what follows them; the first has what comes before any user message, too."""
-    user_has_spoken = bool(turns) and any(group.opens_turn for group in turns[0].groups)
-    current = list(turns[-1].groups) if turns else []
+def groups_without(layout: Layout, gone: Iterable[Message]) -> list[Group] | None:
+    """The groups of a layout less some messages. ``None``: these are no whole groups."""
+    messages = set(map(id, gone))
+    left: list[Group] = []
+    whole = 0
+    for group in layout.groups:
+        if id(group.messages[0]) not in messages:
+            left.append(group)
+        elif messages.issuperset(map(id, group.messages)):
+            whole += len(group.messages)
+    return left if whole == len(messages) else None
+
+
+def _turns_of(groups: Iterable[Group]) -> list[Turn]:
+    """The turns of groups; the first has what comes before any user message, too."""
+    turns: list[Turn] = []
+    current: list[Group] = []
+    user_has_spoken = False
     for group in groups:
-        opens = group.opens_turn
-        if not opens:
-            first = group.messages[0]
-            if first.role is SYSTEM or first.synthetic in _IN_NO_TURN:
-                continue
-        if not turns or (opens and user_has_spoken):
-            if turns:
-                turns[-1].groups = tuple(current)
-            turns.append(Turn(len(turns)))
-            current = []
-        user_has_spoken = user_has_spoken or opens
+        if group.opens_turn:
+            if user_has_spoken:
+                turns.append(Turn(len(turns), tuple(current)))
+                current = []
+            user_has_spoken = True
+        elif group.stands_apart:
+            continue
         current.append(group)
-    if turns:
-        turns[-1].groups = tuple(current)
+    if current:
+        turns.append(Turn(len(turns), tuple(current)))
     return turns
 
 
@@ -176,24 +161,27 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     for position, callers in pairing.callers.items():
         for caller in callers:
             if caller is not None:
-                first, second = sorted((find(position), find(caller)))
+                first = find(caller) if caller in leader else caller
+                second = find(position) if position in leader else position
+                if first > second:
+                    first, second = second, first
                 if first != second:
                     leader[second] = first
 
-    members: dict[int, list[Message]] = {}
-    for position, message in enumerate(history):
-        if position in leader:
-            members[find(position)].append(message)
-        else:
-            members[position] = [message]
+    followers: dict[int, list[Message]] = {}
+    for position in sorted(leader):
+        followers.setdefault(find(position), []).append(history[position])
     groups: dict[int, Group] = {}
-    for position, messages in members.items():
-        head = messages[0]
-        # What carries results has an exchange that it belongs to.
-        opens_turn = (
-            head.role is USER and head.synthetic is None and position not in pairing.exchange_starts
-        )
-        groups[position] = Group(tuple(messages), opens_turn, is_call=len(messages) > 1)
+    carry_results = pairing.exchange_starts
+    for position, head in enumerate(history):
+        if position not in leader:
+            rest = followers.get(position)
+            group = Group((head, *rest), is_call=True) if rest else Group((head,))
+            if head.role is SYSTEM or (head.synthetic and head.synthetic in _IN_NO_TURN):
+                group.stands_apart = True
+            elif head.role is USER and not head.synthetic:
+                group.opens_turn = position not in carry_results
+            groups[position] = group
     for position in pairing.unanswered:
         group = groups[find(position)]
         group.is_call = True
