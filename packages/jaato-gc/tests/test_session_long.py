@@ -15,7 +15,6 @@ from jaato_gc import (
     EstimateCounter,
     GCConfig,
     GCOutcome,
-    GCPolicy,
     GCResult,
     GCSession,
     GCStrategy,
@@ -390,9 +389,9 @@ def test_an_appended_message_touches_its_entry_and_those_above_it(
     touched: list[SourceEntry] = []
     add = SourceEntry._add_to_totals
 
-    def noted(entry: SourceEntry, difference: int) -> GCPolicy:
+    def noted(entry: SourceEntry, difference: int) -> None:
         touched.append(entry)
-        return add(entry, difference)
+        add(entry, difference)
 
     monkeypatch.setattr(SourceEntry, "_add_to_totals", noted)
     one_turn(session)

@@ -3,6 +3,7 @@
 import operator
 import pickle
 from collections.abc import Iterable
+from itertools import compress
 
 import pytest
 from hypothesis import assume, given, settings
@@ -25,7 +26,8 @@ from jaato_gc import (
     protect,
     split_into_turns,
 )
-from jaato_gc._turns import LaidOutHistory, groups_without
+from jaato_gc._invariants import glance
+from jaato_gc._turns import LaidOutHistory, lay_out_more, which_stay
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -204,9 +206,11 @@ def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
     ids = set(map(id, gone))
     after = [message for message in before if id(message) not in ids] + more
 
-    left = groups_without(old, gone)
-    assert left is not None
-    again, anew = lay_out(more, left), lay_out(after)
+    stay, carrying = which_stay(old.groups, gone), glance(more)
+    assert stay is not None
+    assume(carrying is not None)
+    left = list(compress(old.groups, stay))
+    again, anew = lay_out_more(left, more, bytes(carrying or b"")), lay_out(after)
 
     for layout in (again, anew):
         protect(layout, GCConfig(preserve_recent_turns=1))
@@ -219,9 +223,9 @@ def test_groups_that_are_still_there_are_used_again() -> None:
     old = lay_out(history)
     groups = list(old.groups)
 
-    left = groups_without(old, history[:3])
-    assert left is not None
-    again = lay_out([user("w")], left)
+    stay = which_stay(old.groups, history[:3])
+    assert stay == [False, False, True, True]
+    again = lay_out_more(list(compress(old.groups, stay)), [user("w")], b"\0")
 
     assert all(map(operator.is_, again.groups, groups[2:]))
     assert ids_of(again.groups) == [["v"], ["m"], ["w"]]
@@ -231,7 +235,7 @@ def test_groups_that_are_still_there_are_used_again() -> None:
 def test_a_layout_can_t_go_on_without_a_part_of_a_group(torn: int) -> None:
     history = [user("u"), calls("c", "a"), results("r", "a")]
 
-    assert groups_without(lay_out(history), [history[torn]]) is None
+    assert which_stay(lay_out(history).groups, [history[torn]]) is None
 
 
 @settings(deadline=None, max_examples=100)

@@ -44,6 +44,8 @@ class InstructionBudget:
         """Whether what a collection removes is kept, so that stubs may name the key to it."""
         self.collections = 0
         """How many collections were applied: see `collections_survived`."""
+        self.rebookings = 0
+        """How often booked messages may have come under another policy."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
         self._by_key: defaultdict[InstructionSource, dict[str, SourceEntry]] = defaultdict(dict)
         self._by_message: dict[str, SourceEntry] = {}
@@ -176,6 +178,8 @@ class InstructionBudget:
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
+        if not self._by_message.keys().isdisjoint(child.message_ids):
+            self.rebookings += 1
         self._put_below(parent, child_key, child)
         return child
 
@@ -209,6 +213,8 @@ class InstructionBudget:
         self, source: InstructionSource, child_key: str, message_id: str, tokens: int
     ) -> None:
         """Book a message under an entry that exists."""
+        if message_id in self._by_message:
+            self.rebookings += 1
         self.book_message(self._require(source, child_key), message_id, tokens)
 
     def book_message(self, entry: SourceEntry, message_id: str, tokens: int) -> None:
@@ -241,6 +247,7 @@ class InstructionBudget:
 
     def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
         """Give an entry other tokens and messages; its children stay."""
+        self.rebookings += 1
         for message_id in entry.message_ids:
             self._by_message.pop(message_id, None)
         entry.message_ids = list(message_ids)
@@ -297,6 +304,7 @@ class InstructionBudget:
         return entry
 
     def _enter(self, entry: SourceEntry) -> None:
+        self.rebookings += 1
         for each in entry.walk():
             self._by_policy[each._binding_policy] += each._tokens
             self._counted += each._tokens
@@ -306,6 +314,7 @@ class InstructionBudget:
                 self._by_message[message_id] = each
 
     def _leave(self, entry: SourceEntry) -> None:
+        self.rebookings += 1
         for each in entry.walk():
             self._by_policy[each._binding_policy] -= each._tokens
             self._counted -= each._tokens
@@ -367,6 +376,7 @@ class InstructionBudget:
         """Another budget with the same figures, for whoever must not see later changes."""
         copied = type(self).from_snapshot(self.snapshot(), self.counter)
         copied.has_stash = self.has_stash
+        copied.rebookings = self.rebookings
         return copied
 
     def get_conversation_snapshot(self) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from operator import is_
 from typing import Any
 
@@ -22,15 +23,30 @@ from jaato_gc._examiner import (
 )
 from jaato_gc._journal import GCPlan
 from jaato_gc._messages import Message
-from jaato_gc._protection import protect
+from jaato_gc._policies import GCPolicy
+from jaato_gc._protection import policies_of, protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
 from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
-from jaato_gc._turns import Group, LaidOutHistory, Layout, groups_without, lay_out
+from jaato_gc._turns import Group, LaidOutHistory, Layout, lay_out, lay_out_more, which_stay
 from jaato_gc._workers import DeadlineError, within
 
 logger = logging.getLogger("jaato_gc")
+
+
+@dataclass(slots=True)
+class _Left:
+    """What a plan left of a history, its groups, and their policies after so many rebookings."""
+
+    history: list[Message]
+    groups: list[Group]
+    policies: list[GCPolicy]
+    rebookings: int
+
+    def begins(self, history: list[Message], length: int) -> bool:
+        """Whether so many messages at the beginning of a history are these."""
+        return len(self.history) == length and all(map(is_, self.history, history))
 
 
 @dataclass(slots=True)
@@ -48,10 +64,8 @@ class Collector:
     config: ResolvedGCConfig
     deadline_seconds: float | None = None
     disabled: str | None = None
-    _known: list[tuple[list[Message], list[Group]]] = field(
-        default_factory=list, init=False, repr=False
-    )
-    """What the last plan would leave, and its groups, while nobody uses them."""
+    _known: list["_Left"] = field(default_factory=list, init=False, repr=False)
+    """What the last plan would leave, while nobody uses it."""
     takes_budget: bool = field(init=False)
     asks_core: bool = field(init=False)
 
@@ -78,18 +92,30 @@ class Collector:
         budget: InstructionBudget,
         gc_id: str,
         overrides: Mapping[str, Any],
+        carrying: bytes | None = None,
     ) -> GCPlan:
-        """Work out a collection. Whatever the strategy does, there is a plan, and a safe one."""
+        """Work out a collection. Whatever the strategy does, there is a plan, and a safe one.
+
+        Args:
+            history: What is to be collected.
+            usage: How full the window is.
+            reason: Why.
+            budget: What the messages are booked in.
+            gc_id: What the journal will know it by.
+            overrides: What holds instead of the configuration.
+            carrying: For each message since the last collection, whether it carries the results of
+                the calls before it, if they are in such plain order.
+        """
         before = list(history)
         if self.disabled:
             return self._refused(before, reason, budget, gc_id, GCOutcome.FAILED, self.disabled)
-        layout = self._lay_out(before)
+        layout, policies = self._lay_out(before, budget, carrying)
         # Pins are message ids in the budget. A strategy that knows no budget gets them as turns.
         pins = set() if self.takes_budget else _pinned_turns(layout, budget.pinned_message_ids)
         pins.update(overrides.get("pinned_turn_indices", ()))
         update = {**overrides, "pinned_turn_indices": sorted(pins)}
         config = self.config.model_copy(update=update)
-        protect(layout, config, budget)
+        protect(layout, config, budget, policies)
         # Noted now: the strategy gets the layout, too, and may do with it as it likes.
         held = {
             message.message_id: (message, group.hold)
@@ -132,20 +158,39 @@ class Collector:
         if not result.success:
             after, change, result = before, Change(), replace(result, removal_list=[])
         if change.only_removes and layout.is_settled:
-            left = groups_without(layout, change.gone)
-            self._known[:] = [] if left is None else [(after, left)]
+            stay = which_stay(layout.groups, change.gone)
+            self._known[:] = (
+                [
+                    _Left(
+                        after,
+                        list(compress(layout.groups, stay)),
+                        list(compress(policies, stay)),
+                        budget.rebookings,
+                    )
+                ]
+                if stay
+                else []
+            )
         result = completed(result, before, after, change, budget, goal, gc_id)
         return GCPlan(gc_id, before, after, result, change)
 
-    def _lay_out(self, history: list[Message]) -> Layout:
-        """The layout of a history: of what is new only, where the last plan left the rest."""
+    def _lay_out(
+        self, history: list[Message], budget: InstructionBudget, carrying: bytes | None
+    ) -> tuple[Layout, list[GCPolicy]]:
+        """The layout of a history and the policies of its groups.
+
+        What is new is laid out, where the last plan left the rest.
+        """
         try:
-            left, groups = self._known.pop()
+            left = self._known.pop()
         except IndexError:  # the first plan, or another thread makes one just now
-            return lay_out(history)
-        if len(left) > len(history) or not all(map(is_, left, history)):
-            return lay_out(history)
-        return lay_out(history[len(left) :], groups)
+            left = _Left([], [], [], budget.rebookings)
+        if carrying is None or not left.begins(history, len(history) - len(carrying)):
+            layout = lay_out(history)
+            return layout, policies_of(layout.groups, budget)
+        layout = lay_out_more(left.groups, history[len(left.history) :], carrying)
+        policies = left.policies if left.rebookings == budget.rebookings else []
+        return layout, policies + policies_of(layout.groups[len(policies) :], budget)
 
     def _ask(
         self,

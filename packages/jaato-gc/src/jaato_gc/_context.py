@@ -12,12 +12,7 @@ from typing import Any
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._change import Change
 from jaato_gc._errors import StalePlanError, UndoError
-from jaato_gc._invariants import (
-    HISTORY_INVARIANTS,
-    Violation,
-    opens_with_user,
-    surely_follow,
-)
+from jaato_gc._invariants import HISTORY_INVARIANTS, Violation, glance, opens_with_user
 from jaato_gc._ledger import BookedEntry, Ledger
 from jaato_gc._messages import Message, mint_message_id
 from jaato_gc._pairing import pair_calls
@@ -55,6 +50,10 @@ class Context:
         """Tokens that came or went since the provider last reported its own figure."""
         self.counted_at_request: int | None = None
         self._checked = 0
+        self._collected = 0
+        """How many messages the last collection left."""
+        self._carrying = bytearray()
+        """Of those after them, as far as they were found in order at a glance: 1 with results."""
         self._lent: list[InstructionBudget] = []
 
     @property
@@ -124,7 +123,8 @@ class Context:
             self._note(change, sign=1, moved=moved)
             # What was in order still is, but for what may stand further back than it seems.
             unchecked = len(before) - self._checked + len(change.come)
-            self._checked = max(0, len(after) - unchecked) if examined else 0
+            self._to_be_checked_from(max(0, len(after) - unchecked) if examined else 0)
+            self._collected = len(after) if examined else 0
             return change, touched
 
     def check_beginning(self, before: Sequence[Message]) -> None:
@@ -183,7 +183,7 @@ class Context:
             self.ledger.revert(touched, added, counted.__getitem__)
             self.history = restored
             self._note(change, sign=-1, moved=moved)
-            self._checked = 0
+            self._to_be_checked_from(0)
             if change.reports != self.reports:
                 self.uncertain_tokens = uncertain + moved  # the reports since know nothing of it
 
@@ -200,16 +200,20 @@ class Context:
     # --- lending the budget to a strategy ---
 
     @contextmanager
-    def lent(self) -> Iterator[tuple[list[Message], InstructionBudget]]:
+    def lent(self) -> Iterator[tuple[list[Message], InstructionBudget, bytes | None]]:
         """History and budget for someone to read while messages may still arrive.
 
-        The budget is copied only if one does.
+        The budget is copied only if one does. With them comes what is known of the messages since
+        the last collection: a 1 for each that carries the results of the calls before it, a 0 for
+        all others, if they are in such plain order.
         """
         with self.lock:
             history, budget = list(self.history), self.budget
             self._lent.append(budget)
+            is_plain = self._glance() and self._collected + len(self._carrying) == len(history)
+            carrying = bytes(self._carrying) if is_plain else None
         try:
-            yield history, budget
+            yield history, budget, carrying
         finally:
             with self.lock:
                 self._lent.remove(budget)
@@ -278,11 +282,10 @@ class Context:
         before was found to be in order, and a collection that breaks it is not applied.
         """
         with self.lock:
-            history, checked = self.history, self._checked
-            if (checked or opens_with_user(history)) and surely_follow(history[checked:]):
-                self._checked = len(history)
+            if self._glance():
                 return []
-            start = checked
+            history = self.history
+            start = self._checked
             while start > 0 and history[start - 1].is_tool_output:
                 start -= 1
             start = max(0, start - 1)
@@ -303,3 +306,19 @@ class Context:
             if not faults:
                 self._checked = len(self.history)
             return faults
+
+    def _glance(self) -> bool:
+        """Look at what is new. True: it is in order, as far as a glance tells."""
+        history, checked = self.history, self._checked
+        if not (checked or opens_with_user(history)):
+            return False
+        carrying = glance(history[checked:])
+        if carrying is None:
+            return False
+        self._carrying += carrying[max(0, self._collected - checked) :]
+        self._checked = len(history)
+        return True
+
+    def _to_be_checked_from(self, position: int) -> None:
+        self._checked, self._collected = position, 0
+        self._carrying.clear()

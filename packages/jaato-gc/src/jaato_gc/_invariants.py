@@ -35,7 +35,7 @@ def check_history(messages: Sequence[Message]) -> list[Violation]:
     Usable by any host, on its own, before any request.
     """
     has_unique_ids = len({message.message_id for message in messages}) == len(messages)
-    if has_unique_ids and opens_with_user(messages) and surely_follow(messages):
+    if has_unique_ids and opens_with_user(messages) and glance(messages) is not None:
         return []
     pairing = pair_calls(messages)
     return [violation for check in HISTORY_INVARIANTS for violation in check(messages, pairing)]
@@ -100,25 +100,27 @@ def opens_with_user(messages: Sequence[Message]) -> bool:
     return True
 
 
-def surely_follow(messages: Sequence[Message]) -> bool:
+def glance(messages: Sequence[Message]) -> bytearray | None:
     """Whether messages can stand behind a beginning that is in order, as far as a glance tells.
 
-    True for what agents do all day, and every request asks: talk, and calls that the very next
-    messages answer, by id. Whatever else there is has to be looked at closely.
+    They can, if this is what agents do all day, and every request asks: talk, and calls that the
+    very next messages answer, by id. Then a 1 is returned for each message that carries results and
+    a 0 for all others; ``None`` for whatever else there is, which has to be looked at closely.
     """
     waiting: set[str] = set()
+    carrying = bytearray()
     for message in messages:
         calls = answers = 0
         says_something = False
         for part in message.parts:
             if (call := part.function_call) is not None:
                 if not call.id or call.id in waiting:
-                    return False
+                    return None
                 waiting.add(call.id)
                 calls += 1
             elif (answer := part.function_response) is not None:
                 if answer.call_id not in waiting:
-                    return False
+                    return None
                 waiting.remove(answer.call_id)
                 answers += 1
             elif part.text and not part.text.isspace():
@@ -126,10 +128,11 @@ def surely_follow(messages: Sequence[Message]) -> bool:
         if answers == 0:
             is_answer_due = len(waiting) > calls
             if is_answer_due or message.role is TOOL or not (calls or says_something):
-                return False
+                return None
         elif calls:
-            return False
-    return not waiting
+            return None
+        carrying.append(answers > 0)
+    return None if waiting else carrying
 
 
 def _surely_said(
@@ -164,7 +167,7 @@ def _surely_seamless(change: Change, after: Sequence[Message]) -> bool:
             start -= 1
         while end < len(after) and after[end].is_tool_output:
             end += 1
-        if not surely_follow(after[max(0, start - 1) : end]):
+        if glance(after[max(0, start - 1) : end]) is None:
             return False
     return opens_with_user(after)
 

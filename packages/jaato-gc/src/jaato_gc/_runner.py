@@ -194,11 +194,11 @@ class Runner:
             usage = self.context.usage()
             self.plans_made += 1
             gc_id = f"gc_{self.plans_made}"
-        with self.context.lent() as (history, budget):
+        with self.context.lent() as (history, budget, carrying):
             name, agent_id = collector.plugin.name, budget.agent_id
             self.observers.collection_starts(name, history, usage, reason, agent_id)
             started = time.perf_counter()
-            plan = collector.plan(history, usage, reason, budget, gc_id, checked)
+            plan = collector.plan(history, usage, reason, budget, gc_id, checked, carrying)
             plan.seconds = time.perf_counter() - started
             return plan
 

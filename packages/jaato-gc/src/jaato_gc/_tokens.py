@@ -169,13 +169,20 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
 
 
 def recount(message: Message, before: Message, counter: TokenCounter) -> int:
-    """Tokens of a message that has come from another; only parts that are new are tokenised."""
-    if message._counted_by != counter.name and len(message.parts) == len(before.parts):
+    """Tokens of a message that was made from another; few of its parts are tokenised if few differ.
+
+    A message may carry hundreds of results, and they may change one by one.
+    """
+    differing = [
+        parts
+        for parts in zip(message.parts, before.parts, strict=False)
+        if parts[0] is not parts[1]
+    ]
+    if len(message.parts) == len(before.parts) > 2 * len(differing):
         costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
         tokens = message_tokens(before, counter)
-        for new, old in zip(message.parts, before.parts, strict=True):
-            if new is not old:
-                tokens += _part_tokens(new, counter, costs) - _part_tokens(old, counter, costs)
+        for new, old in differing:
+            tokens += _part_tokens(new, counter, costs) - _part_tokens(old, counter, costs)
         message._tokens, message._counted_by = tokens, counter.name
     return message_tokens(message, counter)
 

@@ -101,31 +101,46 @@ def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     return lay_out(history).turns
 
 
-def lay_out(history: Sequence[Message], known: Sequence[Group] = ()) -> Layout:
-    """Find groups and turns in one pass. Linear, also for histories that are not valid.
-
-    Args:
-        history: The messages.
-        known: Groups that stand before them, if no call in those waits for a result.
-    """
-    if not known and isinstance(history, LaidOutHistory) and (layout := history.layout):
-        return layout
+def lay_out(history: Sequence[Message]) -> Layout:
+    """Find groups and turns in one pass. Linear, also for histories that are not valid."""
+    if isinstance(history, LaidOutHistory) and (known := history.layout):
+        return known
     pairing = pair_calls(history)
-    groups = [*known, *_group(history, pairing)]
+    groups = _group(history, pairing)
     return Layout(groups, _turns_of(groups), is_settled=not pairing.unanswered)
 
 
-def groups_without(layout: Layout, gone: Iterable[Message]) -> list[Group] | None:
-    """The groups of a layout less some messages. ``None``: these are no whole groups."""
+def lay_out_more(known: Sequence[Group], more: Sequence[Message], carrying: bytes) -> Layout:
+    """`lay_out` of a history that began with some groups, and goes on in plain order.
+
+    Args:
+        known: The groups; no call in them waits for a result.
+        more: The messages behind them.
+        carrying: For each of these, a 1 if it carries results of the last calls before it.
+    """
+    groups = [*known]
+    results: dict[int, list[Message]] = {}
+    for message, carries_results in zip(more, carrying, strict=True):
+        if carries_results:
+            results.setdefault(len(groups) - 1, []).append(message)
+        else:
+            groups.append(_alone(message, carries_results=False))
+    for position, messages in results.items():
+        _join(groups[position], messages)
+    return Layout(groups, _turns_of(groups))
+
+
+def which_stay(groups: Sequence[Group], gone: Iterable[Message]) -> list[bool] | None:
+    """For each group, whether it stays if some messages go. ``None``: they are no whole groups."""
     messages = set(map(id, gone))
-    left: list[Group] = []
-    whole = 0
-    for group in layout.groups:
-        if id(group.messages[0]) not in messages:
-            left.append(group)
-        elif messages.issuperset(map(id, group.messages)):
-            whole += len(group.messages)
-    return left if whole == len(messages) else None
+    stay = [id(group.messages[0]) not in messages for group in groups]
+    going = {
+        id(message)
+        for group, stays in zip(groups, stay, strict=True)
+        if not stays
+        for message in group.messages
+    }
+    return stay if going == messages else None
 
 
 def _turns_of(groups: Iterable[Group]) -> list[Turn]:
@@ -175,15 +190,23 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     carry_results = pairing.exchange_starts
     for position, head in enumerate(history):
         if position not in leader:
-            rest = followers.get(position)
-            group = Group((head, *rest), is_call=True) if rest else Group((head,))
-            if head.role is SYSTEM or (head.synthetic and head.synthetic in _IN_NO_TURN):
-                group.stands_apart = True
-            elif head.role is USER and not head.synthetic:
-                group.opens_turn = position not in carry_results
-            groups[position] = group
+            groups[position] = group = _alone(head, position in carry_results)
+            if position in followers:
+                _join(group, followers[position])
     for position in pairing.unanswered:
         group = groups[find(position)]
         group.is_call = True
         group.is_open |= position >= pairing.last_exchange
     return list(groups.values())
+
+
+def _alone(message: Message, carries_results: bool) -> Group:
+    synthetic = message.synthetic
+    opens_turn = message.role is USER and synthetic is None and not carries_results
+    stands_apart = message.role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
+    return Group((message,), opens_turn, stands_apart=stands_apart)
+
+
+def _join(group: Group, results: Iterable[Message]) -> None:
+    group.messages += tuple(results)
+    group.is_call = True
