@@ -195,7 +195,9 @@ class InstructionBudget:
 
         `add_child` for whoever has the parent at hand: every turn does this.
         """
-        child = SourceEntry(parent.source, tokens, gc_policy, child_key, message_ids=message_ids)
+        child = SourceEntry(
+            parent.source, tokens, gc_policy, child_key, None, None, None, message_ids
+        )
         self._put_below(parent, child_key, child)
         return child
 

@@ -70,7 +70,7 @@ class Context:
             if self._lent:
                 self._take_back()
             budget = ledger.budget
-            if budget.entry_of(message.message_id) is not None:
+            if message.message_id in budget._by_message:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
             turns_opened = ledger.turns_opened
@@ -251,7 +251,8 @@ class Context:
         """
         budget = self.ledger.budget
         uncertain = self.uncertain_tokens if self.reports else budget._counted
-        return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
+        total = budget._counted + budget.correction
+        return (total if total > 0 else 0) + math.ceil(uncertain * budget.counter.tolerance)
 
     def anchor(self, input_tokens: int) -> bool:
         """Take the provider's figure for the last request as the truth.
@@ -315,7 +316,9 @@ class Context:
         carrying = glance(history[checked:])
         if carrying is None:
             return False
-        self._carrying += carrying[max(0, self._collected - checked) :]
+        if checked < self._collected:
+            del carrying[: self._collected - checked]
+        self._carrying += carrying
         self._checked = len(history)
         return True
 

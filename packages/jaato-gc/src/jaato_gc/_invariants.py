@@ -108,8 +108,8 @@ def glance(messages: Sequence[Message]) -> bytearray | None:
     a 0 for all others; ``None`` for whatever else there is, which has to be looked at closely.
     """
     waiting: set[str] = set()
-    carrying = bytearray()
-    for message in messages:
+    carrying = bytearray(len(messages))
+    for position, message in enumerate(messages):
         calls = answers = 0
         says_something = False
         for part in message.parts:
@@ -125,13 +125,12 @@ def glance(messages: Sequence[Message]) -> bytearray | None:
                 answers += 1
             elif part.text and not part.text.isspace():
                 says_something = True
-        if answers == 0:
-            is_answer_due = len(waiting) > calls
-            if is_answer_due or message.role is TOOL or not (calls or says_something):
+        if answers:
+            if calls:
                 return None
-        elif calls:
+            carrying[position] = 1
+        elif not (calls or says_something) or message.role is TOOL or len(waiting) > calls:
             return None
-        carrying.append(answers > 0)
     return None if waiting else carrying
 
 

@@ -74,6 +74,7 @@ class Ledger:
         self.budget = budget
         self._policy_of = policy_of
         self._tool_policies = tool_policies or {}
+        self._has_rules = bool(policy_of or tool_policies)
         self.turns_opened = 0
         self.exchanges_opened = 0
         self.summaries_made = 0
@@ -112,7 +113,7 @@ class Ledger:
 
     def book_again(self, message: Message) -> None:
         """Book a message of an earlier turn that comes back: in an entry of its own."""
-        policy = self._own_policy(message) or GCPolicy.PARTIAL
+        policy = message.policy or self._policy_by_rule(message) or GCPolicy.PARTIAL
         tokens = message_tokens(message, self.budget.counter)
         self._open(f"restored_{message.message_id}", policy, message, tokens)
 
@@ -204,11 +205,15 @@ class Ledger:
         return self.turns_opened - 1 if self.turns_opened else 0
 
     def _book_in_turn(self, message: Message, tokens: int) -> None:
-        policy = self._own_policy(message)  # the host's code: before anything is changed
+        policy = message.policy
+        if policy is None and self._has_rules:
+            policy = self._policy_by_rule(message)  # the host's code: before anything is changed
         has_calls = has_results = False
         for part in message.parts:
-            has_calls = has_calls or part.function_call is not None
-            has_results = has_results or part.function_response is not None
+            if part.function_call is not None:
+                has_calls = True
+            if part.function_response is not None:
+                has_results = True
         opens_turn = message.role is USER and message.synthetic is None and not has_results
         first_request = opens_turn and self.turns_opened == 0
         if opens_turn:
@@ -232,7 +237,8 @@ class Ledger:
         in_exchange: bool,
     ) -> None:
         """Book a message in the entry of the current turn, or in one below that."""
-        budget, message_id, turn_key = self.budget, message.message_id, f"turn_{self.turn}"
+        budget, message_id = self.budget, message.message_id
+        turn_key = f"turn_{self.turns_opened - 1 if self.turns_opened else 0}"
         turn = budget.get_child(_CONVERSATION, turn_key)
         if turn is None:
             root = budget.get_entry(_CONVERSATION) or budget.set_entry(_CONVERSATION, 0)
@@ -247,18 +253,15 @@ class Ledger:
         elif has_calls and exchange_key:
             budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
         else:
-            exchange = budget.get_child(_CONVERSATION, exchange_key)
+            exchange = budget.get_child(_CONVERSATION, exchange_key) if exchange_key else None
             budget.book_message(exchange or turn, message_id, tokens)
 
-    def _own_policy(self, message: Message) -> GCPolicy | None:
-        """What the host said about this message, its tool or its like."""
-        if message.policy is not None:
-            return message.policy
-        if self._tool_policies:
-            for part in message.parts:
-                named = part.function_response or part.function_call
-                if named and named.name in self._tool_policies:
-                    return self._tool_policies[named.name]
+    def _policy_by_rule(self, message: Message) -> GCPolicy | None:
+        """What the host said about the tool of a message, or about its like."""
+        for part in message.parts:
+            named = part.function_response or part.function_call
+            if named and named.name in self._tool_policies:
+                return self._tool_policies[named.name]
         policy = self._policy_of(message) if self._policy_of else None
         return None if policy is None else GCPolicy(policy)
 

@@ -100,7 +100,8 @@ class Runner:
         """An answer that has fewer tokens than this has not crossed the threshold."""
 
     def history_changed(self) -> None:
-        self.breaker.something_changed()
+        if self.breaker.blocks:
+            self.breaker.something_changed()
         self.waits_for_message = False
 
     def history_mended(self, before: Sequence[Message], after: Sequence[Message]) -> None:

@@ -77,13 +77,14 @@ class SourceEntry:
             self._children = {}
         self._children[key] = child
         child.key, child._parent = key, self
-        child._bind(self._binding_policy is LOCKED)
+        child._binding_policy = child._gc_policy
+        if self._binding_policy is LOCKED or child._children:
+            child._bind(self._binding_policy is LOCKED)
 
     def _bind(self, is_locked_above: bool) -> None:
         self._binding_policy = LOCKED if is_locked_above else self._gc_policy
-        if self._children:
-            for child in self._children.values():
-                child._bind(self._binding_policy is LOCKED)
+        for child in self.children.values():
+            child._bind(self._binding_policy is LOCKED)
 
     def _lose(self, key: str) -> None:
         if self._children is not None:
