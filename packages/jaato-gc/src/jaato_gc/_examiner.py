@@ -1,7 +1,6 @@
 """What a strategy returned, looked at before anything is believed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import NoneType
 from typing import Any
@@ -72,7 +71,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 def _checked_item(item: Any) -> GCRemovalItem:
     if isinstance(item, GCRemovalItem) and _are_all(str, item.message_ids):
-        with suppress(ValueError):
+        try:
             return GCRemovalItem(
                 InstructionSource(item.source),
                 item.child_key,
@@ -82,11 +81,14 @@ def _checked_item(item: Any) -> GCRemovalItem:
                 item.action,
                 item.keep,
             )
+        except ValueError:  # there is no such source
+            pass
     raise NonsenseError(f"its removal list holds {item!r:.80}")
 
 
 def _are_all(kind: type, values: Iterable[object]) -> bool:
-    return all(issubclass(each, kind) for each in set(map(type, values)))
+    others = set(map(type, values)) - {kind}
+    return not others or all(issubclass(each, kind) for each in others)
 
 
 def put_back(before: Sequence[Message], after: list[Message], keep: set[str]) -> list[Message]:

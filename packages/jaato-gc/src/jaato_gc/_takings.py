@@ -133,9 +133,7 @@ class Takings:
         item = self._items.get((_CONVERSATION, key))
         if item is None:
             ids: list[str] = []
-            item = GCRemovalItem(
-                _CONVERSATION, key, 0, reason, message_ids=ids, action=action, keep=keep
-            )
+            item = GCRemovalItem(_CONVERSATION, key, 0, reason, ids, action, keep)
             self._items[_CONVERSATION, key], self._ids[key] = item, ids
         item.keep |= keep  # what several share is kept if one of them is to be
         self._ids[key] += [message.message_id for message in messages]

@@ -27,16 +27,16 @@ class Group:
     """Messages that stay or go together: a call with all its results, or a single message.
 
     Parallel calls and their results are one group. ``opens_turn`` says that this is a real user
-    message, and ``is_open`` marks the last calls of a history that still wait for an answer. What
-    ``stands_apart`` belongs to no turn. ``policy`` (the strongest of its messages') and ``hold``
-    are set by `protect`.
+    message; what ``stands_apart`` belongs to no turn. ``is_open`` marks the last calls of a history
+    that still wait for an answer. ``policy`` (the strongest of its messages') and ``hold`` are set
+    by `protect`.
     """
 
     messages: tuple[Message, ...]
     opens_turn: bool = False
+    stands_apart: bool = False
     is_call: bool = False
     is_open: bool = False
-    stands_apart: bool = False
     policy: GCPolicy = GCPolicy.PARTIAL
     hold: Hold | None = None
 
@@ -51,7 +51,7 @@ class Turn:
     """
 
     index: int
-    groups: tuple[Group, ...] = ()
+    groups: Sequence[Group] = ()
 
     @property
     def key(self) -> str:
@@ -151,14 +151,14 @@ def _turns_of(groups: Iterable[Group]) -> list[Turn]:
     for group in groups:
         if group.opens_turn:
             if user_has_spoken:
-                turns.append(Turn(len(turns), tuple(current)))
+                turns.append(Turn(len(turns), current))
                 current = []
             user_has_spoken = True
         elif group.stands_apart:
             continue
         current.append(group)
     if current:
-        turns.append(Turn(len(turns), tuple(current)))
+        turns.append(Turn(len(turns), current))
     return turns
 
 
@@ -204,7 +204,7 @@ def _alone(message: Message, carries_results: bool) -> Group:
     synthetic = message.synthetic
     opens_turn = message.role is USER and synthetic is None and not carries_results
     stands_apart = message.role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
-    return Group((message,), opens_turn, stands_apart=stands_apart)
+    return Group((message,), opens_turn, stands_apart)
 
 
 def _join(group: Group, results: Iterable[Message]) -> None:
