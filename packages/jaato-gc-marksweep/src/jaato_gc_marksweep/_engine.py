@@ -13,7 +13,7 @@ from jaato_gc_marksweep._pruning_plan import (
     make_plan,
 )
 from jaato_gc_marksweep._reachability import collect_references, count_references, mark
-from jaato_gc_marksweep._scoring import prune_score
+from jaato_gc_marksweep._scoring import prune_scores
 from jaato_gc_marksweep._segments import ContextSegment
 from jaato_gc_marksweep._times import as_timedelta, as_utc, hours_since, is_within, utc_now
 
@@ -142,7 +142,8 @@ class GCEngine(IGCEngine):
         Age counts most, then type, references and generation: a weighted sum that begins at
         0.06 and grows by 0.4 with each day since the last use. Override it for your own.
         """
-        return prune_score(segment, hours_since(segment.last_touched_at, as_utc(now)))
+        [score] = prune_scores([segment], hours_since([segment.last_touched_at], as_utc(now)))
+        return score
 
     def analyze_pruning_candidates(
         self, segments: Sequence[ContextSegment], roots: Set[str]
@@ -161,7 +162,7 @@ class GCEngine(IGCEngine):
         now = as_utc(self.now())
         references = collect_references(segments)
         count_references(segments, references)
-        fixed = {segment.id for segment in segments if segment.pinned}.union(roots)
+        fixed = {*roots, *[segment.id for segment in segments if segment.pinned]}
         reachable = self.compute_reachability(fixed, references)
         prune_reachable = self.prune_reachable
         swept: list[ContextSegment] = []
@@ -173,7 +174,7 @@ class GCEngine(IGCEngine):
                 swept.append(segment)
             else:
                 reachable_tokens += segment.tokens
-        ages = [hours_since(segment.last_touched_at, now) for segment in swept]
+        ages = hours_since([segment.last_touched_at for segment in swept], now)
         scores = self._scores(swept, ages, now)
         candidates = PruningCandidates(
             [
@@ -199,7 +200,7 @@ class GCEngine(IGCEngine):
     ) -> list[float]:
         # The engine's own score needs an age that is known already: no need to find it again.
         if getattr(self.score_segment, "__func__", None) is GCEngine.score_segment:
-            return [prune_score(segment, age) for segment, age in zip(segments, ages, strict=True)]
+            return prune_scores(segments, ages)
         return [self.score_segment(segment, now) for segment in segments]
 
     def generate_pruning_plan(

@@ -1,5 +1,6 @@
 """Ages, from times that may or may not name their zone."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 
@@ -17,14 +18,16 @@ def as_utc(time: datetime) -> datetime:
     return time.astimezone(UTC)
 
 
-def hours_since(time: datetime, now: datetime) -> float:
-    """Hours from *time* to *now*, which is in UTC; none if it is yet to come."""
+def hours_since(times: Iterable[datetime], now: datetime) -> list[float]:
+    """Hours from each time to *now*, which is in UTC; none if it is yet to come."""
     # Only *now* has to be in UTC: Python subtracts two times of one and the same zone as the
     # clocks there show them, which is wrong across a change of summer time.
-    if time.tzinfo is None:
-        time = as_utc(time)
-    hours = (now - time).total_seconds() / 3600
-    return hours if hours > 0 else 0.0
+    return [
+        hours
+        if (hours := (now - (time if time.tzinfo else as_utc(time))).total_seconds() / 3600) > 0
+        else 0.0
+        for time in times
+    ]
 
 
 def as_timedelta(hours: float) -> timedelta:
