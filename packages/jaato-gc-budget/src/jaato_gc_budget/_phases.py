@@ -91,12 +91,18 @@ def _groups(
     collection: Collection, budget: InstructionBudget, policy: GCPolicy, reason: str
 ) -> Iterator[Candidate]:
     """What stands in the history, one candidate per entry of the budget."""
-    by_key: dict[str, list[Group]] = {}
+    by_key: dict[str, tuple[float, list[Group]]] = {}
     for group in collection.groups:
         if group.policy is policy and not group.hold:
-            by_key.setdefault(collection.key_of(group), []).append(group)
-    for key, groups in by_key.items():
-        yield _created_at(groups[0], budget), partial(collection.take, groups, key, reason)
+            message_id = group.messages[0].message_id
+            entry = budget.entry_of(message_id)
+            key = (entry and entry.key) or message_id
+            if key in by_key:
+                by_key[key][1].append(group)
+            else:
+                by_key[key] = (entry.created_at if entry else 0.0, [group])
+    for key, (created_at, groups) in by_key.items():
+        yield created_at, partial(collection.take, groups, key, reason)
 
 
 def _schemas(
@@ -133,8 +139,3 @@ def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]
 
 def _holds(entry: SourceEntry, *policies: GCPolicy) -> bool:
     return any(each.binding_policy() in policies for each in entry.walk())
-
-
-def _created_at(group: Group, budget: InstructionBudget) -> float:
-    entry = budget.entry_of(group.messages[0].message_id)
-    return entry.created_at if entry else 0.0

@@ -1,7 +1,7 @@
 """The instruction budget: what fills the context window, by source, policy and age."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -225,18 +225,26 @@ class InstructionBudget:
         self._by_message[message_id] = entry
         self._add_tokens(entry, tokens)
 
-    def remove_messages(self, tokens: Mapping[str, int]) -> None:
+    def remove_messages(
+        self,
+        tokens: Mapping[str, int],
+        note: Callable[[SourceEntry], object] = lambda _: None,
+    ) -> None:
         """Take messages out of their entries, and entries that are empty then out of the budget.
 
         Args:
             tokens: What each message was booked with, by message id.
+            note: Told each entry that one of the messages is in, before any of them is changed.
         """
         freed: dict[int, int] = {}
         entries: dict[int, SourceEntry] = {}
         for message_id, tokens_of_message in tokens.items():
             if entry := self._by_message.pop(message_id, None):
-                entries[id(entry)] = entry
-                freed[id(entry)] = freed.get(id(entry), 0) + tokens_of_message
+                if id(entry) not in entries:
+                    note(entry)
+                    entries[id(entry)] = entry
+                    freed[id(entry)] = 0
+                freed[id(entry)] += tokens_of_message
         for entry in entries.values():
             entry.message_ids = [each for each in entry.message_ids if each not in tokens]
             self._add_tokens(entry, -min(freed[id(entry)], entry._tokens))

@@ -133,20 +133,24 @@ class Ledger:
         come = list(come)
         counted = {each.message_id: message_tokens(each, self.budget.counter) for each in come}
         touched: dict[str, BookedEntry] = {}
-        for message_id in gone_by_id:
-            entry = self.budget.entry_of(message_id)
+
+        def note(entry: SourceEntry | None) -> None:
             while entry is not None and entry.key is not None and entry.key not in touched:
                 touched[entry.key] = BookedEntry.of(entry)
-                entry = entry.parent
+                entry = entry._parent
+
         cleared = {
             each.message_id for each in come if each.message_id in gone_by_id and not each.synthetic
         }
+        for message_id in cleared:
+            note(self.budget.entry_of(message_id))
         self.budget.remove_messages(
             {
                 message_id: message_tokens(message, self.budget.counter)
                 for message_id, message in gone_by_id.items()
                 if message_id not in cleared
-            }
+            },
+            note,
         )
         for message in come:
             entry = self.budget.entry_of(message.message_id)
