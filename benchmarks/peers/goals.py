@@ -12,6 +12,7 @@ from tables import ANCHORED, EXACT, duration, short, table, times
 
 SERVER = "jaato_server_budget"
 SERVER_WITH_OUR_POLICIES = "jaato_server_budget_exchanges"
+SERVER_WITH_ITS_TRACE = "jaato_server_budget_traced"
 COUNTS_MESSAGES = "semantic_kernel"
 BEYOND = "jaato_gc, after pydantic and pluggy"
 SESSION_BEYOND_MODELS = "jaato_gc's GCSession, after pydantic's models and pluggy"
@@ -89,6 +90,7 @@ def collecting(results: Results) -> Iterator[Goal]:
     for server, how in (
         (SERVER, "its own policies"),
         (SERVER_WITH_OUR_POLICIES, "the same policies"),
+        (SERVER_WITH_ITS_TRACE, "as it comes, with its trace"),
     ):
         theirs = results.find("collect warm", server, 10_000)
         goal = f"{what} faster than jaato-server's gc_budget, {how}"
@@ -113,6 +115,11 @@ def whole_session(results: Results) -> Iterator[Goal]:
     """Goal 4."""
     for peer, name, least in (
         (SERVER, "jaato-server's gc_budget: at least 3 times faster", 3.0),
+        (
+            SERVER_WITH_OUR_POLICIES,
+            "jaato-server's gc_budget with the same policies: at least 3 times faster",
+            3.0,
+        ),
         (COUNTS_MESSAGES, "semantic-kernel's reducer: not slower", 1.0),
     ):
         what = f"whole session of 10,000 turns, counting included, against {name}"
@@ -163,17 +170,15 @@ def segments(rows: Sequence[dict[str, Any]]) -> Iterator[Goal]:
         yield Goal(6, planned, duration(seconds), seconds <= 1e-3)
     else:
         yield Goal(6, planned)
-    marked = "100,000 nodes marked at least 10 times faster than networkx"
     row = by_size.get(100_000, {})
-    if row.get("mark_seconds") and row.get("networkx_seconds"):
-        ratio = row["networkx_seconds"] / row["mark_seconds"]
-        shown = f"{times(ratio)} with the graph at hand"
-        if row.get("mark_from_segments_seconds") and row.get("networkx_from_segments_seconds"):
-            built = row["networkx_from_segments_seconds"] / row["mark_from_segments_seconds"]
-            shown += f", {times(built)} where both make it from segments first"
-        yield Goal(6, marked, shown, ratio >= 10)
-    else:
-        yield Goal(6, marked)
+    for of_what, given in (("from_segments_", "from segments"), ("", "with both graphs at hand")):
+        marked = f"100,000 nodes marked at least 10 times faster than networkx, {given}"
+        ours, theirs = row.get(f"mark_{of_what}seconds"), row.get(f"networkx_{of_what}seconds")
+        if ours and theirs:
+            shown = f"{times(theirs / ours)}: {duration(ours)} against {duration(theirs)}"
+            yield Goal(6, marked, shown, theirs / ours >= 10)
+        else:
+            yield Goal(6, marked)
     grown = "its growth exponent: at most 1.1 to 1M"
     measured = [row for row in rows if row.get(key)]
     slope = exponent([row["segments"] for row in measured], [row[key] for row in measured])

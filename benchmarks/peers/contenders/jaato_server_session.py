@@ -4,14 +4,16 @@ Its own session counts the whole history anew several times a turn, and makes a 
 budget each time. Here every message is booked once, as a host that only takes the plugins would do
 it, which is to its advantage. Its correction by reported usage is left out, since it does nothing
 below 15 %, and its estimate is 7 % low here. The trace that it writes into a file by default is
-switched off, which is to its advantage, too.
+switched off, which is to its advantage, too, but for one contender.
 """
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from contender import TARGET, TRIGGER, WINDOW, Outcome, Run
@@ -121,6 +123,7 @@ class ServerContender:
         counts_turns: Whether it keeps a number of turns, rather than collects to a target.
         keeps_talk: Whether only calls and results are EPHEMERAL, and all else is PARTIAL, as it is
             in a session of this project; by its own defaults everything is EPHEMERAL.
+        traces: Whether it writes its trace, as it does unless it is told otherwise.
     """
 
     distributions = ("jaato-server",)
@@ -134,9 +137,11 @@ class ServerContender:
         *,
         counts_turns: bool = False,
         keeps_talk: bool = False,
+        traces: bool = False,
     ) -> None:
         # It looks there every time; empty is its way to switch tracing off.
-        os.environ["JAATO_TRACE_LOG"] = ""
+        self._folder = tempfile.TemporaryDirectory()
+        os.environ["JAATO_TRACE_LOG"] = str(Path(self._folder.name, "trace.log")) if traces else ""
         self._keeps_talk = keeps_talk
         self.name = name
         self.does_less = does_less
