@@ -223,7 +223,10 @@ class InstructionBudget:
         """Book a message under an entry of this budget."""
         entry.message_ids.append(message_id)
         self._by_message[message_id] = entry
-        self._add_tokens(entry, tokens)
+        self._by_policy[entry._binding_policy] += tokens
+        self._counted += tokens
+        entry._tokens += tokens
+        entry._add_to_totals(tokens)
 
     def remove_messages(
         self,

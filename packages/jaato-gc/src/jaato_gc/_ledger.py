@@ -224,41 +224,33 @@ class Ledger:
             if not first_request:  # what came before the first request belongs to its turn
                 self.exchanges_opened = 0
             self.turns_opened += 1
-        if has_calls:
-            self.exchanges_opened += 1
+        self.exchanges_opened += has_calls
         if first_request:
             self._open("original_request", policy or _ORIGINAL_REQUEST, message, tokens)
-        else:
-            in_exchange = has_calls or has_results or message.role is TOOL
-            self._place(message, tokens, policy, has_calls, in_exchange)
-
-    def _place(
-        self,
-        message: Message,
-        tokens: int,
-        policy: GCPolicy | None,
-        has_calls: bool,
-        in_exchange: bool,
-    ) -> None:
-        """Book a message in the entry of the current turn, or in one below that."""
+            return
+        # In the entry of the current turn, or in one below that.
         budget, message_id = self.budget, message.message_id
         turn_key = f"turn_{self.turns_opened - 1 if self.turns_opened else 0}"
         turn = budget.get_child(_CONVERSATION, turn_key)
+        in_exchange = has_calls or has_results or message.role is TOOL
         if turn is None:
             root = budget.get_entry(_CONVERSATION) or budget.set_entry(_CONVERSATION, 0)
             if policy is None and not in_exchange:
                 budget.open_entry(root, turn_key, _PARTIAL, tokens, (message_id,))
                 return
             turn = budget.open_entry(root, turn_key, _PARTIAL)
-        exchange_key = f"{turn_key}_call_{self.exchanges_opened}" if in_exchange else None
         if policy is not None:
             key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
             budget.open_entry(turn, key, policy, tokens, (message_id,))
-        elif has_calls and exchange_key:
-            budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
+        elif not in_exchange:
+            budget.book_message(turn, message_id, tokens)
         else:
-            exchange = budget.get_child(_CONVERSATION, exchange_key) if exchange_key else None
-            budget.book_message(exchange or turn, message_id, tokens)
+            exchange_key = f"{turn_key}_call_{self.exchanges_opened}"
+            if has_calls:
+                budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
+            else:
+                exchange = budget.get_child(_CONVERSATION, exchange_key)
+                budget.book_message(exchange or turn, message_id, tokens)
 
     def _policy_by_rule(self, message: Message) -> GCPolicy | None:
         """What the host said about the tool of a message, or about its like."""
