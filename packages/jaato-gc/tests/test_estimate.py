@@ -158,6 +158,13 @@ def test_any_other_text_has_at_least_one(text: str) -> None:
     assert estimate == estimate_tokens(text)
 
 
+@pytest.mark.parametrize("piece", ["A0", "word ", "x = 1\n", "aB9_", "\n", "数据"], ids=repr)
+def test_a_long_text_costs_as_much_as_its_parts(piece: str) -> None:
+    part, whole = estimate_tokens(piece * 3_000), estimate_tokens(piece * 90_000)
+
+    assert whole == pytest.approx(30 * part, rel=0.01)
+
+
 @given(any_text)
 def test_never_more_than_a_few_tokens_per_byte(text: str) -> None:
     assert estimate_tokens(text) <= 3 * len(text.encode("utf-8", "surrogatepass")) + 1

@@ -420,6 +420,23 @@ def test_what_a_strategy_does_with_turns_and_groups_is_forgotten() -> None:
     assert seen[1] == turns
 
 
+def test_a_strategy_that_takes_groups_apart_has_failed() -> None:
+    class Tearing(Oldest):
+        def collect(self, *arguments: Any) -> Any:
+            collection = self.begin(*arguments)
+            for group in collection.groups:
+                group.messages = ()
+            return collection.finish()
+
+    session = filled_session(Tearing())
+    before = state(session)
+
+    assert not session.manual_gc().success
+    assert state(session) == before
+    session.set_gc_plugin(Oldest())
+    assert session.manual_gc(target_percent=0.1).success
+
+
 def test_figures_are_recounted() -> None:
     lie = item("u3", "a3", tokens_freed=10**9)
     deed = remove_and_say(("u3", "a3"), lie)

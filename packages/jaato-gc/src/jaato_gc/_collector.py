@@ -145,6 +145,8 @@ class Collector:
             found = (
                 violations(before, after, change, result, held, budget) if result.success else []
             )
+            if not found and result.success:
+                self._remember(after, change, layout, policies, budget)
         except NonsenseError as error:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(error))
         except DeadlineError as error:
@@ -157,20 +159,6 @@ class Collector:
             return self._refused(before, reason, budget, gc_id, GCOutcome.REJECTED, str(found[0]))
         if not result.success:
             after, change, result = before, Change(), replace(result, removal_list=[])
-        if change.only_removes and layout.is_settled:
-            stay = which_stay(layout.groups, change.gone)
-            self._known[:] = (
-                [
-                    _Left(
-                        after,
-                        list(compress(layout.groups, stay)),
-                        list(compress(policies, stay)),
-                        budget.rebookings,
-                    )
-                ]
-                if stay
-                else []
-            )
         result = completed(result, before, after, change, budget, goal, gc_id)
         return GCPlan(gc_id, before, after, result, change)
 
@@ -191,6 +179,20 @@ class Collector:
         layout = lay_out_more(left.groups, history[len(left.history) :], carrying)
         policies = left.policies if left.rebookings == budget.rebookings else []
         return layout, policies + policies_of(layout.groups[len(policies) :], budget)
+
+    def _remember(
+        self,
+        after: list[Message],
+        change: Change,
+        layout: Layout,
+        policies: list[GCPolicy],
+        budget: InstructionBudget,
+    ) -> None:
+        """Note what a plan would leave, if the next one can begin with that."""
+        stay = which_stay(layout.groups, change.gone)
+        if stay and change.only_removes and layout.is_settled:
+            groups, kept = compress(layout.groups, stay), compress(policies, stay)
+            self._known[:] = [_Left(after, list(groups), list(kept), budget.rebookings)]
 
     def _ask(
         self,
