@@ -13,6 +13,7 @@ from jaato_gc import (
     Message,
     Part,
     PluginRegistry,
+    Request,
     Role,
     ToolResult,
 )
@@ -59,7 +60,7 @@ class WatchedSession(GCSession):
 
     sent: ClassVar[list[list[Message]]] = []
 
-    def before_send(self) -> list[Message]:
+    def before_send(self) -> Request:
         try:
             return super().before_send()
         finally:  # also of requests that do not fit
