@@ -23,7 +23,7 @@ def keep_a_user_message_first(collection: Collection) -> None:
     What goes by policy may leave an answer without its request, and that must not come first.
     """
     for turn in collection.turns:
-        request = next((group for group in turn.groups if group.opens_turn), None)
+        request = next((group for group in turn.groups if group.messages[0].opens_turn), None)
         if not _goes_as_a_whole(turn, request, collection):
             if request:
                 request.hold = request.hold or Hold.FIRST_USER

@@ -58,7 +58,7 @@ def count_references(segments: Sequence[ContextSegment], references: References)
     counts = Counter(dict.fromkeys(references, 0))
     counts.update(chain.from_iterable(references.values()))
     for id, referenced in references.items():
-        if referenced and id in referenced:
+        if id in referenced:
             counts[id] -= 1
     # The segments come first, in their order. Ids that no segment has come after them.
     for segment, refcount in zip(segments, counts.values(), strict=False):
