@@ -131,12 +131,19 @@ SLOW_REPLAY = """
 import signal, sys, time
 from pathlib import Path
 import jaato_gc_lab._compare as grid
+import jaato_gc_lab._processes as processes
 
 def slow(*args, **options):
     Path("ready").touch()
     time.sleep(300)
 
+class Lingering(processes.ProcessPoolExecutor):
+    def shutdown(self, *args, **options):
+        time.sleep(1)  # its threads hear of the end of the workers first
+        super().shutdown(*args, **options)
+
 grid.replay = slow
+processes.ProcessPoolExecutor = Lingering
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from jaato_gc_lab._cli import main

@@ -324,17 +324,10 @@ def _gather(
     jobs: Iterable[tuple[Any, Callable[..., Any], tuple[Any, ...]]],
     note: Callable[[Any, Future[Any]], None],
 ) -> None:
-    """Submit jobs and take note of each as it ends. Whatever comes in between cancels the rest."""
-    futures: dict[Future[Any], Any] = {}
-    try:
-        for key, function, arguments in jobs:
-            futures[_submit(pool, function, arguments)] = key
-        for future in as_completed(futures):
-            note(futures[future], future)
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
+    """Submit jobs and take note of each as it ends."""
+    futures = {_submit(pool, function, arguments): key for key, function, arguments in jobs}
+    for future in as_completed(futures):
+        note(futures[future], future)
 
 
 def _submit(

@@ -4,17 +4,26 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 
 @contextmanager
 def worker_pool(given: Executor | None, workers: int | None) -> Iterator[Executor]:
-    """The executor that was given, left open; or processes that end with the one that waits."""
+    """The executor that was given, left open; or processes that end with the one that waits.
+
+    Where it is left by an error, jobs that have not begun never will. Nobody else may cancel them:
+    in Python 3.11, the thread of a pool whose workers are gone stumbles over cancelled jobs.
+    """
     if given is not None:
-        yield given
+        lent = _Lent(given)
+        try:
+            yield lent
+        finally:
+            lent.cancel_jobs()
         return
     # Processes that start afresh: a fork of a program with threads may hang.
     context = multiprocessing.get_context("spawn")
@@ -31,6 +40,23 @@ def worker_pool(given: Executor | None, workers: int | None) -> Iterator[Executo
         pool.shutdown(cancel_futures=True)
         held.close()
         lifeline.close()
+
+
+class _Lent(Executor):
+    """Somebody else's executor, which stays open; it is known what was submitted here."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._futures: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = self._executor.submit(fn, *args, **kwargs)
+        self._futures.append(future)
+        return future
+
+    def cancel_jobs(self) -> None:
+        for future in self._futures:
+            future.cancel()
 
 
 @contextmanager
