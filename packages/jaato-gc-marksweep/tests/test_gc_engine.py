@@ -373,6 +373,17 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
 
         assert engine().score_segment(scored, now) == formula(segment("s", age=30), NOW)
 
+    def test_times_with_and_without_a_zone_can_be_analysed_together(self) -> None:
+        first = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))  # before any in UTC
+        segments = [segment("aware", age=30), segment("naive", age=30), segment("first")]
+        segments[1].last_touched_at = hours_ago(30).replace(tzinfo=None)
+        segments[2].last_touched_at = first
+
+        found = engine().analyze_pruning_candidates(segments, set())
+
+        assert ids(found) == ["first", "aware", "naive"]
+        assert [each.age_hours for each in found[1:]] == [30, 30]
+
     def test_ages_are_right_across_a_change_of_summer_time(self) -> None:
         try:
             berlin = ZoneInfo("Europe/Berlin")

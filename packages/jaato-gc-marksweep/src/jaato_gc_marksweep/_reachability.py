@@ -57,9 +57,8 @@ def count_references(segments: Sequence[ContextSegment], references: References)
     """Set the refcount of each segment to the number of other segments that refer to it."""
     counts = Counter(dict.fromkeys(references, 0))
     counts.update(chain.from_iterable(references.values()))
-    for id, referenced in references.items():
-        if id in referenced:
-            counts[id] -= 1
     # The segments come first, in their order. Ids that no segment has come after them.
-    for segment, refcount in zip(segments, counts.values(), strict=False):
-        segment.refcount = refcount
+    for segment, referenced, count in zip(
+        segments, references.values(), counts.values(), strict=False
+    ):
+        segment.refcount = count - 1 if segment.id in referenced else count

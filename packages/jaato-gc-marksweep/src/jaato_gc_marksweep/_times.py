@@ -1,6 +1,6 @@
 """Ages, from times that may or may not name their zone."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 
@@ -18,16 +18,15 @@ def as_utc(time: datetime) -> datetime:
     return time.astimezone(UTC)
 
 
-def hours_since(times: Iterable[datetime], now: datetime) -> list[float]:
+def hours_since(times: Sequence[datetime], now: datetime) -> list[float]:
     """Hours from each time to *now*, which is in UTC; none if it is yet to come."""
     # Only *now* has to be in UTC: Python subtracts two times of one and the same zone as the
     # clocks there show them, which is wrong across a change of summer time.
-    return [
-        hours
-        if (hours := (now - (time if time.tzinfo else as_utc(time))).total_seconds() / 3600) > 0
-        else 0.0
-        for time in times
-    ]
+    try:
+        spans = [now - time for time in times]
+    except TypeError:  # some name no zone: rare, and asking each time for it takes long
+        spans = [now - (time if time.tzinfo else as_utc(time)) for time in times]
+    return [hours if (hours := span.total_seconds() / 3600.0) > 0.0 else 0.0 for span in spans]
 
 
 def as_timedelta(hours: float) -> timedelta:
