@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from jaato_gc._formats import FormatInfo
     from jaato_gc._hookspecs import hookimpl
     from jaato_gc._images import image_size, image_tokens
+    from jaato_gc._installed_plugins import InstalledPlugin, PluginStatus
     from jaato_gc._invariants import Violation, check_collection, check_history
     from jaato_gc._journal import GCPlan
     from jaato_gc._message_codec import message_from_dict, message_to_dict
@@ -70,13 +71,7 @@ if TYPE_CHECKING:
     from jaato_gc._protection import protect
     from jaato_gc._provider import Provider, ToolHandler, UsageReport, is_context_refusal
     from jaato_gc._recall import RecallTool, recall_tool
-    from jaato_gc._registry import (
-        InstalledPlugin,
-        PluginRegistry,
-        PluginStatus,
-        discover_gc_plugins,
-        load_gc_plugin,
-    )
+    from jaato_gc._registry import PluginRegistry, discover_gc_plugins, load_gc_plugin
     from jaato_gc._repair import repair_history
     from jaato_gc._request import Request
     from jaato_gc._results import (
@@ -240,6 +235,7 @@ _NAMES = {
     "_formats": "FormatInfo",
     "_hookspecs": "hookimpl",
     "_images": "image_size image_tokens",
+    "_installed_plugins": "InstalledPlugin PluginStatus",
     "_invariants": "Violation check_collection check_history",
     "_journal": "GCPlan",
     "_message_codec": "message_from_dict message_to_dict",
@@ -255,7 +251,7 @@ _NAMES = {
     "_protection": "protect",
     "_provider": "Provider ToolHandler UsageReport is_context_refusal",
     "_recall": "RecallTool recall_tool",
-    "_registry": "InstalledPlugin PluginRegistry PluginStatus discover_gc_plugins load_gc_plugin",
+    "_registry": "PluginRegistry discover_gc_plugins load_gc_plugin",
     "_repair": "repair_history",
     "_request": "Request",
     "_results": "CacheImpact GCOutcome GCRemovalItem GCResult GCTriggerReason Shortfall",

@@ -1,11 +1,7 @@
 """Which plugins are installed, and which of them can be used."""
 
 import logging
-import os
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
@@ -16,71 +12,27 @@ from jaato_gc._config import GCConfigOverrides, explain
 from jaato_gc._errors import GCConfigError, GCPluginError, StashError
 from jaato_gc._formats import FormatInfo
 from jaato_gc._hookspecs import PROJECT_NAME, hookimpl
+from jaato_gc._installed_plugins import (
+    BLOCKED_VARIABLE,
+    FACTORY_GROUP,
+    InstalledPlugin,
+    PluginStatus,
+    installed_entry_points,
+    record_of,
+)
 from jaato_gc._stash import Stash
 from jaato_gc._strategy import GCPlugin, StrategyInfo, split_options
 from jaato_gc._tokens import TokenCounter, choose_counter
-from jaato_gc._version import __version__
 
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution, EntryPoint
+    from importlib.metadata import EntryPoint
 
 logger = logging.getLogger("jaato_gc")
 
 InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo)
 
-FACTORY_GROUP = "jaato.gc_plugins"
-"""A second group of entry points, of zero-argument factories named like their strategy."""
-
 OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 """Strategies that have a distribution ``jaato-gc-<name>`` to suggest."""
-
-ALLOWED_VARIABLE = "JAATO_GC_LOAD_PLUGINS"
-BLOCKED_VARIABLE = "JAATO_GC_DISABLED_PLUGINS"
-
-
-class PluginStatus(StrEnum):
-    """Whether an installed plugin can be used."""
-
-    OK = "ok"
-    BROKEN = "broken"
-    BLOCKED = "blocked"
-
-
-@dataclass(slots=True)
-class InstalledPlugin:
-    """One plugin as a registry sees it.
-
-    Args:
-        name: Name of its entry point.
-        distribution: Who ships it.
-        version: That distribution's version.
-        status: Whether it can be used.
-        cause: Why not, if it can't.
-        strategies: The strategies that it offers.
-        formats: The formats that it offers.
-        core_range: What its distribution asks of jaato-gc, such as ``jaato-gc<1,>=0.2``.
-    """
-
-    name: str
-    distribution: str
-    version: str
-    status: PluginStatus = PluginStatus.OK
-    cause: str | None = None
-    strategies: list[StrategyInfo] = field(default_factory=list)
-    formats: list[FormatInfo] = field(default_factory=list)
-    core_range: str | None = None
-
-    @property
-    def origin(self) -> str:
-        """Who is meant, for messages."""
-        return f"plugin {self.name!r} of {self.distribution} {self.version}".removesuffix(" -")
-
-    def fail(self, error: BaseException) -> None:
-        self.status = PluginStatus.BROKEN
-        self.cause = f"{type(error).__name__}: {error}"
-        if self.core_range:  # forced in, it may be here although it asks for another core
-            self.cause += f" (it asks for {self.core_range}; this is {__version__})"
-        logger.warning("%s can't be used: %s", self.origin, self.cause)
 
 
 class PluginRegistry:
@@ -115,7 +67,7 @@ class PluginRegistry:
         """Every installed plugin, usable or not."""
         if self._to_load:
             self._to_load = False
-            for entry_point in _installed_entry_points():
+            for entry_point in installed_entry_points():
                 self._load(entry_point)
         return list(self._plugins.values())
 
@@ -214,10 +166,8 @@ class PluginRegistry:
             yield self._plugins[implementation.plugin_name], implementation
 
     def _load(self, entry_point: "EntryPoint") -> None:
-        record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
-        record.core_range = _core_range(entry_point.dist)
-        if cause := _why_blocked(record):
-            record.status, record.cause = PluginStatus.BLOCKED, cause
+        record = record_of(entry_point)
+        if record.status is PluginStatus.BLOCKED:
             self._list(record)
             return
         try:
@@ -341,48 +291,6 @@ def load_gc_plugin(
     return (registry or PluginRegistry()).create(name, config)
 
 
-def _installed_entry_points() -> "list[EntryPoint]":
-    import importlib.metadata  # here, because it takes as long to import as all of core
-
-    groups = (PROJECT_NAME, FACTORY_GROUP)
-    try:
-        return [
-            entry_point
-            for group in groups
-            for entry_point in importlib.metadata.entry_points(group=group)
-        ]
-    except Exception:
-        logger.debug("Reading distributions one by one: one of them is broken.", exc_info=True)
-    # The first of a name is the one that counts, as on sys.path.
-    found: dict[tuple[str, str, str], EntryPoint] = {}
-    for distribution in importlib.metadata.distributions():
-        try:
-            for entry_point in distribution.entry_points:
-                if entry_point.group in groups:
-                    name, _ = _name_and_version(distribution)
-                    key = (entry_point.group, name, entry_point.name)
-                    found.setdefault(key, entry_point)
-        except Exception as error:
-            logger.warning(
-                "the entry points of %s can't be read: %s: %s",
-                _name_and_version(distribution)[0],
-                type(error).__name__,
-                error,
-            )
-    return sorted(found.values(), key=lambda entry_point: groups.index(entry_point.group))
-
-
-def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:
-    # Not by distribution.name, which warns where there is none, and will raise.
-    metadata: Any = distribution.metadata if distribution else {}
-    return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
-
-
-def _core_range(distribution: "Distribution | None") -> str | None:
-    needs = (distribution.requires if distribution else None) or ()
-    return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
-
-
 def _spellings(name: str) -> tuple[str, str, str]:
     return name, f"gc_{name}", name.removeprefix("gc_")
 
@@ -398,23 +306,3 @@ def _check_options(name: str, options: Mapping[str, Any], model: type[BaseModel]
 
 def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
     return implementation.function(*(arguments[name] for name in implementation.argnames))
-
-
-def _why_blocked(plugin: InstalledPlugin) -> str | None:
-    names = {_normalized(plugin.name), _normalized(plugin.distribution)}
-    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
-    if names & blocked:
-        return f"it is named in {BLOCKED_VARIABLE}"
-    if allowed and not names & allowed:
-        return f"it is not named in {ALLOWED_VARIABLE}"
-    return None
-
-
-def _names_in(variable: str) -> set[str]:
-    names = os.environ.get(variable, "").split(",")
-    return {_normalized(name.strip()) for name in names if name.strip()}
-
-
-def _normalized(name: str) -> str:
-    """One spelling for ``gc_mine`` and ``mine``, ``My_Plugin`` and ``my-plugin``."""
-    return re.sub(r"[-_.]+", "-", name).lower().removeprefix("gc-")
