@@ -258,7 +258,7 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
 
 
 TAKERS = {
-    "Garbage", "_clear_results", "_groups", "_of_result", "_schemas", "clear", "remove_oldest",
+    "Garbage", "_clear_results", "_of_result", "_take_oldest", "clear", "remove_oldest",
     "summarize_oldest", "take", "take_source",
 }  # fmt: skip
 ACTIONS = {"clear", "remove", "summarize"}

@@ -13,12 +13,12 @@ CORE = PACKAGES / "jaato-gc" / "src" / "jaato_gc"
 LAYERS = {
     "mechanism": """
         _version _errors _policies _messages _message_codec _estimate _images _tokens
-        _source_entry _budget _config _results _pairing _turns _protection _triggers _change
+        _source_entry _budget _config _results _pairing _turns _protection _triggers _change _glance
         _invariants _repair _clearing _synthetic _strategy _stash _formats _rendering _recall _facts
         _extractive _workers _summary_checks _summarizer _awaiting _summaries _takings _account
         _stand_ins _taking _summarizing _collection
     """,
-    "strategy": "_base_strategy _hookspecs _registry _profiles",
+    "strategy": "_base_strategy _hookspecs _installed_plugins _registry _profiles",
     "session": """
         _ledger _journal _request _context _breaker _examiner _collector _observers _recovery
         _runner _provider _turn_loop _result_codec _state _turn_points _session

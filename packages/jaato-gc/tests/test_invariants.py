@@ -22,6 +22,7 @@ from jaato_gc import (
     cleared,
     fenced,
 )
+from jaato_gc._glance import Glance
 from jaato_gc_testing import broken_histories, histories
 
 SYSTEM = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
@@ -141,6 +142,43 @@ def test_a_violation_says_which_rule_which_message_and_why() -> None:
 @given(histories())
 def test_generated_histories_can_be_sent(history: list[Message]) -> None:
     assert check_history(history) == []
+
+
+# --- what needs no closer look ---
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param([USER, replace(ANSWER, role=Role.TOOL)], id="a tool that only talks"),
+        pytest.param([USER, CALL, ANSWER], id="talk in the place of a result"),
+        pytest.param([USER, CALL], id="an open call"),
+        pytest.param([USER, RESULT], id="a result of no call"),
+        pytest.param([USER, calls("c", "x", "x"), results("r", "x")], id="one id for two"),
+        pytest.param([USER, calls("c", ""), results("r", "")], id="no id"),
+        pytest.param([USER, Message(Role.MODEL, [], "m")], id="nothing said"),
+        pytest.param([USER, Message.from_text(Role.MODEL, " ", message_id="m")], id="blanks"),
+        pytest.param([ANSWER, USER], id="an answer first"),
+        pytest.param([SYSTEM, replace(RESULT, role=Role.USER)], id="a result first"),
+        pytest.param(
+            [USER, Message(Role.MODEL, [*CALL.parts, *RESULT.parts], "m")],
+            id="a call and its result",
+        ),
+        pytest.param(
+            [
+                USER,
+                CALL,
+                Message(Role.MODEL, [*RESULT.parts, *calls("", "y").parts], "m"),
+                results("s", "y"),
+            ],
+            id="a result and another call",
+        ),
+    ],
+)
+def test_only_what_is_plain_passes_at_a_glance(history: list[Message]) -> None:
+    plain = [USER, CALL, RESULT, ANSWER]
+    assert Glance([SYSTEM, *plain], is_beginning=True).is_in_order
+    assert not Glance(history, is_beginning=True).is_in_order
 
 
 # --- a collection ---

@@ -682,6 +682,7 @@ def test_in_continuous_mode_the_target_is_the_threshold() -> None:
     [(percent, line)] = told
     assert percent == pytest.approx(60.1)
     assert line == 60.0
+    assert session.get_gc_history() == []  # so little above it is not worth a collection
 
 
 def test_what_on_gc_threshold_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -1160,6 +1161,29 @@ def test_a_history_that_does_not_begin_with_the_user_is_not_sent() -> None:
     session.append(model("Hello, can I help you?"))
     with pytest.raises(InvalidHistoryError, match="user_first"):
         session.send_message("Yes")
+
+
+def test_nor_is_one_that_had_only_instructions_when_it_was_last_looked_at() -> None:
+    session = new_session(Script())
+    session.append(Message.from_text(Role.SYSTEM, "Be kind."))
+    assert len(session.before_send()) == 1
+    session.append(model("Hello, can I help you?"))
+    with pytest.raises(InvalidHistoryError, match="user_first"):
+        session.before_send()
+
+
+def test_a_call_that_could_not_be_booked_has_no_results() -> None:
+    def no_calls_please(message: Message) -> None:
+        if message.function_calls:
+            raise RuntimeError("no rule for calls")
+
+    session = new_session(Script(), policy_of=no_calls_please)
+    session.append(user("Look"))
+    with pytest.raises(RuntimeError, match="no rule"):
+        session.append(calls(LOOK))
+    session.append(results(ToolResult("c1", "look", "nothing")))
+    with pytest.raises(InvalidHistoryError, match="results_have_calls"):
+        session.before_send()
 
 
 def test_a_result_without_a_call_is_not_sent() -> None:

@@ -27,6 +27,7 @@ from jaato_gc import (
     InlineData,
     InstructionBudget,
     InstructionSource,
+    InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
@@ -244,6 +245,16 @@ def test_pins_survive_and_go_on_to_come() -> None:
     say(again, 3, 4, 5)
     again.manual_gc()
     assert ids(again) == ["u0", "u1", "a1", "a2", "u3", "a3", "u5", "a5"]
+
+
+def test_what_could_not_be_sent_still_can_not() -> None:
+    session = new_session(Oldest())
+    say(session, 0)
+    session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look"))]))
+    say(session, 1)
+    for each in (session, restore(session.save())):
+        with pytest.raises(InvalidHistoryError, match="look"):
+            each.before_send()
 
 
 def test_the_journal_survives() -> None:

@@ -15,6 +15,7 @@ from jaato_gc import (
     FunctionCall,
     GCConfig,
     GCOutcome,
+    GCPolicy,
     GCRemovalItem,
     GCResult,
     GCSession,
@@ -22,6 +23,7 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionBudget,
     InstructionSource,
+    InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
@@ -431,7 +433,46 @@ def test_what_was_dropped_elsewhere_is_the_host_s_to_bring_back() -> None:
     assert_in_step(session)
 
 
+def test_a_fault_that_comes_back_is_found_again() -> None:
+    session = new_session(Oldest())
+    say(session, 0)
+    session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look"))], "dangling"))
+    say(session, 1, 2)
+    with pytest.raises(InvalidHistoryError, match="look"):
+        session.before_send()
+    session.manual_gc(target_percent=0.1)
+    assert "dangling" not in [message.message_id for message in session.before_send()]
+
+    session.undo()
+
+    with pytest.raises(InvalidHistoryError, match="look"):
+        session.before_send()
+
+
 # --- the same for every history ---
+
+
+def test_a_notice_that_comes_first_goes_on_doing_so() -> None:
+    plugin = Oldest()
+    plugin.initialize({"notify_on_gc": True})
+    session = new_session(plugin)
+
+    def collect(*messages: Message, keep: int = 0) -> list[str]:
+        for message in messages:
+            session.append(message)
+        result = session.manual_gc(target_percent=0.1, preserve_recent_turns=keep)
+        assert result.success, result.error
+        return ids(session)
+
+    call, answer = FunctionCall("c", "read_file"), ToolResult("c", "read_file", "all there is")
+    dear = Message(Role.TOOL, [Part(function_response=answer)], "result", policy=GCPolicy.LOCKED)
+    request = Message.from_text(Role.USER, LONG, message_id="u0", policy=GCPolicy.PARTIAL)
+    assert collect(request) == ["gc_notice"]
+    held = ["gc_notice", "call", "result"]
+    assert collect(Message(Role.MODEL, [Part(function_call=call)], "call"), dear) == held
+    say(session, 1, 2)
+    assert collect(keep=1) == [*held, "u2", "a2"]
+
 
 STEPS = st.lists(
     st.tuples(st.integers(1, 5), st.integers(0, 2), st.booleans()), min_size=2, max_size=6

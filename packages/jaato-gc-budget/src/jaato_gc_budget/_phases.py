@@ -1,7 +1,7 @@
 """The phases of a collection, least dear first. Each stops as soon as enough is free."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from jaato_gc import (
     Collection,
@@ -55,10 +55,10 @@ def clear_enrichment(collection: Collection, budget: InstructionBudget) -> None:
 def remove_ephemeral(collection: Collection, budget: InstructionBudget) -> None:
     """Phase 1b: everything else that is EPHEMERAL, oldest first."""
     candidates = [
-        *_groups(collection, budget, GCPolicy.EPHEMERAL, "ephemeral"),
-        *_schemas(collection, budget, GCPolicy.EPHEMERAL, "ephemeral", keep_newest=True),
+        *_groups(collection, budget, GCPolicy.EPHEMERAL),
+        *_schemas(budget, GCPolicy.EPHEMERAL, keep_newest=True),
     ]
-    _take_oldest(collection, candidates)
+    _take_oldest(collection, candidates, "ephemeral")
 
 
 def remove_partial_turns(collection: Collection, _budget: InstructionBudget) -> None:
@@ -68,50 +68,50 @@ def remove_partial_turns(collection: Collection, _budget: InstructionBudget) -> 
 
 def remove_preservable(collection: Collection, budget: InstructionBudget) -> None:
     """Phase 3: clarifications, summaries and the like, oldest first."""
-    reason = "preservable_under_pressure"
     candidates = [
-        *_groups(collection, budget, GCPolicy.PRESERVABLE, reason),
-        *_schemas(collection, budget, GCPolicy.PRESERVABLE, reason),
+        *_groups(collection, budget, GCPolicy.PRESERVABLE),
+        *_schemas(budget, GCPolicy.PRESERVABLE),
     ]
-    _take_oldest(collection, candidates)
+    _take_oldest(collection, candidates, "preservable_under_pressure")
 
 
-Candidate = tuple[float, Callable[[], object]]
-"""When something was made, and how to take it."""
+Candidate = tuple[float, str, list[Group] | SourceEntry]
+"""When something was made, its key, and what it is: groups of the history, or an entry elsewhere.
+
+Plain, because a long history has many of them.
+"""
 
 
-def _take_oldest(collection: Collection, candidates: list[Candidate]) -> None:
-    for _, take in sorted(candidates, key=lambda candidate: candidate[0]):
+def _take_oldest(collection: Collection, candidates: list[Candidate], reason: str) -> None:
+    candidates.sort(key=itemgetter(0))
+    for _, key, what in candidates:
         if not collection.needs_more:
             return
-        take()
+        if isinstance(what, SourceEntry):
+            collection.take_source(what.source, key, what.total_tokens(), reason)
+        else:
+            collection.take(what, key, reason)
 
 
 def _groups(
-    collection: Collection, budget: InstructionBudget, policy: GCPolicy, reason: str
-) -> Iterator[Candidate]:
+    collection: Collection, budget: InstructionBudget, policy: GCPolicy
+) -> Iterable[Candidate]:
     """What stands in the history, one candidate per entry of the budget."""
-    by_key: dict[str, tuple[float, list[Group]]] = {}
+    by_key: dict[str, tuple[float, str, list[Group]]] = {}
     for group in collection.groups:
         if group.policy is policy and not group.hold:
             message_id = group.messages[0].message_id
             entry = budget.entry_of(message_id)
             key = (entry and entry.key) or message_id
             if key in by_key:
-                by_key[key][1].append(group)
+                by_key[key][2].append(group)
             else:
-                by_key[key] = (entry.created_at if entry else 0.0, [group])
-    for key, (created_at, groups) in by_key.items():
-        yield created_at, partial(collection.take, groups, key, reason)
+                by_key[key] = (entry.created_at if entry else 0.0, key, [group])
+    return by_key.values()
 
 
 def _schemas(
-    collection: Collection,
-    budget: InstructionBudget,
-    policy: GCPolicy,
-    reason: str,
-    *,
-    keep_newest: bool = False,
+    budget: InstructionBudget, policy: GCPolicy, *, keep_newest: bool = False
 ) -> Iterator[Candidate]:
     """Entries outside conversation and enrichment, perhaps but for the newest of each source."""
     elsewhere = budget.collectable_sources - {
@@ -122,9 +122,7 @@ def _schemas(
         entries = list(_wholly_under(policy, root)) if source in elsewhere else []
         entries.sort(key=lambda entry: entry.created_at)
         for entry in entries[:-1] if keep_newest else entries:
-            tokens = entry.total_tokens()
-            take = partial(collection.take_source, source, entry.key, tokens, reason)
-            yield entry.created_at, take
+            yield entry.created_at, entry.key or "", entry
 
 
 def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]:

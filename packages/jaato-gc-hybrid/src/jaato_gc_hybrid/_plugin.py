@@ -1,5 +1,7 @@
 """gc_hybrid."""
 
+from collections.abc import Sequence
+
 from pydantic import NonNegativeInt
 
 from jaato_gc import (
@@ -60,12 +62,14 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         collection.clear_recent_results()
         return collection.finish()
 
-    def _generations(self, turns: list[Turn], recent: int) -> tuple[list[Turn], list[Turn]]:
+    def _generations(
+        self, turns: Sequence[Turn], recent: int
+    ) -> tuple[Sequence[Turn], Sequence[Turn]]:
         old = turns[: max(0, len(turns) - recent)]
         split = max(0, len(old) - self.settings.summarize_middle_turns)
         return old[:split], old[split:]
 
-    def _summarize(self, collection: Collection, turns: list[Turn]) -> None:
+    def _summarize(self, collection: Collection, turns: Sequence[Turn]) -> None:
         if self.settings.summarizer is not None:
             writer = SummaryWriter(self.settings, collection.counter)
             collection.summarize_oldest(turns, writer, "middle_summarized")

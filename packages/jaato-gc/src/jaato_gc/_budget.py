@@ -237,25 +237,29 @@ class InstructionBudget:
 
         Args:
             tokens: What each message was booked with, by message id.
-            note: Told each entry that one of the messages is in, before any of them is changed.
+            note: Told each entry that loses messages or goes, before it is changed.
         """
         freed: dict[int, int] = {}
-        entries: dict[int, SourceEntry] = {}
+        entries: list[SourceEntry] = []
         for message_id, tokens_of_message in tokens.items():
-            if entry := self._by_message.pop(message_id, None):
-                if id(entry) not in entries:
-                    note(entry)
-                    entries[id(entry)] = entry
-                    freed[id(entry)] = 0
+            entry = self._by_message.pop(message_id, None)
+            if entry is None:
+                continue
+            if id(entry) in freed:
                 freed[id(entry)] += tokens_of_message
-        for entry in entries.values():
+            else:
+                note(entry)
+                entries.append(entry)
+                freed[id(entry)] = tokens_of_message
+        for entry in entries:
             entry.message_ids = [each for each in entry.message_ids if each not in tokens]
             self._add_tokens(entry, -min(freed[id(entry)], entry._tokens))
             while entry.key and not (entry.message_ids or entry._children or entry._tokens):
                 parent = entry._parent
-                self._detach(entry)
                 if parent is None:
                     break
+                note(entry)
+                self._detach(entry)
                 entry = parent
 
     def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:

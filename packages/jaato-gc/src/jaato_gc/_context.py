@@ -6,15 +6,17 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from operator import is_
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._change import Change
 from jaato_gc._errors import StalePlanError, UndoError
-from jaato_gc._invariants import HISTORY_INVARIANTS, Violation, glance, opens_with_user
+from jaato_gc._glance import Glance
+from jaato_gc._invariants import HISTORY_INVARIANTS, Violation
 from jaato_gc._ledger import BookedEntry, Ledger
-from jaato_gc._messages import Message, mint_message_id
+from jaato_gc._messages import SYSTEM, Message, mint_message_id
 from jaato_gc._pairing import pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._request import Request
@@ -49,11 +51,9 @@ class Context:
         self.uncertain_tokens = 0
         """Tokens that came or went since the provider last reported its own figure."""
         self.counted_at_request: int | None = None
-        self._checked = 0
         self._collected = 0
         """How many messages the last collection left."""
-        self._carrying = bytearray()
-        """Of those after them, as far as they were found in order at a glance: 1 with results."""
+        self._look_from(0)
         self._lent: list[InstructionBudget] = []
 
     @property
@@ -62,11 +62,18 @@ class Context:
 
     # --- changing ---
 
+    def begin_with(self, history: list[Message]) -> None:
+        """Take over a history that the budget has already."""
+        self.history = history
+        self._look_from(0)
+
     def append(self, message: Message) -> Message:
         """Add a message at the end; it gets another id if its own is taken."""
         ledger = self.ledger
         tokens = message_tokens(message, ledger.budget.counter)
-        with self.lock:
+        # By hand, here and below: `with` takes twice as long, and every turn does this some times.
+        self.lock.acquire()
+        try:
             if self._lent:
                 self._take_back()
             budget = ledger.budget
@@ -74,7 +81,12 @@ class Context:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
             turns_opened = ledger.turns_opened
-            ledger.book(message, tokens)
+            try:
+                has_calls, has_results = self._glance.see(message)
+                ledger.book(message, tokens, has_calls, has_results)
+            except BaseException:
+                self._look_from(self._seen_from)  # without what did not come
+                raise
             self.turns += ledger.turns_opened - turns_opened
             self.history.append(message)
             if budget.has_stash or self.numbers:
@@ -84,6 +96,8 @@ class Context:
             if self.pinned_turns and ledger.turn in self.pinned_turns:
                 budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
+        finally:
+            self.lock.release()
         return message
 
     def exchange(
@@ -122,8 +136,9 @@ class Context:
             self.history = [*after, *self.history[len(before) :]]
             self._note(change, sign=1, moved=moved)
             # What was in order still is, but for what may stand further back than it seems.
-            unchecked = len(before) - self._checked + len(change.come)
-            self._to_be_checked_from(max(0, len(after) - unchecked) if examined else 0)
+            in_order = len(before) if self.is_in_order else self._seen_from
+            unchecked = len(before) - in_order + len(change.come)
+            self._look_from(max(0, len(after) - unchecked) if examined else 0)
             self._collected = len(after) if examined else 0
             return change, touched
 
@@ -183,7 +198,8 @@ class Context:
             self.ledger.revert(touched, added, counted.__getitem__)
             self.history = restored
             self._note(change, sign=-1, moved=moved)
-            self._to_be_checked_from(0)
+            self._look_from(0)
+            self._collected = 0
             if change.reports != self.reports:
                 self.uncertain_tokens = uncertain + moved  # the reports since know nothing of it
 
@@ -210,8 +226,9 @@ class Context:
         with self.lock:
             history, budget = list(self.history), self.budget
             self._lent.append(budget)
-            is_plain = self._glance() and self._collected + len(self._carrying) == len(history)
-            carrying = bytes(self._carrying) if is_plain else None
+            since = self._collected - self._seen_from
+            is_known = since >= 0 and self.is_in_order
+            carrying = bytes(self._glance.carrying[since:]) if is_known else None
         try:
             yield history, budget, carrying
         finally:
@@ -234,7 +251,7 @@ class Context:
         return {
             "context_limit": limit,
             "total_tokens": total,
-            "percent_used": total / limit * 100 if limit > 0 else 0.0,
+            "percent_used": total / limit * 100.0 if limit > 0 else 0.0,
             "tokens_remaining": limit - total if total < limit else 0,
             "turns": self.turns,
             "confidence": _CALIBRATED if self.reports else budget.counter.confidence,
@@ -259,34 +276,43 @@ class Context:
 
         Returns whether that changed the total.
         """
-        with self.lock:
+        self.lock.acquire()
+        try:
             counted, budget = self.counted_at_request, self.ledger.budget
             if input_tokens <= 0 or counted is None:
                 return False
             before, budget.correction = budget.correction, input_tokens - counted
-            self.uncertain_tokens = abs(budget.counted_tokens() - counted)
+            self.uncertain_tokens = abs(budget._counted - counted)
             self.reports += 1
             return budget.correction != before
+        finally:
+            self.lock.release()
 
     def request(self) -> Request:
         """What is sent now."""
-        with self.lock:
+        self.lock.acquire()
+        try:
             self.counted_at_request = self.ledger.budget._counted
             return Request(self.history)
+        finally:
+            self.lock.release()
 
     # --- validity ---
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the next request is in order, as far as a glance at each message tells."""
+        return self._glance.is_in_order
 
     def find_faults(self) -> list[Violation]:
         """What a provider would refuse about the next request.
 
-        Looks only at what is new since the last time, with the exchange that it may belong to: all
-        before was found to be in order, and a collection that breaks it is not applied.
+        Looks only at what came since it was last in order, with the exchange that it may belong to:
+        a collection that breaks what was in order is not applied.
         """
         with self.lock:
-            if self._glance():
-                return []
             history = self.history
-            start = self._checked
+            start = self._seen_from
             while start > 0 and history[start - 1].is_tool_output:
                 start -= 1
             start = max(0, start - 1)
@@ -305,23 +331,12 @@ class Context:
                 if all(each.message_id != fault.message_id for each in faults):
                     faults.append(fault)
             if not faults:
-                self._checked = len(self.history)
+                self._look_from(len(history))
             return faults
 
-    def _glance(self) -> bool:
-        """Look at what is new. True: it is in order, as far as a glance tells."""
-        history, checked = self.history, self._checked
-        if not (checked or opens_with_user(history)):
-            return False
-        carrying = glance(history[checked:])
-        if carrying is None:
-            return False
-        if checked < self._collected:
-            del carrying[: self._collected - checked]
-        self._carrying += carrying
-        self._checked = len(history)
-        return True
-
-    def _to_be_checked_from(self, position: int) -> None:
-        self._checked, self._collected = position, 0
-        self._carrying.clear()
+    def _look_from(self, position: int) -> None:
+        """See everything from a position on; all before it is in order."""
+        history = self.history
+        self._seen_from = position
+        is_beginning = all(message.role is SYSTEM for message in islice(history, position))
+        self._glance = Glance(history[position:], is_beginning=is_beginning)

@@ -1,10 +1,12 @@
 """What a sendable history has to satisfy, and what a collection may not break."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from jaato_gc._change import Change
-from jaato_gc._messages import SYSTEM, TOOL, USER, Message
+from jaato_gc._glance import Glance, opens_with_user
+from jaato_gc._messages import Message
 from jaato_gc._pairing import Pairing, pair_calls
 from jaato_gc._policies import InstructionSource
 from jaato_gc._results import GCRemovalItem
@@ -35,7 +37,7 @@ def check_history(messages: Sequence[Message]) -> list[Violation]:
     Usable by any host, on its own, before any request.
     """
     has_unique_ids = len({message.message_id for message in messages}) == len(messages)
-    if has_unique_ids and opens_with_user(messages) and glance(messages) is not None:
+    if has_unique_ids and Glance(messages, is_beginning=True).is_in_order:
         return []
     pairing = pair_calls(messages)
     return [violation for check in HISTORY_INVARIANTS for violation in check(messages, pairing)]
@@ -92,60 +94,18 @@ def check_change(
 # --- a history at a glance ---
 
 
-def opens_with_user(messages: Sequence[Message]) -> bool:
-    """Whether the first message that is not the system's, if there is one, is the user's."""
-    for message in messages:
-        if message.role is not SYSTEM:
-            return message.role is USER and not message.is_tool_output
-    return True
-
-
-def glance(messages: Sequence[Message]) -> bytearray | None:
-    """Whether messages can stand behind a beginning that is in order, as far as a glance tells.
-
-    They can, if this is what agents do all day, and every request asks: talk, and calls that the
-    very next messages answer, by id. Then a 1 is returned for each message that carries results and
-    a 0 for all others; ``None`` for whatever else there is, which has to be looked at closely.
-    """
-    waiting: set[str] = set()
-    carrying = bytearray(len(messages))
-    for position, message in enumerate(messages):
-        calls = answers = 0
-        says_something = False
-        for part in message.parts:
-            if (call := part.function_call) is not None:
-                if not call.id or call.id in waiting:
-                    return None
-                waiting.add(call.id)
-                calls += 1
-            elif (answer := part.function_response) is not None:
-                if answer.call_id not in waiting:
-                    return None
-                waiting.remove(answer.call_id)
-                answers += 1
-            elif part.text and not part.text.isspace():
-                says_something = True
-        if answers:
-            if calls:
-                return None
-            carrying[position] = 1
-        elif not (calls or says_something) or message.role is TOOL or len(waiting) > calls:
-            return None
-    return None if waiting else carrying
-
-
 def _surely_said(
     change: Change, removal_list: Sequence[GCRemovalItem], protected_ids: Set[str]
 ) -> bool:
     """Whether just what is gone is said to be, and nothing of it had to stay."""
     said: set[str] = set()
-    keys: set[tuple[InstructionSource, str | None]] = set()
+    keys: defaultdict[InstructionSource, set[str | None]] = defaultdict(set)
     for item in removal_list:
         if item.action == "clear":
             return False
-        keys.add((item.source, item.child_key))
+        keys[item.source].add(item.child_key)
         said.update(item.message_ids)
-    is_said_once = len(keys) == len(removal_list)
+    is_said_once = sum(map(len, keys.values())) == len(removal_list)
     return is_said_once and said.isdisjoint(protected_ids) and said == set(change.ids)
 
 
@@ -166,7 +126,9 @@ def _surely_seamless(change: Change, after: Sequence[Message]) -> bool:
             start -= 1
         while end < len(after) and after[end].is_tool_output:
             end += 1
-        if glance(after[max(0, start - 1) : end]) is None:
+        if start == end and not (start > 0 and after[start - 1].function_calls):
+            continue  # talk on both sides
+        if not Glance(after[max(0, start - 1) : end]).is_in_order:
             return False
     return opens_with_user(after)
 

@@ -79,20 +79,73 @@ class Ledger:
         self.exchanges_opened = 0
         self.summaries_made = 0
 
-    def book(self, message: Message, tokens: int, created_by: str | None = None) -> None:
-        """Book a message, with the tokens that it has."""
-        if message.synthetic is not None and message.synthetic is not SyntheticKind.RECALL:
+    def book(
+        self,
+        message: Message,
+        tokens: int,
+        has_calls: bool,
+        has_results: bool,
+        created_by: str | None = None,
+    ) -> None:
+        """Book a message, with the tokens that it has.
+
+        Args:
+            message: The message.
+            tokens: Its tokens.
+            has_calls: Whether there are calls in it.
+            has_results: Whether there are results in it.
+            created_by: Who made it, if a collection did.
+        """
+        synthetic = message.synthetic
+        if synthetic is not None and synthetic is not SyntheticKind.RECALL:
             self._book_synthetic(message, tokens, created_by)
-        elif message.role is SYSTEM:
-            self.budget.add_child(
-                InstructionSource.SYSTEM,
-                message.message_id,
-                tokens,
-                message.policy or GCPolicy.LOCKED,
-                message_ids=[message.message_id],
-            )
+            return
+        if message.role is SYSTEM:
+            self._book_system(message, tokens)
+            return
+        policy = message.policy
+        if policy is None and self._has_rules:
+            policy = self._policy_by_rule(message)  # the host's code: before anything is changed
+        opens_turn = message.role is USER and message.synthetic is None and not has_results
+        first_request = opens_turn and self.turns_opened == 0
+        if opens_turn:
+            if not first_request:  # what came before the first request belongs to its turn
+                self.exchanges_opened = 0
+            self.turns_opened += 1
+        self.exchanges_opened += has_calls
+        if first_request:
+            self._open("original_request", policy or _ORIGINAL_REQUEST, message, tokens)
+            return
+        # In the entry of the current turn, or in one below that.
+        budget, message_id = self.budget, message.message_id
+        below = budget._by_key[_CONVERSATION]
+        turn_key = f"turn_{self.turns_opened - 1 if self.turns_opened else 0}"
+        turn = below.get(turn_key)
+        in_exchange = has_calls or has_results or message.role is TOOL
+        if turn is None:
+            root = budget.get_entry(_CONVERSATION) or budget.set_entry(_CONVERSATION, 0)
+            if policy is None and not in_exchange:
+                budget.open_entry(root, turn_key, _PARTIAL, tokens, (message_id,))
+                return
+            turn = budget.open_entry(root, turn_key, _PARTIAL)
+        if policy is not None:
+            key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
+            budget.open_entry(turn, key, policy, tokens, (message_id,))
+        elif not in_exchange:
+            budget.book_message(turn, message_id, tokens)
         else:
-            self._book_in_turn(message, tokens)
+            exchange_key = f"{turn_key}_call_{self.exchanges_opened}"
+            if has_calls:
+                budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
+            else:
+                budget.book_message(below.get(exchange_key) or turn, message_id, tokens)
+
+    def _book_system(self, message: Message, tokens: int) -> None:
+        policy = message.policy or GCPolicy.LOCKED
+        ids = [message.message_id]
+        self.budget.add_child(
+            InstructionSource.SYSTEM, message.message_id, tokens, policy, message_ids=ids
+        )
 
     def _book_synthetic(self, message: Message, tokens: int, created_by: str | None) -> None:
         if message.synthetic is SyntheticKind.NOTICE:
@@ -134,16 +187,16 @@ class Ledger:
         counted = {each.message_id: message_tokens(each, self.budget.counter) for each in come}
         touched: dict[str, BookedEntry] = {}
 
-        def note(entry: SourceEntry | None) -> None:
-            while entry is not None and entry.key is not None and entry.key not in touched:
+        def note(entry: SourceEntry) -> None:
+            if entry.key is not None and entry.key not in touched:
                 touched[entry.key] = BookedEntry.of(entry)
-                entry = entry._parent
 
         cleared = {
             each.message_id for each in come if each.message_id in gone_by_id and not each.synthetic
         }
         for message_id in cleared:
-            note(self.budget.entry_of(message_id))
+            if entry := self.budget.entry_of(message_id):
+                note(entry)
         self.budget.remove_messages(
             {
                 message_id: message_tokens(message, self.budget.counter)
@@ -161,7 +214,10 @@ class Ledger:
             elif created_by is None:
                 self.book_again(message)
             else:
-                self.book(message, counted[message.message_id], created_by)
+                has_calls = bool(message.function_calls)
+                has_results = bool(message.function_responses)
+                tokens = counted[message.message_id]
+                self.book(message, tokens, has_calls, has_results, created_by)
         return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
 
     def revert(
@@ -207,50 +263,6 @@ class Ledger:
     def turn(self) -> int:
         """The number of the current turn; what comes before the first request belongs to it."""
         return self.turns_opened - 1 if self.turns_opened else 0
-
-    def _book_in_turn(self, message: Message, tokens: int) -> None:
-        policy = message.policy
-        if policy is None and self._has_rules:
-            policy = self._policy_by_rule(message)  # the host's code: before anything is changed
-        has_calls = has_results = False
-        for part in message.parts:
-            if part.function_call is not None:
-                has_calls = True
-            if part.function_response is not None:
-                has_results = True
-        opens_turn = message.role is USER and message.synthetic is None and not has_results
-        first_request = opens_turn and self.turns_opened == 0
-        if opens_turn:
-            if not first_request:  # what came before the first request belongs to its turn
-                self.exchanges_opened = 0
-            self.turns_opened += 1
-        self.exchanges_opened += has_calls
-        if first_request:
-            self._open("original_request", policy or _ORIGINAL_REQUEST, message, tokens)
-            return
-        # In the entry of the current turn, or in one below that.
-        budget, message_id = self.budget, message.message_id
-        turn_key = f"turn_{self.turns_opened - 1 if self.turns_opened else 0}"
-        turn = budget.get_child(_CONVERSATION, turn_key)
-        in_exchange = has_calls or has_results or message.role is TOOL
-        if turn is None:
-            root = budget.get_entry(_CONVERSATION) or budget.set_entry(_CONVERSATION, 0)
-            if policy is None and not in_exchange:
-                budget.open_entry(root, turn_key, _PARTIAL, tokens, (message_id,))
-                return
-            turn = budget.open_entry(root, turn_key, _PARTIAL)
-        if policy is not None:
-            key = f"{turn_key}_message_{message_id}"  # an id may look like "call_1"
-            budget.open_entry(turn, key, policy, tokens, (message_id,))
-        elif not in_exchange:
-            budget.book_message(turn, message_id, tokens)
-        else:
-            exchange_key = f"{turn_key}_call_{self.exchanges_opened}"
-            if has_calls:
-                budget.open_entry(turn, exchange_key, _WORKING, tokens, (message_id,))
-            else:
-                exchange = budget.get_child(_CONVERSATION, exchange_key)
-                budget.book_message(exchange or turn, message_id, tokens)
 
     def _policy_by_rule(self, message: Message) -> GCPolicy | None:
         """What the host said about the tool of a message, or about its like."""

@@ -45,13 +45,13 @@ def protect(
         elif group.is_open:
             hold = Hold.OPEN_CALL
         group.policy, group.hold = policy, hold
-    pinned_turns = set(config.pinned_turn_indices)
-    recent_from = len(layout.turns) - config.preserve_recent_turns
-    for turn in layout.turns:
-        if turn.index in pinned_turns or turn.index >= recent_from:
-            because = Hold.PINNED if turn.index in pinned_turns else Hold.RECENT
-            for group in turn.groups:
-                group.hold = group.hold or because
+    turns = len(layout.turns)
+    recent = range(max(0, turns - config.preserve_recent_turns), turns)
+    pinned = {index for index in config.pinned_turn_indices if index < turns}
+    for index in pinned.union(recent):
+        because = Hold.PINNED if index in pinned else Hold.RECENT
+        for group in layout.turns[index].groups:
+            group.hold = group.hold or because
     _keep_a_user_message_first(layout)
 
 

@@ -119,32 +119,38 @@ class Runner:
         tokens = budget.counted_tokens() + budget.correction
         return tokens < self.idle_below and context.turns <= self.idle_turns
 
-    def due(self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD) -> GCTriggerReason | None:
-        """The reason for an automatic collection, if there is one.
+    def due(
+        self,
+        unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD,
+        *,
+        was_crossed: bool = False,
+    ) -> GCTriggerReason | None:
+        """The reason for an automatic collection, if there is one and they may start at the moment.
 
         Args:
             unnamed: The reason where the strategy gives none.
+            was_crossed: The provider reported a figure above the threshold, even if our own is not.
         """
         collector = self.collector
-        if not self.may_start() or collector is None:
+        if (
+            collector is None
+            or collector.disabled
+            or self.breaker.blocks
+            or self.waits_for_message
+            or not collector.config.auto_trigger
+        ):
             return None
-        if collector.asks_core:
-            if self.context.budget.total_tokens() >= self.idle_below:
-                return GCTriggerReason.THRESHOLD
-            return GCTriggerReason.TURN_LIMIT if self.context.turns > self.idle_turns else None
-        due, reason = collector.should_collect(self.context.usage())
-        return (reason or unnamed) if due else None
-
-    def may_start(self) -> bool:
-        """Whether collections may start by themselves at the moment."""
-        collector = self.collector
-        return (
-            collector is not None
-            and collector.disabled is None
-            and collector.config.auto_trigger
-            and not self.breaker.blocks
-            and not self.waits_for_message
-        )
+        if not collector.asks_core:
+            is_due, reason = collector.should_collect(self.context.usage())
+            if is_due:
+                return reason or unnamed
+        elif self.context.budget.total_tokens() >= self.idle_below:
+            return GCTriggerReason.THRESHOLD
+        elif self.context.turns > self.idle_turns:
+            return GCTriggerReason.TURN_LIMIT
+        if was_crossed and not collector.config.continuous_mode:
+            return GCTriggerReason.THRESHOLD
+        return None
 
     # --- what ---
 

@@ -136,7 +136,7 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     context.ledger.budget = budget
     for name in ("turns_opened", "exchanges_opened", "summaries_made"):
         setattr(context.ledger, name, _whole(document["ledger"][name]))
-    context.history = _picked(messages, document["history"])
+    context.begin_with(_picked(messages, document["history"]))
     found = {message.message_id for message in context.history}
     if len(found) < len(context.history) or None in map(budget.entry_of, found):
         raise GCError("its history and its budget do not agree")

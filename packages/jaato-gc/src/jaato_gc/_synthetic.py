@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from jaato_gc._errors import GCConfigError
+from jaato_gc._glance import opens_with_user
 from jaato_gc._messages import Message, Role, SyntheticKind
 
 NOTICE_ID = "gc_notice"
@@ -68,17 +69,18 @@ def is_notice(message: Message) -> bool:
 def with_notice(history: Sequence[Message], text: str) -> list[Message]:
     """The history with a notice in it, in the place of any that it had.
 
-    It stands behind the first user message, which rarely goes, so it rarely moves. Without any, it
-    comes first itself, behind the system messages that open the history.
+    It stands behind the first user message, which rarely goes, so it rarely moves. Where something
+    else would come first, it does so itself, behind the system messages that open the history.
     """
     noticed = [message for message in history if not is_notice(message)]
     position = 0
     while position < len(noticed) and noticed[position].role is Role.SYSTEM:
         position += 1
-    for index, message in enumerate(noticed):
-        if message.opens_turn:
-            position = index + 1
-            break
+    if opens_with_user(noticed):
+        for index, message in enumerate(noticed):
+            if message.opens_turn:
+                position = index + 1
+                break
     noticed.insert(position, notice_message(text))
     return noticed
 

@@ -48,7 +48,7 @@ class Taking:
         """What the strategy wants to add to its result."""
         layout = lay_out(history)
         protect(layout, config, budget)
-        self.turns: list[Turn] = layout.turns
+        self.turns: Sequence[Turn] = layout.turns
         self.groups: list[Group] = layout.groups
         self._history = history
         self._budget = budget
@@ -212,7 +212,7 @@ class Taking:
         return not group.hold or (group.hold is Hold.RECENT and id(group) in self._old_calls)
 
     @property
-    def _recent_turns(self) -> list[Turn]:
+    def _recent_turns(self) -> Sequence[Turn]:
         """The turns that may hold something for being recent: the last one has the open calls."""
         return self.turns[-max(1, self.config.preserve_recent_turns) :]
 
@@ -267,11 +267,12 @@ class Taking:
         return {message.message_id: place for place, message in enumerate(self._history)}
 
     def _takable(self, groups: Iterable[Group]) -> list[Group]:
+        gone = self._takings.removed_groups
         return [
             group
             for group in groups
             if not group.hold
-            and not self._takings.includes(group)
+            and id(group) not in gone
             and not (group.stands_apart and is_notice(group.messages[0]))  # replaced, not collected
         ]
 

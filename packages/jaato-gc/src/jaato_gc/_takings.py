@@ -18,12 +18,13 @@ class Takings:
         self._history = history
         self._counter = counter
         # By identity: that way, what stays need not be looked at.
-        self._removed_groups: set[int] = set()
+        self.removed_groups: set[int] = set()
         self._removed: set[int] = set()
         self._cleared: dict[str, tuple[Message, str]] = {}
         """The shorter form of a message, by its id, and the key that it is booked under."""
-        self._items: dict[tuple[InstructionSource, str | None], GCRemovalItem] = {}
-        self._ids: dict[str | None, list[str]] = {}
+        self._items: dict[str | tuple[InstructionSource, str | None], GCRemovalItem] = {}
+        """By their key in the conversation, or by another source and the key there."""
+        self._ids: dict[str, list[str]] = {}
         """The messages of each item of the conversation, by its key."""
         self.inserted: dict[int, Message] = {}
         """Messages to stand before those at some positions."""
@@ -39,7 +40,7 @@ class Takings:
 
     def includes(self, group: Group) -> bool:
         """Whether a group has been removed."""
-        return id(group) in self._removed_groups
+        return id(group) in self.removed_groups
 
     def remove(
         self,
@@ -52,12 +53,13 @@ class Takings:
     ) -> None:
         """Take groups away."""
         messages = [message for group in groups for message in group.messages]
-        self.turns_removed += sum([group.opens_turn for group in groups])
+        for group in groups:
+            self.turns_removed += group.opens_turn
+            self.removed_groups.add(id(group))
         if self._cleared:
             for message in messages:
                 if message.message_id in self._cleared:
                     self._unclear(message)
-        self._removed_groups.update(map(id, groups))
         self._removed.update(map(id, messages))
         self._book(messages, key, count_tokens(messages, self._counter), reason, action, keep)
 
@@ -79,10 +81,10 @@ class Takings:
         gain = message_tokens(message, self._counter) - self.size(message)
         key = self._cleared.pop(message.message_id)[1]
         self._ids[key].remove(message.message_id)
-        self._items[_CONVERSATION, key].tokens_freed -= gain
+        self._items[key].tokens_freed -= gain
         self.freed -= gain
         if not self._ids[key]:
-            del self._items[_CONVERSATION, key]
+            del self._items[key]
         return gain
 
     def drop(self, source: InstructionSource, key: str | None, tokens: int, reason: str) -> None:
@@ -130,12 +132,14 @@ class Takings:
         action: RemovalAction,
         keep: bool,
     ) -> None:
-        item = self._items.get((_CONVERSATION, key))
+        item = self._items.get(key)
         if item is None:
-            ids: list[str] = []
-            item = GCRemovalItem(_CONVERSATION, key, 0, reason, ids, action, keep)
-            self._items[_CONVERSATION, key], self._ids[key] = item, ids
-        item.keep |= keep  # what several share is kept if one of them is to be
+            ids = self._ids[key] = list[str]()
+            self._items[key] = item = GCRemovalItem(
+                _CONVERSATION, key, 0, reason, ids, action, keep
+            )
+        elif keep:  # what several share is kept if one of them is to be
+            item.keep = True
         self._ids[key] += [message.message_id for message in messages]
         item.tokens_freed += freed
         self.freed += freed

@@ -74,7 +74,7 @@ class TurnPoints:
             ContextFloorError: The request does not fit, and nothing more can go.
         """
         context, runner = self._context, self._runner
-        if faults := context.find_faults():
+        if not context.is_in_order and (faults := context.find_faults()):
             self._mend_or_raise(faults)
         if not runner.is_idle() and self.config.check_before_send:
             due = runner.due(GCTriggerReason.PRE_MESSAGE)
@@ -118,12 +118,8 @@ class TurnPoints:
             and not self._threshold_crossed
         ):
             return None
-        reason = runner.due()
-        if self._threshold_crossed:
-            self._threshold_crossed = False
-            if reason is None and runner.may_start() and not self.config.continuous_mode:
-                # What the provider reported crossed it, even if our own figures did not.
-                reason = GCTriggerReason.THRESHOLD
+        reason = runner.due(was_crossed=self._threshold_crossed)
+        self._threshold_crossed = False
         return runner.collect_automatically(reason) if reason else None
 
     def recover_from_refusal(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import is_
+from typing import SupportsIndex, overload
 
 from jaato_gc._messages import SYSTEM, USER, Message, SyntheticKind
 from jaato_gc._pairing import Pairing, pair_calls
@@ -63,6 +64,49 @@ class Turn:
         return (message for group in self.groups for message in group.messages)
 
 
+class Turns(Sequence[Turn]):
+    """The turns of some groups, oldest first, each made when it is asked for: most never are.
+
+    The first has what comes before any user message, too.
+    """
+
+    __slots__ = ("_groups", "_starts")
+
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._groups = tuple(groups)
+        self._starts = [place for place, group in enumerate(self._groups) if group.opens_turn]
+        if self._starts:
+            self._starts[0] = 0
+        elif not all(group.stands_apart for group in self._groups):
+            self._starts.append(0)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[Turn]:
+        return map(self._make, range(len(self._starts)))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Turn]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Turn | list[Turn]:
+        chosen = range(len(self._starts))[index]
+        if isinstance(chosen, range):
+            return [self._make(each) for each in chosen]
+        return self._make(chosen)
+
+    def _make(self, index: int) -> Turn:
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else None
+        groups = self._groups[self._starts[index] : end]
+        return Turn(index, [group for group in groups if not group.stands_apart])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(slots=True)
 class Layout:
     """A history seen as groups and turns.
@@ -72,7 +116,7 @@ class Layout:
     """
 
     groups: list[Group]
-    turns: list[Turn]
+    turns: Sequence[Turn]
     is_settled: bool = True
     protected_under: tuple[object, object] | None = None
 
@@ -86,11 +130,11 @@ class LaidOutHistory(list[Message]):
 
     @property
     def layout(self) -> Layout | None:
-        """The layout, in lists of your own, unless this list has been changed."""
+        """The layout, with a list of your own, unless this list has been changed."""
         if len(self) != len(self._history) or not all(map(is_, self, self._history)):
             return None
         known = self._layout
-        return replace(known, groups=list(known.groups), turns=list(known.turns))
+        return replace(known, groups=list(known.groups))
 
     def __reduce__(self) -> tuple[type[list[Message]], tuple[list[Message]]]:
         return list, (list(self),)  # to another process goes a plain list
@@ -98,7 +142,7 @@ class LaidOutHistory(list[Message]):
 
 def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     """The turns of a history, oldest first."""
-    return lay_out(history).turns
+    return list(lay_out(history).turns)
 
 
 def lay_out(history: Sequence[Message]) -> Layout:
@@ -107,7 +151,7 @@ def lay_out(history: Sequence[Message]) -> Layout:
         return known
     pairing = pair_calls(history)
     groups = _group(history, pairing)
-    return Layout(groups, _turns_of(groups), is_settled=not pairing.unanswered)
+    return Layout(groups, Turns(groups), is_settled=not pairing.unanswered)
 
 
 def lay_out_more(known: Sequence[Group], more: Sequence[Message], carrying: bytes) -> Layout:
@@ -119,15 +163,18 @@ def lay_out_more(known: Sequence[Group], more: Sequence[Message], carrying: byte
         carrying: For each of these, a 1 if it carries results of the last calls before it.
     """
     groups = [*known]
-    results: dict[int, list[Message]] = {}
+    results: list[Message] = []
     for message, carries_results in zip(more, carrying, strict=True):
         if carries_results:
-            results.setdefault(len(groups) - 1, []).append(message)
-        else:
-            groups.append(_alone(message, carries_results=False))
-    for position, messages in results.items():
-        _join(groups[position], messages)
-    return Layout(groups, _turns_of(groups))
+            results.append(message)
+            continue
+        if results:
+            _join(groups[-1], results)
+            results = []
+        groups.append(_alone(message, carries_results=False))
+    if results:
+        _join(groups[-1], results)
+    return Layout(groups, Turns(groups))
 
 
 def which_stay(groups: Sequence[Group], gone: Iterable[Message]) -> list[bool] | None:
@@ -141,25 +188,6 @@ def which_stay(groups: Sequence[Group], gone: Iterable[Message]) -> list[bool] |
         for message in group.messages
     }
     return stay if going == messages else None
-
-
-def _turns_of(groups: Iterable[Group]) -> list[Turn]:
-    """The turns of groups; the first has what comes before any user message, too."""
-    turns: list[Turn] = []
-    current: list[Group] = []
-    user_has_spoken = False
-    for group in groups:
-        if group.opens_turn:
-            if user_has_spoken:
-                turns.append(Turn(len(turns), current))
-                current = []
-            user_has_spoken = True
-        elif group.stands_apart:
-            continue
-        current.append(group)
-    if current:
-        turns.append(Turn(len(turns), current))
-    return turns
 
 
 def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
