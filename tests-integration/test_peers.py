@@ -92,15 +92,27 @@ def test_errors_tell_no_folders(peers: dict[str, ModuleType]) -> None:
 
 def test_goals_are_judged(peers: dict[str, ModuleType]) -> None:
     made = made_up(peers)
-    made.own = {"checks": [{"messages": 100, "idle": 100e-9, "asked": 2e-6}]}
+    turns = {"turns": 1_000, "window": "never", "last_to_first": 1.1}
+    made.own = {
+        "checks": [{"messages": 100, "idle": 100e-9, "asked": 2e-6}],
+        "bookkeeping": [
+            {**turns, "messages": 2, "turn": 14e-6},
+            {**turns, "messages": 2, "turn": 90e-6, "window": "now and then"},
+            {**turns, "messages": 4, "turn": 14e-6, "last_to_first": 2.0},
+        ],
+    }
     made.segments = [{"segments": 1_000, "analyse_and_plan_seconds": 0.5e-3}]
 
     found = [(goal.number, goal.measured, goal.met) for goal in peers["goals"].goals(made)]
 
     assert (1, "100 ns at 100", True) in found
     assert (1, "2.00 µs at 100", False) in found
+    assert [each[1:] for each in found if each[0] == 2] == [
+        ("14.0 µs after 1,000 turns, 1.10 of the first", True),
+        ("14.0 µs after 1,000 turns, 2.00 of the first", False),
+    ]
     assert (3, "120x: 10.0 ms against 1.20 s", True) in found
-    assert (3, "1.00 up to 100k", None) in found  # not as far as was asked
+    assert (3, "1.000 up to 100k", None) in found  # not as far as was asked
     assert (6, "500 µs", True) in found
     assert {number for number, _, _ in found} == set(range(1, 9))
     assert (8, "not measured", None) in found
