@@ -3,7 +3,7 @@
 from contender import Contender
 from jaato_server.shared.plugins.gc_budget.plugin import create_plugin
 
-from contenders.jaato_server_session import ServerContender
+from contenders.jaato_server_session import ServerContender, is_in_exchange
 
 
 def make() -> Contender:
@@ -12,5 +12,5 @@ def make() -> Contender:
         "jaato-server gc_budget, policies as ours",
         create_plugin,
         "estimates tokens by length; its trace is switched off",
-        keeps_talk=True,
+        goes_first=is_in_exchange,
     )

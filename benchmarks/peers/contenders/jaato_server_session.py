@@ -53,7 +53,7 @@ class Host:
     plugin: Any
     config: GCConfig
     budget: InstructionBudget
-    keeps_talk: bool = False
+    goes_first: Callable[[Message], bool]
     history: list[Message] = field(default_factory=list)
     booked: int = 0
     collections: int = 0
@@ -69,7 +69,7 @@ class Host:
             policy = GCPolicy.LOCKED  # the original request
         elif dear:
             policy = GCPolicy.PRESERVABLE
-        elif self.keeps_talk and not _is_in_exchange(message):
+        elif not self.goes_first(message):
             policy = GCPolicy.PARTIAL
         tokens = estimate_message_tokens(message)
         ids = [message.message_id]
@@ -121,8 +121,7 @@ class ServerContender:
         make_plugin: The strategy's factory.
         does_less: What it does not do.
         counts_turns: Whether it keeps a number of turns, rather than collects to a target.
-        keeps_talk: Whether only calls and results are EPHEMERAL, and all else is PARTIAL, as it is
-            in a session of this project; by its own defaults everything is EPHEMERAL.
+        goes_first: Which messages are EPHEMERAL, by its own defaults all; the others are PARTIAL.
         traces: Whether it writes its trace, as it does unless it is told otherwise.
     """
 
@@ -136,13 +135,13 @@ class ServerContender:
         does_less: str,
         *,
         counts_turns: bool = False,
-        keeps_talk: bool = False,
+        goes_first: Callable[[Message], bool] = lambda _: True,
         traces: bool = False,
     ) -> None:
         # It looks there every time; empty is its way to switch tracing off.
         self._folder = tempfile.TemporaryDirectory()
         os.environ["JAATO_TRACE_LOG"] = str(Path(self._folder.name, "trace.log")) if traces else ""
-        self._keeps_talk = keeps_talk
+        self._goes_first = goes_first
         self.name = name
         self.does_less = does_less
         self._make_plugin = make_plugin
@@ -221,7 +220,7 @@ class ServerContender:
         plugin = self._make_plugin()
         plugin.initialize({})
         budget = InstructionBudget.create_default("", "main", "", context_limit)
-        return Host(plugin, config, budget, self._keeps_talk)
+        return Host(plugin, config, budget, self._goes_first)
 
     def _config(self, target: float, kept_turns: int) -> GCConfig:
         config = GCConfig(threshold_percent=100 * TRIGGER, target_percent=100 * target)
@@ -240,6 +239,16 @@ def message_of(plain: Plain) -> Message:
         call = FunctionCall(plain.call_id or "", plain.call, dict(plain.arguments or {}))
         parts.append(Part.from_function_call(call))
     return Message(ROLES[plain.role], parts)
+
+
+def is_in_exchange(message: Message) -> bool:
+    """Whether there are calls or results in a message."""
+    return any(part.function_call or part.function_response for part in message.parts)
+
+
+def is_result(message: Message) -> bool:
+    """Whether there are results in a message."""
+    return any(part.function_response for part in message.parts)
 
 
 def _collect(host: Host) -> Host:
@@ -268,10 +277,6 @@ def _text_of(message: Message) -> str:
         str(part.function_response.result) for part in message.parts if part.function_response
     )
     return "".join([message.text or "", *results])
-
-
-def _is_in_exchange(message: Message) -> bool:
-    return any(part.function_call or part.function_response for part in message.parts)
 
 
 def _no_trace(_said: str) -> None:

@@ -27,7 +27,6 @@ from jaato_gc._policies import GCPolicy
 from jaato_gc._protection import policies_of, protect
 from jaato_gc._results import GCOutcome, GCResult, GCTriggerReason
 from jaato_gc._strategy import GCPlugin
-from jaato_gc._tokens import count_tokens
 from jaato_gc._triggers import ContextUsage, goal_of, should_collect
 from jaato_gc._turns import Group, LaidOutHistory, Layout, lay_out, lay_out_more, which_stay
 from jaato_gc._workers import DeadlineError, within
@@ -123,14 +122,7 @@ class Collector:
             if group.hold
             for message in group.messages
         }
-        goal = goal_of(
-            reason,
-            usage,
-            config,
-            budget,
-            history_tokens=count_tokens(before, budget.counter),
-            turns=len(layout.turns),
-        )
+        goal = goal_of(reason, usage, config, budget, before, len(layout.turns))
         try:
             given = LaidOutHistory(before, layout)
             after, result = read_answer(self._ask(given, usage, config, reason, budget))

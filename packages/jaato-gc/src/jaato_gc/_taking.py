@@ -53,14 +53,7 @@ class Taking:
         self._history = history
         self._budget = budget
         self._tokens_before = count_tokens(history, self.counter)
-        self.goal = goal_of(
-            reason,
-            context_usage,
-            config,
-            budget,
-            history_tokens=self._tokens_before,
-            turns=len(self.turns),
-        )
+        self.goal = goal_of(reason, context_usage, config, budget, history, len(self.turns))
         self._everything = everything or self.goal.tokens_to_free is None
         self._wanted = self.goal.tokens_to_free or 0
         """Tokens to take in all."""

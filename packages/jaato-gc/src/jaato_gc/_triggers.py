@@ -1,13 +1,15 @@
 """When a collection is due, and how much it has to take."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaato_gc._budget import InstructionBudget
 from jaato_gc._config import DEFAULT_MIN_FREE_SHARE, GCConfig
+from jaato_gc._messages import Message
 from jaato_gc._results import GCTriggerReason
+from jaato_gc._tokens import DEFAULT_COUNTER, count_tokens
 
 ContextUsage = Mapping[str, Any]
 """How full the window is: ``context_limit total_tokens percent_used tokens_remaining turns``.
@@ -67,8 +69,7 @@ def goal_of(
     context_usage: ContextUsage,
     config: GCConfig,
     budget: InstructionBudget | None,
-    *,
-    history_tokens: int,
+    history: Sequence[Message],
     turns: int,
 ) -> Goal:
     """The goal that a reason sets.
@@ -83,19 +84,20 @@ def goal_of(
     total = budget.total_tokens() if budget else context_usage.get("total_tokens")
     percent = context_usage.get("percent_used")
     target = config.target_tokens(limit)
+    counter = budget.counter if budget else DEFAULT_COUNTER
     refused = reason is GCTriggerReason.CONTEXT_LIMIT
     if target is not None:
         if total is None:
-            total = history_tokens
             if percent is not None and limit:
                 total = math.ceil(limit * percent / 100)
+            else:
+                total = count_tokens(history, counter)
         to_free = total - target
         if refused:
             to_free = max(to_free, _share_above_target(total, 100.0, config))
-    elif refused:
-        to_free = _share_above_target(history_tokens, max(percent or 0.0, 100.0), config)
-    elif percent is not None:
-        to_free = _share_above_target(history_tokens, percent, config)
+    elif refused or percent is not None:
+        used = max(percent or 0.0, 100.0 if refused else 0.0)
+        to_free = _share_above_target(count_tokens(history, counter), used, config)
     else:
         return Goal(tokens_to_free=None)
     if to_free <= 0 and reason is GCTriggerReason.MANUAL:
