@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 BASE_ENVIRONMENT = "jaato_gc"
 CAP_SECONDS = 12.0
 ANSWER_SECONDS = 1_800.0
-PATIENCE_SECONDS = 25.0
+PATIENCE_SECONDS = 120.0
 """After so long, preparations included, no further round: large sizes take long to make ready."""
 FAST = 0.05
 """Below this, a job is done in more rounds."""

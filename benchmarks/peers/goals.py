@@ -12,6 +12,7 @@ from tables import ANCHORED, EXACT, duration, short, table, times
 
 SERVER = "jaato_server_budget"
 SERVER_WITH_OUR_POLICIES = "jaato_server_budget_exchanges"
+SERVER_WITH_TOOL_OUTPUT_FIRST = "jaato_server_budget_results"
 SERVER_WITH_ITS_TRACE = "jaato_server_budget_traced"
 COUNTS_MESSAGES = "semantic_kernel"
 BEYOND = "jaato_gc, after pydantic and pluggy"
@@ -88,6 +89,7 @@ def collecting(results: Results) -> Iterator[Goal]:
     for server, how in (
         (SERVER, "its own policies"),
         (SERVER_WITH_OUR_POLICIES, "the same policies"),
+        (SERVER_WITH_TOOL_OUTPUT_FIRST, "tool output EPHEMERAL and all else PARTIAL"),
         (SERVER_WITH_ITS_TRACE, "as it comes, with its trace"),
     ):
         theirs = results.find("collect warm", server, 10_000)

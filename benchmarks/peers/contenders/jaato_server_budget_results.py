@@ -1,4 +1,4 @@
-"""jaato-server's gc_budget where what tools said goes first, and calls stay as long as talk does."""
+"""jaato-server's gc_budget where results go first, and calls stay as long as talk does."""
 
 from contender import Contender
 from jaato_server.shared.plugins.gc_budget.plugin import create_plugin
