@@ -134,7 +134,7 @@ class GCEngine(IGCEngine):
         What is referred to need not be a key of *references*: it then refers to nothing. The time
         is that of looking at each id and each reference once.
         """
-        return mark(roots, references)
+        return mark(roots, references if isinstance(references, dict) else dict(references))
 
     def score_segment(self, segment: ContextSegment, now: datetime) -> float:
         """How readily a segment goes: the higher, the sooner.

@@ -11,13 +11,21 @@ References = Mapping[str, Collection[str]]
 """What each segment refers to, by id."""
 
 
-def mark(roots: Iterable[str], references: References) -> set[str]:
+def mark(roots: Iterable[str], references: dict[str, Collection[str]]) -> set[str]:
     """The roots, and all that they lead to: each segment and each reference is seen once.
 
-    Ids stay strings. Numbering them first would take longer than all the lookups that it saves.
+    What is said later refers to what was said before. So one pass from the last segment to the
+    first finds nearly all, in the order in which it lies in memory; what is referred to from before
+    it is followed after that. Ids stay strings: numbering them takes longer than it saves.
     """
     marked = set(roots)
-    stack = list(marked)
+    passed: list[str] = []
+    for segment_id, targets in reversed(references.items()):
+        if segment_id in marked:
+            marked.update(targets)
+        elif targets:
+            passed.append(segment_id)
+    stack = [segment_id for segment_id in passed if segment_id in marked]
     while stack:
         for target in references.get(stack.pop(), ()):
             if target not in marked:
