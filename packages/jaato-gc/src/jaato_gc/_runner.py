@@ -224,7 +224,8 @@ class Runner:
 
     def _carry_out(self, plan: GCPlan) -> GCResult:
         result, context = plan.result, self.context
-        self._check_up_to_date(plan)
+        context.check_beginning(plan.before)
+        self._check_pins(plan)
         elsewhere = [
             item
             for item in result.removal_list
@@ -247,7 +248,7 @@ class Runner:
             return self._given_up(result, dropped, freed, error)
         with context.lock:
             total = context.budget.total_tokens()
-            self._check_up_to_date(plan)
+            self._check_pins(plan)
             change, touched = context.exchange(
                 plan.before, plan.after, result.plugin_name, plan.change
             )
@@ -270,13 +271,10 @@ class Runner:
         self.journal.add(JournalEntry(result, change, touched, tokens))
         self.results.append(result)
 
-    def _check_up_to_date(self, plan: GCPlan) -> None:
+    def _check_pins(self, plan: GCPlan) -> None:
         with self.context.lock:
-            self.context.check_beginning(plan.before)
             pinned = self.context.budget.pinned_message_ids
-            if not pinned:
-                return
-            for message in plan.change.gone:
+            for message in plan.change.gone if pinned else ():
                 if is_notice(message):
                     continue  # replaced by the next one, pinned or not
                 if message.message_id in pinned:

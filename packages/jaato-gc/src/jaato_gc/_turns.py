@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from operator import is_
+from itertools import compress
+from operator import is_, not_
 from typing import SupportsIndex, overload
 
 from jaato_gc._messages import SYSTEM, USER, Message, SyntheticKind
@@ -180,14 +181,9 @@ def lay_out_more(known: Sequence[Group], more: Sequence[Message], carrying: byte
 def which_stay(groups: Sequence[Group], gone: Iterable[Message]) -> list[bool] | None:
     """For each group, whether it stays if some messages go. ``None``: they are no whole groups."""
     messages = set(map(id, gone))
-    stay = [id(group.messages[0]) not in messages for group in groups]
-    going = {
-        id(message)
-        for group, stays in zip(groups, stay, strict=True)
-        if not stays
-        for message in group.messages
-    }
-    return stay if going == messages else None
+    goes = [id(group.messages[0]) in messages for group in groups]
+    going = {id(message) for group in compress(groups, goes) for message in group.messages}
+    return list(map(not_, goes)) if going == messages else None
 
 
 def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
