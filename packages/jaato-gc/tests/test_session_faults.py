@@ -339,6 +339,24 @@ def test_a_stale_plan_is_not_stashed() -> None:
     assert len(shelf.kept) == 1
 
 
+def test_a_plan_that_becomes_stale_while_it_is_stashed_is_not_applied() -> None:
+    class Undoing(Shelf):
+        def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
+            keys = super().put(gc_id, messages)
+            if len(self.kept) == 2:
+                session.undo()
+            return keys
+
+    session = shelved_session(Undoing())
+    before = ids(session)
+    session.manual_gc()
+    say(session, 5, 6)
+    plan = session.plan_gc()
+    with pytest.raises(StalePlanError):
+        session.apply(plan)
+    assert ids(session) == [*before, "u5", "a5", "u6", "a6"]
+
+
 class Host:
     """Holds tools and enrichment, and fails to drop the n-th thing."""
 
