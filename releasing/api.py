@@ -1,35 +1,49 @@
-"""What changed in a package's public interface that could break whoever uses it."""
+"""Finds breaking changes in a package's public API.
+
+The public API is what the package and its `PUBLIC_MODULES` export. All other modules are internal,
+even if their names have no underscore.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import griffe
 
-HOOKS = "_hookspecs"
-"""Core's module of hooks. It is private, but plugins implement what is in it."""
+PUBLIC_MODULES = {"plugin"}
+"""Modules of a package that are public besides the package itself."""
+HOOKS = "plugins.hookspecs"
+"""Core's module of hooks. The module is internal, but plugins implement its hooks."""
 
 
 def breaks(package: str, old: Path, new: Path) -> list[str]:
-    """Say what breaks from one source tree of a package to another, one line each."""
+    """Return the breaking changes between two source trees of a package, one line each."""
     before, after = _load(package, old), _load(package, new)
     found = [
         _describe(breakage)
         for breakage in griffe.find_breaking_changes(before, after)
-        # Values may change: what they mean is for tests to hold.
+        # A changed value does not break callers. Tests cover what it means.
         if breakage.kind is not griffe.BreakageKind.ATTRIBUTE_CHANGED_VALUE
     ]
-    gone = set(map(str, before.exports or ())) - set(map(str, after.exports or ()))
-    found += [f"{package}.{name}: no longer exported" for name in gone]
+    removed = _exports(before) - _exports(after)
+    found += [f"{name}: no longer exported" for name in removed]
     return sorted({*found, *_hook_breaks(before, after)})
 
 
 def _load(package: str, source: Path) -> griffe.Module:
-    # Never imported: only one of the two could be.
+    # Read from source: Python can import only one of the two versions.
     loaded = griffe.load(
         package, search_paths=[source], allow_inspection=False, try_relative_path=False
     )
     assert isinstance(loaded, griffe.Module)
+    for name, module in loaded.modules.items():
+        module.public = name in PUBLIC_MODULES
     return loaded
+
+
+def _exports(package: griffe.Module) -> set[str]:
+    """Return the full names that the public modules export."""
+    modules = [package, *(each for each in package.modules.values() if each.public)]
+    return {f"{module.path}.{name!s}" for module in modules for name in module.exports or ()}
 
 
 def _describe(breakage: griffe.Breakage) -> str:
@@ -37,7 +51,7 @@ def _describe(breakage: griffe.Breakage) -> str:
 
 
 def _hook_breaks(before: griffe.Module, after: griffe.Module) -> Iterator[str]:
-    """Hooks and arguments that went. Pluggy passes by name, so new arguments break nobody."""
+    """Yield removed hooks and arguments. New arguments are safe: pluggy passes them by name."""
     for name, hook in _hooks(before).items():
         new = _hooks(after).get(name)
         if new is None:
@@ -50,8 +64,9 @@ def _hook_breaks(before: griffe.Module, after: griffe.Module) -> Iterator[str]:
 
 
 def _hooks(package: griffe.Module) -> dict[str, griffe.Function]:
-    module = package.members.get(HOOKS)
-    if not isinstance(module, griffe.Module):
+    try:
+        module = package[HOOKS]
+    except KeyError:  # only core has hooks
         return {}
     return {
         name: member

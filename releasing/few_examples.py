@@ -1,7 +1,7 @@
-"""A pytest plugin for whoever runs many suites: fewer examples of each property.
+"""A pytest plugin that reduces the examples of each Hypothesis property, to run many suites.
 
-`JAATO_GC_EXAMPLES` says how many at most. The limits that a conformance kit sets for itself are
-lowered too, whichever release of the kit it is.
+`JAATO_GC_EXAMPLES` sets the maximum. It also lowers the limits that the conformance kit sets, in
+any release of the kit.
 """
 
 import os
@@ -22,6 +22,6 @@ def _init_with_fewer(
     _init(self, parent, **options)
 
 
-setattr(hypothesis.settings, "__init__", _init_with_fewer)  # noqa: B010 (mypy minds an assignment)
+setattr(hypothesis.settings, "__init__", _init_with_fewer)  # noqa: B010 (mypy rejects an assignment)
 hypothesis.settings.register_profile("few", max_examples=MOST)
 hypothesis.settings.load_profile("few")

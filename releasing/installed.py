@@ -1,7 +1,7 @@
-"""Print what is installed here, and fail if it is not what should be.
+"""Prints the installed distributions, and fails if they are not the expected ones.
 
-Each argument is a distribution, its version and the address of its wheel, with spaces between.
-Needs nothing but Python, since it runs in the environments that are tested.
+Each argument is a distribution, its version and the URL of its wheel, separated by spaces. Uses
+only the standard library, since it runs in the environments under test.
 """
 
 import importlib.metadata
@@ -11,12 +11,13 @@ import sys
 
 
 def check(name: str, version: str, url: str) -> None:
-    """Compare one distribution with what should be installed."""
+    """Compare an installed distribution with the expected version and wheel."""
     distribution = importlib.metadata.distribution(name)
     origin = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "an index")
-    print(f"  {name} {distribution.version} from {origin.rpartition('/')[0].rpartition('/')[2]}/")
-    assert distribution.version == version, f"{name} {distribution.version}, not {version}"
-    assert origin == url, f"{name} from {origin}, not from {url}"
+    got = distribution.version
+    print(f"  {name} {got} from {origin.rpartition('/')[0].rpartition('/')[2]}/")
+    assert got == version, f"{name}: expected {version}, got {got}"
+    assert origin == url, f"{name}: expected {url}, got {origin}"
 
 
 if __name__ == "__main__":

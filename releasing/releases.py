@@ -1,4 +1,4 @@
-"""Which releases there are, and their wheels: built from the commits that they were made of."""
+"""Finds the earlier releases and builds their wheels from the released commits."""
 
 import io
 import subprocess
@@ -6,7 +6,6 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
@@ -25,14 +24,14 @@ CORE, KIT = "jaato-gc", "jaato-gc-testing"
 
 @dataclass(frozen=True)
 class Build:
-    """One distribution as a wheel, and the sources that the wheel was built from.
+    """A built distribution and its sources.
 
     Args:
-        distribution: Its name.
-        version: Its version.
-        source: The package's folder, as it was.
-        place: Where the wheel and the sdist are.
-        commit: What it was released from; None: it is this checkout's.
+        distribution: The name of the distribution.
+        version: The version of the distribution.
+        source: The package's folder at that version.
+        place: The folder of the wheel and the sdist.
+        commit: The released commit, or None for a build of this checkout.
     """
 
     distribution: str
@@ -47,19 +46,21 @@ class Build:
 
     @cached_property
     def wheel(self) -> Path:
-        """The wheel's path."""
+        """The path of the wheel."""
         return self._file(".whl")
 
     @cached_property
     def sdist(self) -> Path:
-        """The sdist's path."""
+        """The path of the sdist."""
         return self._file(".tar.gz")
 
     def _file(self, suffix: str) -> Path:
         stem = self.distribution.replace("-", "_")
         found = list(self.place.glob(f"{stem}-{self.version}[-.]*{suffix.lstrip('.')}"))
         if len(found) != 1:
-            raise SystemExit(f"no {suffix} of {self} in {self.place.name}/: build it first")
+            raise SystemExit(
+                f"{self.place.name}/ has no {suffix} of {self}: run `nox -s build wheelhouse`"
+            )
         return found[0]
 
     @cached_property
@@ -71,11 +72,11 @@ class Build:
 
     @cached_property
     def requirements(self) -> list[Requirement]:
-        """All that it declares, extras included."""
+        """All declared requirements, including those of extras."""
         return [Requirement(each) for each in self.metadata.get_all("Requires-Dist", [])]
 
     def allows(self, other: "Build") -> bool:
-        """Whether the declared range of another distribution contains that build of it."""
+        """Return whether the declared range for another distribution contains that build."""
         ranges = [
             each.specifier
             for each in self.requirements
@@ -86,12 +87,12 @@ class Build:
 
     @property
     def requirement(self) -> str:
-        """Exactly this wheel, for a resolver."""
+        """A requirement for exactly this wheel."""
         return f"{self.distribution} @ {self.wheel.as_uri()}"
 
     @property
     def requirement_with_extras(self) -> str:
-        """Exactly this wheel, with those of its extras that bring no sibling."""
+        """A requirement for exactly this wheel, with the extras that require no sibling."""
         extras = set(self.metadata.get_all("Provides-Extra", []))
         for each in self.requirements:
             if each.marker and each.name.startswith(CORE):
@@ -101,7 +102,7 @@ class Build:
 
 
 def checkout(distribution: str) -> Build:
-    """The wheel of this checkout, as the session `build` made it."""
+    """Return the build of this checkout, from the session `build`."""
     source = ROOT / "packages" / distribution
     version_file = source / "src" / distribution.replace("-", "_") / "_version.py"
     version = version_file.read_text(encoding="utf-8").rpartition("__version__ = ")[2].strip('"\n')
@@ -109,9 +110,8 @@ def checkout(distribution: str) -> Build:
 
 
 def releases(distribution: str) -> list[Build]:
-    """The releases so far, oldest first: by tags, else by the commits in releases.toml."""
-    file = ROOT / "releases.toml"
-    commits = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    """Return all releases, oldest first, from tags and releases.toml. Tags take precedence."""
+    commits = tomllib.loads((ROOT / "releases.toml").read_text(encoding="utf-8"))
     found: dict[str, str] = dict(commits.get(distribution, {}))
     prefix = f"{distribution}-v"
     for tag in git("tag", "--list", f"{prefix}[0-9]*").decode().split():
@@ -123,14 +123,8 @@ def releases(distribution: str) -> list[Build]:
     return sorted(builds, key=lambda build: build.version)
 
 
-def all_releases(distributions: list[str]) -> Iterator[Build]:
-    """The releases of several distributions."""
-    for distribution in distributions:
-        yield from releases(distribution)
-
-
 def make(build: Build) -> None:
-    """Build sdist and wheel of a release, unless they are in the wheelhouse already."""
+    """Build the sdist and the wheel of a release, unless the wheelhouse has them."""
     if list(build.place.glob("*.whl")):
         return
     print(f"building {build}")
@@ -139,7 +133,7 @@ def make(build: Build) -> None:
         archive = git("archive", f"{build.commit}:packages/{build.distribution}")
     except subprocess.CalledProcessError as error:
         raise SystemExit(
-            f"{build}: its commit is not in this clone: git fetch --unshallow --tags"
+            f"{build}: this clone does not have the commit: run `git fetch --unshallow --tags`"
         ) from error
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(build.source, filter="data")
@@ -148,11 +142,11 @@ def make(build: Build) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not list(build.place.glob(f"*-{build.version}-*.whl")):
         made = ", ".join(each.name for each in build.place.glob("*.whl"))
-        raise SystemExit(f"{build}: that commit has another version: it gave {made}")
+        raise SystemExit(f"{build}: the commit has another version, its wheel is {made}")
 
 
 def core_for(plugin: Build, which: str) -> Build | None:
-    """A core to try a plugin with: the oldest that it allows, the newest release, the checkout."""
+    """Return a core for a plugin: the oldest it allows, the newest release, or the checkout."""
     if which == "checkout":
         return checkout(CORE)
     released = releases(CORE)
@@ -162,18 +156,19 @@ def core_for(plugin: Build, which: str) -> Build | None:
 
 
 def kit_for(plugin: Build, core: Build) -> Build | None:
-    """The newest kit that goes with a core: of the releases, and this checkout's for a checkout."""
+    """Return the newest kit that allows a core; for a plugin from this checkout, its kit counts."""
     kits = releases(KIT) + ([] if plugin.commit else [checkout(KIT)])
     return next((kit for kit in reversed(kits) if kit.allows(core)), None)
 
 
 def git(*arguments: str) -> bytes:
-    """What a git command prints, in this repository."""
+    """Run a git command in this repository and return its output."""
     run = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True)
     return run.stdout
 
 
 if __name__ == "__main__":
-    for each in all_releases(sys.argv[1:]):
-        make(each)
-        print(each)
+    for name in sys.argv[1:]:
+        for each in releases(name):
+            make(each)
+            print(each)

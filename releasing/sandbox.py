@@ -1,4 +1,4 @@
-"""An environment of its own for a test, and wheels to try in it."""
+"""A virtual environment for a test, and wheels to install in it."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ class Sandbox:
     """A virtual environment.
 
     Args:
-        folder: Where to make it.
+        folder: The folder of the environment; it is created.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -23,24 +23,24 @@ class Sandbox:
         subprocess.run([*UV, "venv", "--python", sys.executable, folder], check=True)
 
     def install(self, *requirements: str) -> None:
-        """Install through the resolver; other people's packages at the pinned versions.
+        """Install requirements with the resolver; third-party packages have the pinned versions.
 
         Raises:
-            AssertionError: The resolver refuses.
+            AssertionError: The resolver refuses the requirements.
         """
         if refusal := self._try_to_install(*requirements):
             raise AssertionError(refusal)
 
     def refusal(self, *requirements: str) -> str:
-        """Why the resolver refuses to install something: one line, "" if it does not."""
+        """Return why the resolver refuses the requirements, in one line; "" if it installs them."""
         return self._try_to_install(*requirements)
 
     def force(self, requirement: str) -> None:
-        """Install something whatever its requirements are, as careless users do."""
+        """Install a requirement without its dependencies, as `--no-deps` does."""
         self._uv("install", "--no-deps", requirement).check_returncode()
 
     def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run Python there, away from this repository's own folders."""
+        """Run Python in the environment, outside the folders of this repository."""
         ours = {key: value for key, value in os.environ.items() if not key.startswith("JAATO_GC_")}
         return subprocess.run(
             [self.interpreter, *arguments],
@@ -52,10 +52,10 @@ class Sandbox:
         )
 
     def python(self, code: str, **env: str) -> str:
-        """What some code prints.
+        """Run code and return its output.
 
         Raises:
-            AssertionError: It fails.
+            AssertionError: The code fails.
         """
         done = self.run("-c", code, **env)
         assert done.returncode == 0, done.stderr
@@ -65,7 +65,7 @@ class Sandbox:
         """Run a conformance suite with few examples.
 
         Raises:
-            AssertionError: It does not pass, or there is nothing in it.
+            AssertionError: A test fails, or the module has no tests.
         """
         done = self.run(
             *("-m", "pytest", "-q", "-p", "releasing.few_examples", "-p", "no:cacheprovider"),
@@ -89,7 +89,7 @@ class Sandbox:
 
 
 def build_wheel(project: Path, distribution: str) -> Path:
-    """Build the wheel of a project with hatchling, as its author would."""
+    """Build the wheel of a project with hatchling and return its path."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
     subprocess.run(command, cwd=project, check=True, capture_output=True)
     [wheel] = (project / "dist").glob(f"{distribution.replace('-', '_')}-*.whl")
@@ -97,10 +97,10 @@ def build_wheel(project: Path, distribution: str) -> Path:
 
 
 def requirement(wheel: Path) -> str:
-    """Exactly this wheel."""
+    """Return the requirement for exactly this wheel."""
     return f"{wheel.name.partition('-')[0]} @ {wheel.as_uri()}"
 
 
 def requirements(*builds: Build) -> list[str]:
-    """Exactly these wheels."""
+    """Return the requirements for exactly these wheels."""
     return [build.requirement for build in builds]

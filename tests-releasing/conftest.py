@@ -5,6 +5,7 @@ import pytest
 
 from releasing.sandbox import Sandbox, build_wheel, requirement
 
+VERSION = "1.2"
 PYPROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -12,7 +13,7 @@ build-backend = "hatchling.build"
 
 [project]
 name = "{name}"
-version = "1.2"
+version = "{version}"
 dependencies = {needs}
 
 [project.entry-points."{group}"]
@@ -28,7 +29,7 @@ def sandbox(tmp_path: Path) -> Sandbox:
 
 @pytest.fixture
 def a_plugin(tmp_path: Path) -> Callable[..., str]:
-    """Builds the wheel of a plugin with one module, and says how to require exactly it."""
+    """Builds the wheel of a plugin with one module, and returns a requirement for it."""
 
     def build(
         name: str,
@@ -38,8 +39,9 @@ def a_plugin(tmp_path: Path) -> Callable[..., str]:
         needs: tuple[str, ...] = ("jaato-gc>=0.1,<1",),
         group: str = "jaato_gc",
         suffix: str = "",
+        version: str = VERSION,
     ) -> str:
-        project, module = tmp_path / name, name.replace("-", "_")
+        project, module = tmp_path / f"{name}-{version}", name.replace("-", "_")
         project.mkdir()
         (project / f"{module}.py").write_text(code, encoding="utf-8")
         (project / "pyproject.toml").write_text(
@@ -50,6 +52,7 @@ def a_plugin(tmp_path: Path) -> Callable[..., str]:
                 entry_point=entry_point or module,
                 module=module,
                 suffix=suffix,
+                version=version,
             ),
             encoding="utf-8",
         )

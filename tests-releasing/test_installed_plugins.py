@@ -1,4 +1,4 @@
-"""Plugins that are broken, blocked, double or of another time, built and installed for real."""
+"""Broken, blocked, duplicate and incompatible plugins, each built and installed as a wheel."""
 
 import json
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from releasing.releases import CORE, checkout
 from releasing.sandbox import Sandbox, requirements
 
 GOOD = """
-from jaato_gc import GCStrategy, StrategyInfo, hookimpl
+from jaato_gc.plugin import GCStrategy, StrategyInfo, hookimpl
 
 class Strategy(GCStrategy):
     name = "gc_{name}"
 
-    def collect(self, history, context_usage, config, reason, budget=None):
-        return self.begin(history, context_usage, config, reason, budget).finish()
+    def select(self, collection):
+        pass
 
 @hookimpl
 def jaato_gc_register_strategies():
@@ -44,7 +44,7 @@ Plugin = Callable[..., str]
 
 @pytest.fixture
 def host(sandbox: Sandbox, a_plugin: Plugin) -> Sandbox:
-    """An environment with core, one strategy of ours and one of somebody else's."""
+    """An environment with core, one strategy of this repository and a third-party one."""
     ours = requirements(checkout(CORE), checkout("jaato-gc-truncate"))
     sandbox.install(*ours, a_plugin("good-gc", GOOD.format(name="good"), entry_point="good"))
     return sandbox
@@ -53,7 +53,7 @@ def host(sandbox: Sandbox, a_plugin: Plugin) -> Sandbox:
 def listed(host: Sandbox, **env: str) -> dict[str, list[str | None]]:
     plugins: dict[str, list[str | None]] = json.loads(host.python(LIST, **env))
     others = {name: plugins[name][2] for name in ("good", "truncate")}
-    assert set(others.values()) <= {"ok", "blocked"}, "a bad plugin hides nobody"
+    assert set(others.values()) <= {"ok", "blocked"}, "a broken plugin affects no other plugin"
     return plugins
 
 
@@ -104,7 +104,7 @@ def test_a_blocked_plugin_is_not_imported(host: Sandbox, a_plugin: Plugin, tmp_p
     assert trace.exists()
 
 
-def test_two_distributions_with_one_strategy_are_an_error_with_both(
+def test_two_distributions_that_register_one_strategy_are_both_named_in_the_error(
     host: Sandbox, a_plugin: Plugin
 ) -> None:
     host.install(a_plugin("other-gc", GOOD.format(name="good"), entry_point="other"))
@@ -117,22 +117,19 @@ def test_two_distributions_with_one_strategy_are_an_error_with_both(
     assert choose(host, "truncate") == "chose gc_truncate"
 
 
+A_HOOK = "from jaato_gc.plugin import hookimpl\n@hookimpl\ndef {}: pass"
 NEWER_CORE = {
-    # what a plugin for a later core may use: the cause that an older one lists
+    # Code of a plugin for a newer core, and the cause that this core lists.
     "from jaato_gc import Later": "ImportError: cannot import name 'Later'",
-    "from jaato_gc import hookimpl\n@hookimpl\ndef jaato_gc_later(): pass": (
-        "PluginValidationError: unknown hook 'jaato_gc_later'"
-    ),
-    "from jaato_gc import hookimpl\n@hookimpl\ndef jaato_gc_after_collect(result, later): pass": (
-        "PluginValidationError: Plugin 'newer"
-    ),
+    A_HOOK.format("jaato_gc_later()"): "PluginValidationError: unknown hook 'jaato_gc_later'",
+    A_HOOK.format("jaato_gc_after_collect(result, later)"): "PluginValidationError: Plugin 'newer",
 }
 
 
 @pytest.mark.parametrize(
     ("code", "cause"), NEWER_CORE.items(), ids=["unknown name", "unknown hook", "unknown argument"]
 )
-def test_a_plugin_for_a_newer_core_is_listed_as_broken_where_it_was_forced_in(
+def test_a_plugin_for_a_newer_core_is_listed_as_broken_when_installed_without_dependencies(
     host: Sandbox, a_plugin: Plugin, code: str, cause: str
 ) -> None:
     newer = a_plugin("newer-gc", code, entry_point="newer", needs=("jaato-gc>=99",))
@@ -144,14 +141,14 @@ def test_a_plugin_for_a_newer_core_is_listed_as_broken_where_it_was_forced_in(
     assert (distribution, version, status) == ("newer-gc", "1.2", "broken")
     assert why
     assert why.startswith(cause)
-    assert why.endswith(f"(it asks for jaato-gc>=99; this is {checkout(CORE).version})")
+    assert why.endswith(f"(it requires jaato-gc>=99; this is {checkout(CORE).version})")
     assert choose(host, "good") == "chose gc_good"
 
 
-def test_a_plugin_for_a_newer_core_may_ask_for_what_it_can_do_without(
+def test_a_plugin_with_optional_uses_of_a_newer_core_runs_on_this_one(
     host: Sandbox, a_plugin: Plugin
 ) -> None:
-    """A defaulted argument and an optional hook are how a plugin runs on both."""
+    """An argument with a default and an optional hook let a plugin run on both."""
     code = GOOD.format(name="both") + (
         "@hookimpl\ndef jaato_gc_after_collect(result, later=None): pass\n"
         "@hookimpl(optionalhook=True)\ndef jaato_gc_later(): pass\n"
@@ -162,16 +159,16 @@ def test_a_plugin_for_a_newer_core_may_ask_for_what_it_can_do_without(
     assert choose(host, "both") == "chose gc_both"
 
 
-def test_a_factory_in_the_older_group_is_a_plugin_too(host: Sandbox, a_plugin: Plugin) -> None:
+def test_a_factory_in_the_group_of_factories_is_a_plugin(host: Sandbox, a_plugin: Plugin) -> None:
     code = GOOD.format(name="made") + "create_plugin = Strategy\n"
-    older = a_plugin(
-        "older-gc",
+    factory = a_plugin(
+        "factory-gc",
         code,
         entry_point="gc_made",
         group="jaato.gc_plugins",
         suffix=":create_plugin",
     )
-    host.install(older)
+    host.install(factory)
 
-    assert listed(host)["gc_made"] == ["older-gc", "1.2", "ok", None]
+    assert listed(host)["gc_made"] == ["factory-gc", "1.2", "ok", None]
     assert choose(host, "made") == "chose gc_made"

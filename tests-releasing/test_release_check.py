@@ -1,4 +1,4 @@
-"""The checks before a release find what they are there to find."""
+"""Each check before a release finds the problem that it is for."""
 
 import shutil
 import zipfile
@@ -18,8 +18,28 @@ CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-11-20\n\n- More
 EARLIER = "## [0.1.0] - 2026-11-16\n\n- First.\n"
 
 
-def a_build(version: str, distribution: str = PLUGIN) -> Build:
-    return Build(distribution, Version(version), Path("source"), Path("dist"))
+def a_build(version: str, commit: str | None = None) -> Build:
+    return Build(PLUGIN, Version(version), Path("source"), Path("dist"), commit)
+
+
+# --- output ---
+
+
+def test_the_check_says_that_there_is_no_earlier_release() -> None:
+    assert list(check.describe(a_build("0.1.0"), [], tag=None)) == [
+        f"checking {PLUGIN} 0.1.0 (this checkout)",
+        f"  NO EARLIER RELEASE of {PLUGIN}: there is no API to compare with",
+        "  no --tag: the changelog may have unreleased entries",
+    ]
+
+
+def test_the_check_names_the_last_release() -> None:
+    earlier, tag = [a_build("0.1.0", commit="1234567890abcdef")], f"{PLUGIN}-v0.2.0"
+
+    assert list(check.describe(a_build("0.2.0"), earlier, tag)) == [
+        f"checking {PLUGIN} 0.2.0 (this checkout) for release as {PLUGIN}-v0.2.0",
+        f"  last release: {PLUGIN} 0.1.0 (released from 1234567890ab)",
+    ]
 
 
 # --- tag, version, changelog ---
@@ -29,17 +49,23 @@ def versions(
     changelog: str = CHANGELOG.format(earlier=EARLIER),
     version: str = "0.2.0",
     tag: str | None = f"{PLUGIN}-v0.2.0",
+    earlier: tuple[str, ...] = ("0.1.0",),
 ) -> list[str]:
-    return list(check.check_versions(a_build(version), [Version("0.1.0")], changelog, tag))
+    released = [Version(each) for each in earlier]
+    return list(check.check_versions(a_build(version), released, changelog, tag))
 
 
-def test_a_release_in_good_order_passes() -> None:
+def test_a_release_with_matching_tag_version_and_changelog_passes() -> None:
     assert versions() == []
 
 
+def test_the_first_release_passes() -> None:
+    assert versions(EARLIER, "0.1.0", f"{PLUGIN}-v0.1.0", earlier=()) == []
+
+
 @pytest.mark.parametrize("tag", ["v0.2.0", f"{PLUGIN}-0.2.0", f"{PLUGIN}-v0.2.1", f"{CORE}-v0.2.0"])
-def test_another_tag_fails(tag: str) -> None:
-    assert versions(tag=tag) == [f"tag {tag} is not {PLUGIN}-v0.2.0"]
+def test_a_tag_that_does_not_match_fails(tag: str) -> None:
+    assert versions(tag=tag) == [f"tag: expected {PLUGIN}-v0.2.0, got {tag}"]
 
 
 def test_a_wrong_heading_fails() -> None:
@@ -48,22 +74,22 @@ def test_a_wrong_heading_fails() -> None:
     assert "no date" in versions(changelog.replace(" - 2026-11-20", ""))[0]
     assert "no date" in versions(changelog.replace("2026-11-20", "soon"))[0]
     assert versions(changelog.replace("0.2.0", "0.3.0")) == [
-        "changelog: the first version is 0.3.0, but this is 0.2.0",
-        "changelog: the first version is not 0.2.0",
+        "changelog: expected 0.2.0 as first version, got 0.3.0",
+        "changelog: 0.2.0 has no heading, or not the first",
     ]
     assert versions(changelog.replace("[Unreleased]", "[Unreleased]\n\n- Not yet.")) == [
-        "changelog: something is still Unreleased"
+        "changelog: move the entries under [Unreleased] to [0.2.0]"
     ]
     assert versions(CHANGELOG.format(earlier="")) == [
-        "changelog: no heading for 0.1.0, which was released"
+        "changelog: the released version 0.1.0 has no heading"
     ]
 
 
-def test_a_version_that_goes_back_fails() -> None:
+def test_a_version_older_than_the_last_release_fails() -> None:
     assert "version 0.0.9 is older than the last release, 0.1.0" in versions(version="0.0.9")
 
 
-def test_between_releases_the_changelog_may_say_unreleased() -> None:
+def test_between_releases_the_changelog_may_have_unreleased_entries() -> None:
     changelog = f"## [Unreleased]\n\n- Something.\n\n{EARLIER}"
 
     assert versions(changelog, "0.1.0", tag=None) == []
@@ -71,12 +97,22 @@ def test_between_releases_the_changelog_may_say_unreleased() -> None:
     assert versions(changelog, "0.2.0")
 
 
-# --- what is in the files ---
+def test_a_version_may_be_unreleased_until_it_is_tagged() -> None:
+    changelog = "## [0.1.0] - unreleased\n\n- First.\n"
+    tag = f"{PLUGIN}-v0.1.0"
+
+    assert versions(changelog, "0.1.0", tag=None, earlier=()) == []
+    assert versions(changelog, "0.2.0", tag=None, earlier=())
+    assert "no date" in versions(changelog, "0.1.0", tag, earlier=())[0]
+    assert "no date" in versions(changelog, "0.1.0", tag=None, earlier=("0.1.0",))[0]
+
+
+# --- contents of wheel and sdist ---
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Build:
-    """A package of ours, to be spoiled."""
+    """A copy of a build, for tests to damage."""
     build = checkout(PLUGIN)
     for file in (build.wheel, build.sdist):
         shutil.copy(file, tmp_path)
@@ -90,12 +126,12 @@ def test_clean_files_pass(copy: Build) -> None:
 @pytest.mark.parametrize(
     "stray", ["tests/test_it.py", "jaato_gc_truncate/.env", "jaato_gc_truncate/notes.txt"]
 )
-def test_a_stray_file_fails(copy: Build, stray: str) -> None:
+def test_an_unexpected_file_fails(copy: Build, stray: str) -> None:
     with zipfile.ZipFile(copy.wheel, "a") as wheel:
         wheel.writestr(stray, "")
 
-    assert list(check.check_wheel(copy)) == [f"wheel: {stray} does not belong there"]
-    assert list(check.check_rebuild(copy)) == ["sdist: it builds another wheel"]
+    assert list(check.check_wheel(copy)) == [f"wheel: {stray} is unexpected"]
+    assert list(check.check_rebuild(copy)) == ["sdist: builds a different wheel"]
 
 
 def test_a_missing_file_fails(copy: Build) -> None:
@@ -109,14 +145,14 @@ def test_a_missing_file_fails(copy: Build) -> None:
     assert list(check.check_wheel(copy)) == ["wheel: jaato_gc_truncate/py.typed is missing"]
 
 
-# --- the public interface ---
+# --- public API ---
 
 Change = Callable[[str, str, str], list[str]]
 
 
 @pytest.fixture
 def change(tmp_path: Path) -> Change:
-    """What breaks when a line of core is another."""
+    """Replaces a line of core, and returns the breaking changes."""
     source = checkout(CORE).source / "src"
 
     def change(module: str, old: str, new: str) -> list[str]:
@@ -131,55 +167,74 @@ def change(tmp_path: Path) -> Change:
 
 
 CROSSED = "def jaato_gc_threshold_crossed(percent_used: float, threshold: float"
-"""How a hook begins; it may have grown arguments since."""
+"""The beginning of a hook's signature. Further arguments may follow."""
 
 
 @pytest.mark.parametrize(
     ("module", "old", "new", "found"),
     [
-        ("__init__", '    "fenced",\n', "", "jaato_gc.fenced: no longer exported"),
+        ("__init__", '    "count_tokens",\n', "", "jaato_gc.count_tokens: no longer exported"),
+        ("plugin", '    "fenced",\n', "", "jaato_gc.plugin.fenced: no longer exported"),
         (
-            "_base_strategy",
-            "def effective(self, config: GCConfig)",
-            "def effective(self)",
-            "jaato_gc._base_strategy.GCStrategy.effective: Parameter was removed",
+            "session/session",
+            "def undo(self, gc_id: str | None = None)",
+            "def undo(self)",
+            "jaato_gc.session.session.GCSession.undo: Parameter was removed",
         ),
         (
-            "_triggers",
+            "collecting/collection",
+            "def remove_oldest(",
+            "def remove_first(",
+            "jaato_gc.collecting.collection.Collection.remove_oldest: Public object was removed",
+        ),
+        (
+            "collecting/triggers",
             "def should_collect(\n",
             "def should_collect(\n    urgent: bool,\n",
-            "jaato_gc._triggers.should_collect: Parameter was added as required",
+            "jaato_gc.collecting.triggers.should_collect: Parameter was added as required",
         ),
         (
-            "_hookspecs",
+            "plugins/hookspecs",
             CROSSED,
             "def jaato_gc_threshold_crossed(percent_used: float",
             "jaato_gc_threshold_crossed(threshold): the hook's argument was removed",
         ),
         (
-            "_hookspecs",
+            "plugins/hookspecs",
             CROSSED,
             CROSSED.replace("crossed", "passed"),
             "jaato_gc_threshold_crossed: the hook was removed",
         ),
     ],
-    ids=["name", "parameter", "required parameter", "argument of a hook", "hook"],
+    ids=[
+        "name",
+        "name for plugins",
+        "parameter",
+        "method for plugins",
+        "required parameter",
+        "argument of a hook",
+        "hook",
+    ],
 )
-def test_a_break_is_found(change: Change, module: str, old: str, new: str, found: str) -> None:
+def test_a_breaking_change_is_found(
+    change: Change, module: str, old: str, new: str, found: str
+) -> None:
     assert found in change(module, old, new)
 
 
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("_hookspecs", CROSSED, CROSSED.replace("threshold:", "later: str, threshold:")),
-        ("_takings", "def drop(", "def drop_source("),
-        ("_base_strategy", "def effective(self, config: GCConfig)",
-         "def effective(self, config: GCConfig, strict: bool = False)"),
+        ("plugins/hookspecs", CROSSED, CROSSED.replace("threshold:", "later: str, threshold:")),
+        ("collecting/edit_log", "def remove_source(", "def remove_all("),
+        ("session/session", "def undo(self, gc_id: str | None = None)",
+         "def undo(self, gc_id: str | None = None, strict: bool = False)"),
     ],
     ids=["argument of a hook", "internal", "optional parameter"],
 )  # fmt: skip
-def test_growth_and_internals_are_no_break(change: Change, module: str, old: str, new: str) -> None:
+def test_additions_and_internal_changes_do_not_break(
+    change: Change, module: str, old: str, new: str
+) -> None:
     assert change(module, old, new) == []
 
 
@@ -193,11 +248,13 @@ def test_growth_and_internals_are_no_break(change: Change, module: str, old: str
         (PLUGIN, "1.1.0", "2.0.0"),
     ],
 )
-def test_the_version_that_may_break(distribution: str, last: str, allowed: str) -> None:
+def test_next_allowed_is_the_first_version_that_may_break(
+    distribution: str, last: str, allowed: str
+) -> None:
     assert check.next_allowed(distribution, Version(last)) == Version(allowed)
 
 
-def test_a_break_without_the_step_fails_and_with_it_passes(tmp_path: Path) -> None:
+def test_a_breaking_change_needs_a_new_minor_version(tmp_path: Path) -> None:
     now = checkout(PLUGIN)
     before = replace(now, version=Version("0.1.0"), source=tmp_path)
     shutil.copytree(now.source / "src", tmp_path / "src")
@@ -211,10 +268,10 @@ def test_a_break_without_the_step_fails_and_with_it_passes(tmp_path: Path) -> No
     assert not list(check.check_api(replace(now, version=Version("0.2.0")), [before]))
 
 
-def test_a_sibling_is_required_by_a_range() -> None:
+def test_a_sibling_required_without_a_range_fails() -> None:
     build = checkout(PLUGIN)
     build.metadata.replace_header("Requires-Dist", "jaato-gc==0.1.0")
 
     assert list(check.check_requirements(build)) == [
-        "requires jaato-gc==0.1.0: give a range, such as >=0.1,<1"
+        "requires jaato-gc==0.1.0: expected a range, such as >=0.1,<1"
     ]

@@ -1,4 +1,4 @@
-"""Any subset of the plugins works, knows what it has, and says how to get the rest."""
+"""Any subset of the plugins works, lists its strategies, and names the package of a missing one."""
 
 import json
 from itertools import combinations
@@ -62,7 +62,7 @@ def assert_has_exactly(sandbox: Sandbox, plugins: tuple[str, ...]) -> None:
         assert message in report["errors"][name]
 
 
-def test_these_are_all_plugins_there_are() -> None:
+def test_the_list_of_plugins_is_complete() -> None:
     announced = {
         path.parent.name
         for path in ROOT.glob("packages/*/pyproject.toml")
@@ -80,7 +80,7 @@ def test_subset(sandbox: Sandbox, plugins: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_strategy_conforms_alone(sandbox: Sandbox, strategy: str) -> None:
+def test_a_strategy_conforms_without_other_plugins(sandbox: Sandbox, strategy: str) -> None:
     alone = checkout(distribution(strategy))
     sandbox.install(*requirements(alone, checkout(KIT)), core(), "pytest", "hypothesis")
 
@@ -88,8 +88,8 @@ def test_a_strategy_conforms_alone(sandbox: Sandbox, strategy: str) -> None:
 
 
 @pytest.mark.parametrize("extra", [*PLUGINS, "all"])
-def test_an_extra_of_core_brings_the_plugin(sandbox: Sandbox, tmp_path: Path, extra: str) -> None:
-    wheels = tmp_path / "wheels.txt"  # where siblings come from, if any is asked for
+def test_an_extra_of_core_installs_the_plugin(sandbox: Sandbox, tmp_path: Path, extra: str) -> None:
+    wheels = tmp_path / "wheels.txt"  # the siblings' wheels, used only if required
     siblings = (*PLUGINS, "lab")
     wheels.write_text("\n".join(requirements(*(checkout(distribution(name)) for name in siblings))))
 

@@ -1,10 +1,10 @@
-"""A strategy as the seeds' README shows one: a protocol, a factory, and no `budget`."""
+"""A strategy in the style of the seeds' README: a class, a factory, and no `budget`."""
 
 from jaato_gc import GCResult, GCTriggerReason, Role
 
 
 class MyCustomGCPlugin:
-    """Keeps the system's messages and the last turns, and leaves the account to the session."""
+    """Keeps the system messages and the last turns. The session lists the removals."""
 
     @property
     def name(self) -> str:

@@ -1,3 +1,3 @@
-"""The distribution's version: the one place where it is written (Hatch reads it from here)."""
+"""Version of the distribution. Hatch reads it from this file."""
 
 __version__ = "0.1.0"
