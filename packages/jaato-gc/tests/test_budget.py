@@ -14,10 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jaato_gc import (
-    DEFAULT_SOURCE_POLICIES,
-    DEFAULT_SYSTEM_POLICIES,
-    DEFAULT_TOOL_POLICIES,
-    DEFAULT_TURN_POLICIES,
     GC_POLICY_INDICATORS,
     ConversationTurnType,
     GCError,
@@ -27,6 +23,12 @@ from jaato_gc import (
     PluginToolType,
     SourceEntry,
     SystemChildType,
+)
+from jaato_gc.plugin import (
+    DEFAULT_SOURCE_POLICIES,
+    DEFAULT_SYSTEM_POLICIES,
+    DEFAULT_TOOL_POLICIES,
+    DEFAULT_TURN_POLICIES,
 )
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
@@ -86,7 +88,7 @@ def test_source_entry_timestamp() -> None:
     assert SourceEntry(CONVERSATION, 7, PARTIAL, created_at=0.0).created_at == 0.0
 
 
-def test_an_entry_is_made_as_the_design_writes_it() -> None:
+def test_an_entry_can_be_made_with_every_field_of_the_design() -> None:
     entry = SourceEntry(
         source=PLUGIN,
         tokens=3,
@@ -102,13 +104,15 @@ def test_an_entry_is_made_as_the_design_writes_it() -> None:
     assert (entry.label, entry.metadata, entry.message_ids) == (
         "search",
         {"tool": "search"},
-        ["m1"],
+        ("m1",),
     )
     assert entry.children["schema"].key == "schema"
     assert entry.children["schema"].parent is entry
 
 
-@pytest.mark.parametrize("field", ["tokens", "gc_policy", "children"])
+@pytest.mark.parametrize(
+    "field", ["tokens", "gc_policy", "children", "message_ids", "metadata", "label", "created_at"]
+)
 def test_an_entry_is_changed_through_its_budget_only(field: str) -> None:
     entry = SourceEntry(PLUGIN, 3, EPHEMERAL)
 
@@ -116,7 +120,7 @@ def test_an_entry_is_changed_through_its_budget_only(field: str) -> None:
         setattr(entry, field, getattr(entry, field))
 
 
-def test_children_are_a_view_to_read() -> None:
+def test_children_are_read_only() -> None:
     entry = conversation().entries[CONVERSATION]
 
     with pytest.raises(TypeError):
@@ -125,14 +129,14 @@ def test_children_are_a_view_to_read() -> None:
         entry.children.clear()  # type: ignore[attr-defined]
 
 
-def test_entries_are_a_view_to_read() -> None:
+def test_entries_are_read_only() -> None:
     budget = conversation()
 
     with pytest.raises(TypeError):
         budget.entries[PLUGIN] = budget.entries[SYSTEM]  # type: ignore[index]
 
 
-def test_an_entry_amounts_to_what_its_children_agree_on() -> None:
+def test_the_effective_policy_of_an_entry_follows_its_children() -> None:
     def parent(own: GCPolicy, *children: GCPolicy) -> GCPolicy:
         entries = {str(n): SourceEntry(PLUGIN, 1, each) for n, each in enumerate(children)}
         return SourceEntry(PLUGIN, 0, own, children=entries).effective_gc_policy()
@@ -144,7 +148,7 @@ def test_an_entry_amounts_to_what_its_children_agree_on() -> None:
     assert parent(LOCKED, EPHEMERAL) is LOCKED
 
 
-def test_a_lock_above_binds_everything_below() -> None:
+def test_a_locked_entry_locks_everything_below_it() -> None:
     budget = InstructionBudget()
     budget.add_child(CONVERSATION, "kept", 1, LOCKED)
     below = budget.add_child(CONVERSATION, "output", 2, EPHEMERAL, parent_key="kept")
@@ -162,7 +166,7 @@ def test_the_indicator_shows_the_effective_policy() -> None:
     assert shown == {SYSTEM: "🔒", PLUGIN: "◐", ENRICHMENT: "○", CONVERSATION: "◐"}
 
 
-def test_an_entry_knows_its_own_tiers() -> None:
+def test_an_entry_has_totals_by_policy() -> None:
     entry = conversation().entries[CONVERSATION]
 
     assert entry.locked_tokens() == 10
@@ -171,7 +175,7 @@ def test_an_entry_knows_its_own_tiers() -> None:
     assert entry.total_tokens() == 110
 
 
-def test_no_entry_holds_less_than_nothing() -> None:
+def test_negative_tokens_are_an_error_and_change_nothing() -> None:
     budget = conversation()
     before = budget.snapshot()
 
@@ -262,12 +266,12 @@ def test_messages_are_found_by_id() -> None:
     budget = conversation()
 
     assert budget.entry_of("m4") is budget.get_child(CONVERSATION, "turn_1")
-    assert budget.entry_of("unheard of") is None
+    assert budget.entry_of("unknown") is None
     budget.remove_child(CONVERSATION, "turn_1")
     assert budget.entry_of("m4") is None
 
 
-def test_a_child_takes_everything_below_it_along() -> None:
+def test_removing_a_child_removes_everything_below_it() -> None:
     budget = conversation()
 
     assert budget.remove_child(CONVERSATION, "turn_1") is True
@@ -276,7 +280,7 @@ def test_a_child_takes_everything_below_it_along() -> None:
     assert budget.remove_child(CONVERSATION, "turn_1") is False
 
 
-def test_a_child_of_a_known_key_replaces_the_one_before() -> None:
+def test_a_child_with_an_existing_key_replaces_the_existing_one() -> None:
     budget = conversation()
     child = budget.add_child(CONVERSATION, "turn_1", 1, EPHEMERAL, message_ids=["m9"])
 
@@ -302,7 +306,7 @@ def test_a_child_is_labelled_by_its_key_unless_told() -> None:
 
 
 @pytest.mark.parametrize("parent_key", ["turn_1", "call_1"], ids=["itself", "its child"])
-def test_a_child_can_not_stand_below_itself(parent_key: str) -> None:
+def test_a_child_can_not_be_its_own_parent(parent_key: str) -> None:
     budget = conversation()
     before = budget.snapshot()
 
@@ -440,7 +444,7 @@ def recount(entry: SourceEntry, locked: bool = False) -> Iterator[tuple[GCPolicy
 
 
 class BudgetMachine(RuleBasedStateMachine):
-    """Does to a budget whatever a host may do, and recounts after every step."""
+    """Makes every change that a host may make, and recounts after every step."""
 
     @initialize(default=st.booleans())
     def start(self, default: bool) -> None:
@@ -564,7 +568,7 @@ def calls_made_by(action: Callable[[], object]) -> int:
         calls += event in ("call", "c_call")
 
     previous = sys.getprofile()
-    gc.disable()  # whoever is called when Python collects would be counted
+    gc.disable()  # callbacks of the garbage collector would be counted
     sys.setprofile(count)
     try:
         action()

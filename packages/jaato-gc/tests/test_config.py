@@ -1,24 +1,35 @@
-"""GCConfig: what it accepts, where values come from, and when it says that a collection is due."""
+"""GCConfig: valid values, the sources of values, the same in tokens, and when to collect."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jaato_gc import GCConfig, GCConfigError, GCError, GCTriggerReason, should_collect
+from jaato_gc import (
+    ContextUsage,
+    GCConfig,
+    GCConfigError,
+    GCError,
+    GCResult,
+    GCTriggerReason,
+    Message,
+    Role,
+)
+from jaato_gc.plugin import (
+    ENVIRONMENT_VARIABLES,
+    Collection,
+    GCConfigOverrides,
+    should_collect,
+    trigger_tokens,
+)
+from jaato_gc_testing import OldestFirst, new_session
 
 THRESHOLD = (True, GCTriggerReason.THRESHOLD)
 TURN_LIMIT = (True, GCTriggerReason.TURN_LIMIT)
 NOT_DUE = (False, None)
-
-VARIABLES = {
-    "threshold_percent": "JAATO_GC_THRESHOLD",
-    "target_percent": "JAATO_GC_TARGET",
-    "pressure_percent": "JAATO_GC_PRESSURE",
-}
 
 percents = st.integers(1, 100)
 windows = st.integers(1, 10_000_000)
@@ -26,7 +37,7 @@ windows = st.integers(1, 10_000_000)
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in VARIABLES.values():
+    for variable in ENVIRONMENT_VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -49,7 +60,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "check_before_send": True,
         "preserve_recent_turns": 5,
         "preserve_recent_groups": 3,
-        "pinned_turn_indices": [],
+        "pinned_turn_indices": (),
         "plugin_config": {},
         "min_free_tokens": None,
         "max_tokens": None,
@@ -58,7 +69,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert not GCConfig().continuous_mode
 
 
-def test_whole_numbers_are_percentages_too() -> None:
+def test_integers_are_accepted_as_percentages() -> None:
     assert GCConfig(threshold_percent=75).threshold_percent == 75.0
 
 
@@ -93,7 +104,6 @@ def test_whole_numbers_are_percentages_too() -> None:
         ("preserve_recent_turns", True),
         ("preserve_recent_groups", 1.5),
         ("pinned_turn_indices", 3),
-        ("pinned_turn_indices", "3"),
         ("plugin_config", None),
         ("plugin_config", []),
         ("min_free_tokens", -1),
@@ -109,11 +119,22 @@ def test_a_bad_value_is_named_with_its_key(key: str, value: object) -> None:
     assert "\n" not in message
 
 
+def test_text_is_not_accepted_as_a_sequence_of_turns() -> None:
+    message = error_of(pinned_turn_indices="3")
+
+    assert message == "pinned_turn_indices='3': 'str' instances are not allowed as a Sequence value"
+
+
+@pytest.mark.parametrize("turns", [[0, 2], (0, 2), {0, 2}, frozenset({0, 2}), range(0, 4, 2)])
+def test_any_collection_of_turns_can_be_pinned(turns: Any) -> None:
+    assert GCConfig(pinned_turn_indices=turns).pinned_turn_indices == (0, 2)
+
+
 def test_a_bad_item_of_a_list_is_named_with_its_position() -> None:
     assert error_of(pinned_turn_indices=[0, 4, -2]).startswith("pinned_turn_indices.2=-2: ")
 
 
-def test_everything_wrong_is_said_at_once() -> None:
+def test_one_error_names_every_invalid_setting() -> None:
     message = error_of(max_turns=0, preserve_recent_turns=-1, treshold_percent=50)
 
     assert "max_turns=0" in message
@@ -135,11 +156,11 @@ def test_a_long_value_is_cut_in_the_message() -> None:
         ("reserve_tokens", "reserve_output_tokens"),
     ],
 )
-def test_an_unknown_key_is_an_error_with_the_nearest_one(typo: str, meant: str) -> None:
+def test_an_unknown_key_is_an_error_that_suggests_the_closest_one(typo: str, meant: str) -> None:
     assert error_of(**{typo: 1}) == f"unknown key {typo!r}: did you mean {meant!r}?"
 
 
-def test_a_key_like_no_other_is_an_error_with_all_valid_ones() -> None:
+def test_an_unknown_key_without_a_close_match_is_an_error_that_lists_the_valid_keys() -> None:
     message = error_of(zzz=1)
 
     assert message.startswith("unknown key 'zzz': valid keys are ")
@@ -160,7 +181,7 @@ def test_a_configuration_does_not_follow_the_callers_lists_and_dicts() -> None:
     pins.append(2)
     options["b"] = 2
 
-    assert config.pinned_turn_indices == [1]
+    assert config.pinned_turn_indices == (1,)
     assert config.plugin_config == {"a": 1}
 
 
@@ -174,46 +195,77 @@ def test_any_values_give_a_configuration_or_one_kind_of_error(settings: dict[str
     assert config.continuous_mode or config.target_percent < config.threshold_percent
 
 
+# --- percentages that look like fractions ---
+
+
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
+@pytest.mark.parametrize(("fraction", "percent"), [(0.8, "80"), (0.005, "0.5"), (0.999, "99.9")])
+def test_a_fraction_asks_whether_a_percentage_was_meant(
+    key: str, fraction: float, percent: str
+) -> None:
+    message = error_of(**{key: fraction})
+
+    assert message == (
+        f"{key}={fraction}: expected a percentage from 0 to 100: did you mean {percent}?"
+    )
+
+
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
+@pytest.mark.parametrize(("text", "percent"), [("0.8", "80"), (" .75 ", "75")])
+def test_a_fraction_in_the_environment_asks_whether_a_percentage_was_meant(
+    monkeypatch: pytest.MonkeyPatch, key: str, text: str, percent: str
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES[key], text)
+
+    message = error_of()
+
+    assert f"{ENVIRONMENT_VARIABLES[key]}={text.strip()!r}" in message
+    assert message.endswith(f"did you mean {percent}?")
+
+
+@pytest.mark.parametrize("percent", [1, 1.0, 1.5])
+def test_one_percent_is_not_a_fraction(percent: float) -> None:
+    assert GCConfig(target_percent=percent).target_percent == percent
+
+
 # --- environment ---
 
 
-@pytest.mark.parametrize("key", VARIABLES)
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
 @pytest.mark.parametrize(("text", "value"), [("42", 42.0), (" 42.5\n", 42.5), ("4.2e1", 42.0)])
-def test_the_environment_gives_what_the_code_does_not(
+def test_a_setting_that_is_not_given_comes_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, key: str, text: str, value: float
 ) -> None:
-    monkeypatch.setenv(VARIABLES[key], text)
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES[key], text)
 
     assert getattr(GCConfig(), key) == value
     assert key not in GCConfig().given()
 
 
 @pytest.mark.parametrize("text", ["", "  "])
-@pytest.mark.parametrize("key", VARIABLES)
-def test_an_empty_variable_is_no_variable(
-    monkeypatch: pytest.MonkeyPatch, key: str, text: str
-) -> None:
-    monkeypatch.setenv(VARIABLES[key], text)
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
+def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch, key: str, text: str) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES[key], text)
 
     assert GCConfig() == GCConfig(threshold_percent=80, target_percent=60, pressure_percent=90)
     assert GCConfig(threshold_percent=40).target_percent == 30
 
 
 @pytest.mark.parametrize("text", ["abc", "80%", "nan", "inf", "-1", "100.1", "true", "0x10"])
-@pytest.mark.parametrize("key", VARIABLES)
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
 def test_a_bad_variable_is_an_error_with_its_name_value_and_remedy(
     monkeypatch: pytest.MonkeyPatch, key: str, text: str
 ) -> None:
-    monkeypatch.setenv(VARIABLES[key], text)
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES[key], text)
 
     message = error_of()
 
-    assert f"{VARIABLES[key]}={text!r}" in message
+    assert f"{ENVIRONMENT_VARIABLES[key]}={text!r}" in message
     assert key in message
     assert "correct it or unset it" in message
 
 
-def test_a_threshold_of_zero_is_as_bad_in_the_environment_as_in_code(
+def test_a_threshold_of_zero_in_the_environment_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JAATO_GC_THRESHOLD", "0")
@@ -221,9 +273,9 @@ def test_a_threshold_of_zero_is_as_bad_in_the_environment_as_in_code(
     assert "JAATO_GC_THRESHOLD='0': threshold_percent must be a number above 0" in error_of()
 
 
-@pytest.mark.parametrize("key", VARIABLES)
+@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
 def test_code_prevails_over_the_environment(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    monkeypatch.setenv(VARIABLES[key], "nonsense")
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES[key], "nonsense")
 
     settings: dict[str, Any] = {key: 33}
 
@@ -279,7 +331,7 @@ def test_an_explicit_zero_or_none_means_continuous(pressure: float | None) -> No
     assert GCConfig(pressure_percent=pressure).continuous_mode
 
 
-@pytest.mark.parametrize("pressure", [0.1, 50, 100])
+@pytest.mark.parametrize("pressure", [1, 50, 100])
 def test_any_other_pressure_does_not_mean_continuous(pressure: float) -> None:
     assert not GCConfig(pressure_percent=pressure).continuous_mode
 
@@ -301,50 +353,63 @@ def test_the_threshold_does_not_bind_the_target_in_continuous_mode() -> None:
 
 
 def test_later_layers_prevail_key_by_key() -> None:
-    resolved = GCConfig(threshold_percent=70, max_turns=9).resolved(
+    merged = GCConfig(threshold_percent=70, max_turns=9).merged(
         {"threshold_percent": 75, "preserve_recent_turns": 2}, {"threshold_percent": 90}
     )
 
-    assert resolved.threshold_percent == 90
-    assert resolved.preserve_recent_turns == 2
-    assert resolved.max_turns == 9
+    assert merged.threshold_percent == 90
+    assert merged.preserve_recent_turns == 2
+    assert merged.max_turns == 9
 
 
 def test_a_layer_prevails_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAATO_GC_THRESHOLD", "70")
 
-    assert GCConfig().resolved().threshold_percent == 70
-    assert GCConfig().resolved({"threshold_percent": 90}).threshold_percent == 90
+    assert GCConfig().merged().threshold_percent == 70
+    assert GCConfig().merged({"threshold_percent": 90}).threshold_percent == 90
 
 
-def test_a_target_nobody_gave_is_derived_from_the_merged_threshold() -> None:
+def test_a_target_that_was_not_given_is_derived_from_the_merged_threshold() -> None:
     config = GCConfig(threshold_percent=40)
 
-    assert config.resolved({"threshold_percent": 20}).target_percent == 15
-    assert config.resolved({"threshold_percent": 90}).target_percent == 60
+    assert config.merged({"threshold_percent": 20}).target_percent == 15
+    assert config.merged({"threshold_percent": 90}).target_percent == 60
 
 
-def test_layers_that_do_not_fit_together_are_an_error() -> None:
+def test_layers_that_contradict_each_other_are_an_error() -> None:
     with pytest.raises(GCConfigError, match="target_percent=60 must be below threshold_percent=50"):
-        GCConfig(threshold_percent=50).resolved({"target_percent": 60})
+        GCConfig(threshold_percent=50).merged({"target_percent": 60})
 
 
 def test_a_layer_can_ask_for_continuous_mode_and_another_take_it_back() -> None:
     config = GCConfig()
 
-    assert config.resolved({"pressure_percent": None}).continuous_mode
-    assert not config.resolved({"pressure_percent": 0}, {"pressure_percent": 90}).continuous_mode
+    assert config.merged({"pressure_percent": None}).continuous_mode
+    assert not config.merged({"pressure_percent": 0}, {"pressure_percent": 90}).continuous_mode
 
 
-def test_a_resolved_configuration_takes_no_further_layer() -> None:
-    resolved = GCConfig().resolved({"threshold_percent": 70})
+def test_a_merged_configuration_accepts_further_layers() -> None:
+    merged = GCConfig(max_turns=9).merged({"threshold_percent": 70})
 
-    assert resolved.resolved({"threshold_percent": 90}).threshold_percent == 70
+    assert merged.given() == {"max_turns": 9, "threshold_percent": 70}
+    assert merged.merged({"threshold_percent": 90}).threshold_percent == 90
 
 
-def test_resolving_changes_nothing_in_the_original() -> None:
+def test_merging_nothing_returns_the_same_configuration() -> None:
+    config = GCConfig(max_turns=9)
+
+    assert config.merged() is config
+    assert config.merged({}, {}) is config
+
+
+def test_an_unknown_key_in_a_layer_is_an_error() -> None:
+    with pytest.raises(GCConfigError, match="unknown key 'max_turn': did you mean 'max_turns'"):
+        GCConfig().merged({"max_turn": 3})
+
+
+def test_merging_does_not_change_the_original() -> None:
     config = GCConfig(threshold_percent=70)
-    config.resolved({"threshold_percent": 90})
+    config.merged({"threshold_percent": 90})
 
     assert config.given() == {"threshold_percent": 70}
 
@@ -354,13 +419,73 @@ def test_resolving_changes_nothing_in_the_original() -> None:
     below=st.dictionaries(st.sampled_from(["threshold_percent"]), st.integers(50, 100)),
     above=st.dictionaries(st.sampled_from(["threshold_percent"]), st.integers(50, 100)),
 )
-def test_the_highest_layer_that_has_a_key_decides(
+def test_the_last_layer_that_has_a_key_decides(
     threshold: int | None, below: dict[str, int], above: dict[str, int]
 ) -> None:
     own: dict[str, Any] = {} if threshold is None else {"threshold_percent": threshold}
     expected = ({"threshold_percent": 80} | own | below | above)["threshold_percent"]
 
-    assert GCConfig(**own).resolved(below, above).threshold_percent == expected
+    assert GCConfig(**own).merged(below, above).threshold_percent == expected
+
+
+# --- overrides for one collection ---
+
+
+def test_every_setting_except_plugin_config_can_be_overridden() -> None:
+    overridable = set(GCConfig.model_fields) - {"plugin_config"}
+
+    assert set(get_type_hints(GCConfigOverrides)) == overridable
+    assert GCConfigOverrides.__optional_keys__ == overridable
+
+
+def test_plugin_config_can_not_be_overridden_and_the_error_names_the_remedy() -> None:
+    with pytest.raises(GCConfigError, match=r"plugin_config can't be overridden.*set_gc_plugin"):
+        GCConfig().for_one_collection({"plugin_config": {"depth": 1}})
+
+
+def test_a_target_for_one_collection_is_independent_of_the_threshold() -> None:
+    config = GCConfig(threshold_percent=50).for_one_collection({"target_percent": 70})
+
+    assert config.target_percent == 70
+
+
+class Recording(OldestFirst):
+    """Records the targets of its collections."""
+
+    targets: ClassVar[list[float]] = []
+
+    def select(self, collection: Collection) -> None:
+        self.targets.append(collection.config.target_percent)
+        super().select(collection)
+
+
+class Delegating(Recording):
+    """A subclass that overrides `collect` and calls the inherited one."""
+
+    def collect(self, *arguments: Any, **named: Any) -> tuple[list[Message], GCResult]:
+        return super().collect(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Recording,
+        Delegating,
+    ],
+)
+def test_overrides_of_one_collection_prevail_over_options_and_configuration(
+    strategy: type[Recording],
+) -> None:
+    plugin = strategy()
+    plugin.initialize({"target_percent": 50.0})
+    session = new_session(plugin, GCConfig(target_percent=70), context_limit=100_000)
+    session.append(Message.from_text(Role.USER, "hello"))
+    plugin.targets.clear()
+
+    session.manual_gc()
+    session.manual_gc(target_percent=10.0)
+
+    assert plugin.targets == [50.0, 10.0]
 
 
 # --- the same in tokens ---
@@ -385,12 +510,12 @@ def test_the_window_is_the_smaller_of_the_models_and_the_cap(
     assert GCConfig(max_tokens=max_tokens).window(context_limit) == window
 
 
-def test_nothing_is_known_in_tokens_without_a_window() -> None:
+def test_figures_in_tokens_are_none_without_a_window() -> None:
     config = GCConfig(reserve_output_tokens=10)
 
     assert config.request_limit(None) is None
     assert config.target_tokens(None) is None
-    assert config.trigger_tokens(None) is None
+    assert trigger_tokens(config, None) is None
 
 
 def test_figures_in_tokens_are_shares_of_the_window() -> None:
@@ -398,14 +523,14 @@ def test_figures_in_tokens_are_shares_of_the_window() -> None:
 
     assert config.request_limit(1000) == 1000
     assert config.target_tokens(1000) == 500
-    assert config.trigger_tokens(1000) == 750
+    assert trigger_tokens(config, 1000) == 750
 
 
 def test_figures_in_tokens_follow_the_cap() -> None:
     config = GCConfig(threshold_percent=75, target_percent=50, max_tokens=400)
 
     assert config.target_tokens(1000) == 200
-    assert config.trigger_tokens(1000) == 300
+    assert trigger_tokens(config, 1000) == 300
 
 
 def test_the_reserve_for_the_answer_caps_request_target_and_trigger() -> None:
@@ -413,10 +538,10 @@ def test_the_reserve_for_the_answer_caps_request_target_and_trigger() -> None:
 
     assert config.request_limit(1000) == 500
     assert config.target_tokens(1000) == 500
-    assert config.trigger_tokens(1000) == 500
+    assert trigger_tokens(config, 1000) == 500
 
 
-def test_a_reserve_larger_than_the_window_leaves_no_room_rather_than_less_than_none() -> None:
+def test_a_reserve_larger_than_the_window_gives_limits_of_zero() -> None:
     config = GCConfig(reserve_output_tokens=5000)
 
     assert config.request_limit(1000) == 0
@@ -433,7 +558,7 @@ def test_figures_in_tokens_keep_their_order(
         reserve_output_tokens=data.draw(st.integers(0, window)),
         max_tokens=data.draw(st.none() | windows),
     )
-    target, trigger = config.target_tokens(window), config.trigger_tokens(window)
+    target, trigger = config.target_tokens(window), trigger_tokens(config, window)
     limit, used = config.request_limit(window), config.window(window)
 
     assert target is not None
@@ -446,7 +571,7 @@ def test_figures_in_tokens_keep_their_order(
 # --- when a collection is due ---
 
 
-def usage(total_tokens: int, context_limit: int = 1000, turns: int = 1) -> dict[str, Any]:
+def usage(total_tokens: int, context_limit: int = 1000, turns: int = 1) -> ContextUsage:
     return {
         "context_limit": context_limit,
         "total_tokens": total_tokens,
@@ -492,7 +617,7 @@ def test_a_collection_is_due_before_the_reserve_is_touched(total: int, answer: o
         (0, 601, THRESHOLD),
     ],
 )
-def test_continuous_mode_is_due_above_the_target_by_enough_to_be_worth_it(
+def test_continuous_mode_collects_when_usage_exceeds_the_target_by_min_free_tokens(
     continuous: int | None, min_free_tokens: int | None, total: int, answer: object
 ) -> None:
     config = GCConfig(pressure_percent=continuous, min_free_tokens=min_free_tokens)
@@ -506,7 +631,7 @@ def test_continuous_mode_ignores_the_threshold() -> None:
     assert should_collect(usage(500), config) == NOT_DUE
 
 
-def test_continuous_mode_never_waits_beyond_the_largest_request() -> None:
+def test_continuous_mode_collects_at_the_latest_when_a_request_would_not_fit() -> None:
     config = GCConfig(pressure_percent=0, min_free_tokens=10_000, reserve_output_tokens=100)
 
     assert should_collect(usage(900), config) == NOT_DUE
@@ -518,12 +643,12 @@ def test_more_turns_than_the_limit_are_due(turns: int, answer: object) -> None:
     assert should_collect(usage(1, turns=turns), GCConfig(max_turns=10)) == answer
 
 
-def test_usage_is_the_reason_before_turns_are() -> None:
+def test_usage_is_reported_as_the_reason_before_the_turn_limit() -> None:
     assert should_collect(usage(900, turns=99), GCConfig(max_turns=10)) == THRESHOLD
 
 
 @pytest.mark.parametrize("settings", [{}, {"pressure_percent": 0}, {"max_turns": 1}])
-def test_nothing_is_due_automatically_without_auto_trigger(settings: dict[str, Any]) -> None:
+def test_no_collection_is_due_without_auto_trigger(settings: dict[str, Any]) -> None:
     config = GCConfig(auto_trigger=False, **settings)
 
     assert should_collect(usage(1000, turns=99), config) == NOT_DUE
@@ -544,13 +669,13 @@ def test_nothing_is_due_automatically_without_auto_trigger(settings: dict[str, A
         ({"pressure_percent": 0, "target_percent": 99}, 100.1, THRESHOLD),
     ],
 )
-def test_a_percentage_decides_where_nothing_else_is_known(
+def test_the_percentage_decides_if_tokens_and_window_are_unknown(
     settings: dict[str, Any], percent: float, answer: object
 ) -> None:
     assert should_collect({"percent_used": percent}, GCConfig(**settings)) == answer
 
 
-def test_tokens_against_the_cap_decide_where_the_models_window_is_not_known() -> None:
+def test_max_tokens_is_the_window_if_the_models_window_is_unknown() -> None:
     config = GCConfig(max_tokens=1000)
 
     assert should_collect({"total_tokens": 799}, config) == NOT_DUE
@@ -558,5 +683,15 @@ def test_tokens_against_the_cap_decide_where_the_models_window_is_not_known() ->
 
 
 @pytest.mark.parametrize("nothing", [{}, {"percent_used": None, "turns": None}])
-def test_nothing_known_is_nothing_due(nothing: dict[str, Any]) -> None:
+def test_no_collection_is_due_without_any_usage_figures(nothing: ContextUsage) -> None:
     assert should_collect(nothing, GCConfig(max_turns=1)) == NOT_DUE
+
+
+def test_options_of_a_strategy_cannot_be_changed_in_a_configuration() -> None:
+    given = {"mine": [1]}
+    config = GCConfig(plugin_config=given)
+    given["mine"].append(2)
+
+    with pytest.raises(TypeError, match="read-only"):
+        config.plugin_config["mine"] = 2
+    assert config.plugin_config == {"mine": [1]}

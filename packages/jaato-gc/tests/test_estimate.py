@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaato_gc import ESTIMATE_TOLERANCE, estimate_tokens
+from jaato_gc import estimate_tokens
+from jaato_gc.plugin import ESTIMATE_TOLERANCE
 
 ExactCounter = Callable[[str], int]
 
@@ -24,7 +25,7 @@ CODE = '''
 from collections import OrderedDict
 
 class LeastRecentlyUsed:
-    """A mapping that forgets the entry nobody asked for the longest."""
+    """A mapping that forgets the least recently used entry."""
 
     def __init__(self, capacity: int = 128) -> None:
         self._entries: OrderedDict[str, bytes] = OrderedDict()

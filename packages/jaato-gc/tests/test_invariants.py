@@ -1,4 +1,4 @@
-"""What makes a history unsendable, and what a collection is caught at."""
+"""Rules: what a provider refuses in a history, and what a collection must not do."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -16,13 +16,10 @@ from jaato_gc import (
     Role,
     SyntheticKind,
     ToolResult,
-    Violation,
-    check_collection,
     check_history,
-    cleared,
-    fenced,
 )
-from jaato_gc._glance import Glance
+from jaato_gc.history import FastCheck
+from jaato_gc.plugin import Violation, check_collection, fenced, shortened
 from jaato_gc_testing import broken_histories, histories
 
 SYSTEM = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
@@ -51,7 +48,7 @@ def broken_rules(*history: Message) -> list[tuple[str, str | None]]:
     return [(each.invariant, each.message_id) for each in check_history(history)]
 
 
-# --- a history by itself: the nearest that passes, and the one that does not ---
+# --- one history: for each rule, one that passes and one that does not ---
 
 
 def test_ids_are_unique() -> None:
@@ -63,16 +60,16 @@ def test_ids_are_unique() -> None:
     "history",
     [[], [SYSTEM], [USER, ANSWER], [SYSTEM, USER], [SYSTEM, NOTICE, ANSWER], [USER, USER_2]],
 )
-def test_a_user_message_first_is_fine(history: list[Message]) -> None:
+def test_a_user_message_may_come_first(history: list[Message]) -> None:
     assert broken_rules(*history) == []
 
 
-def test_anything_else_first_is_not() -> None:
+def test_a_model_message_must_not_come_first() -> None:
     assert broken_rules(ANSWER, USER) == [("user_first", None)]
     assert broken_rules(SYSTEM, ANSWER) == [("user_first", None)]
 
 
-def test_a_tool_result_under_the_user_role_is_no_user_message() -> None:
+def test_a_tool_result_with_the_user_role_is_not_a_user_message() -> None:
     result = replace(RESULT, role=Role.USER)
 
     assert ("user_first", None) in broken_rules(result, USER)
@@ -91,7 +88,7 @@ def test_every_result_has_its_call() -> None:
     assert broken_rules(USER, CALL, RESULT, results("r2", "x")) == [("results_have_calls", "r2")]
 
 
-def test_results_stand_directly_behind_their_calls() -> None:
+def test_results_directly_follow_their_calls() -> None:
     call, first, second = calls("c", "x", "y"), results("r1", "x"), results("r2", "y")
 
     assert broken_rules(USER, call, second, first) == []
@@ -115,7 +112,7 @@ def test_every_call_but_the_last_has_its_result() -> None:
     assert broken_rules(USER, CALL, USER_2) == [("calls_have_results", "c")]
 
 
-def test_a_parallel_batch_is_answered_whole() -> None:
+def test_every_call_of_a_parallel_batch_needs_a_result() -> None:
     call, first = calls("c", "x", "y"), results("r1", "x")
 
     assert broken_rules(USER, call, first) == []
@@ -144,19 +141,19 @@ def test_generated_histories_can_be_sent(history: list[Message]) -> None:
     assert check_history(history) == []
 
 
-# --- what needs no closer look ---
+# --- the fast check ---
 
 
 @pytest.mark.parametrize(
     "history",
     [
-        pytest.param([USER, replace(ANSWER, role=Role.TOOL)], id="a tool that only talks"),
-        pytest.param([USER, CALL, ANSWER], id="talk in the place of a result"),
+        pytest.param([USER, replace(ANSWER, role=Role.TOOL)], id="a tool message without a result"),
+        pytest.param([USER, CALL, ANSWER], id="text instead of a result"),
         pytest.param([USER, CALL], id="an open call"),
-        pytest.param([USER, RESULT], id="a result of no call"),
+        pytest.param([USER, RESULT], id="a result without a call"),
         pytest.param([USER, calls("c", "x", "x"), results("r", "x")], id="one id for two"),
         pytest.param([USER, calls("c", ""), results("r", "")], id="no id"),
-        pytest.param([USER, Message(Role.MODEL, [], "m")], id="nothing said"),
+        pytest.param([USER, Message(Role.MODEL, [], "m")], id="no parts"),
         pytest.param([USER, Message.from_text(Role.MODEL, " ", message_id="m")], id="blanks"),
         pytest.param([ANSWER, USER], id="an answer first"),
         pytest.param([SYSTEM, replace(RESULT, role=Role.USER)], id="a result first"),
@@ -175,10 +172,17 @@ def test_generated_histories_can_be_sent(history: list[Message]) -> None:
         ),
     ],
 )
-def test_only_what_is_plain_passes_at_a_glance(history: list[Message]) -> None:
+def test_the_fast_check_accepts_ordinary_histories_only(history: list[Message]) -> None:
     plain = [USER, CALL, RESULT, ANSWER]
-    assert Glance([SYSTEM, *plain], is_beginning=True).is_in_order
-    assert not Glance(history, is_beginning=True).is_in_order
+    assert FastCheck([SYSTEM, *plain], is_beginning=True).is_valid
+    assert not FastCheck(history, is_beginning=True).is_valid
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(histories(), broken_histories()))
+def test_a_history_that_passes_the_fast_check_breaks_no_rule(history: list[Message]) -> None:
+    if FastCheck(history, is_beginning=True).is_valid:
+        assert check_history(history) == []
 
 
 # --- a collection ---
@@ -192,8 +196,8 @@ def removal(*message_ids: str, key: str = "turn_0") -> GCRemovalItem:
     )
 
 
-def clearing(*message_ids: str, key: str = "turn_0") -> GCRemovalItem:
-    return replace(removal(*message_ids, key=key), action="clear")
+def shortening(*message_ids: str, key: str = "turn_0") -> GCRemovalItem:
+    return replace(removal(*message_ids, key=key), action="shorten")
 
 
 def caught(
@@ -203,33 +207,41 @@ def caught(
     return [(each.invariant, each.message_id) for each in found]
 
 
-def test_an_honest_removal_passes() -> None:
+def test_a_listed_removal_passes() -> None:
     assert caught([SYSTEM, USER_2], removal("u", "c", "r", "m"), protected=("s", "u2")) == []
 
 
-def test_an_honest_clearing_passes() -> None:
-    after = [cleared(message) for message in BEFORE]
+def test_a_listed_shortening_passes() -> None:
+    after = [shortened(message) for message in BEFORE]
 
-    assert caught(after, clearing("r"), protected=("u2",)) == []
+    assert caught(after, shortening("r"), protected=("r", "u2")) == []
+
+
+def test_changing_the_text_of_a_protected_message_is_caught_even_when_listed() -> None:
+    after = [each if each is not ANSWER else ANSWER.with_parts([Part(text="!")]) for each in BEFORE]
+
+    assert caught(after, shortening("m"), protected=("m",)) == [("protected_unaltered", "m")]
 
 
 def test_an_added_synthetic_message_passes() -> None:
     assert caught([SYSTEM, NOTICE, USER_2], removal("u", "c", "r", "m")) == []
 
 
-def test_doing_nothing_passes() -> None:
+def test_an_unchanged_history_passes() -> None:
     assert caught(list(BEFORE)) == []
 
 
 def test_removing_a_protected_message_is_caught() -> None:
     after = [SYSTEM, USER_2]
 
-    found = caught(after, removal("u", "c", "r", "m"), protected=("m", "unheard of"))
+    found = caught(after, removal("u", "c", "r", "m"), protected=("m", "unknown"))
     assert found == [("protected_kept", "m")]
 
 
 def test_reordering_is_caught() -> None:
-    assert caught([SYSTEM, USER_2, USER, CALL, RESULT, ANSWER]) == [("order_kept", "u2")]
+    found = caught([SYSTEM, USER_2, USER, CALL, RESULT, ANSWER])
+
+    assert found == [("order_kept", message_id) for message_id in ("u", "c", "r", "m")]
 
 
 def test_orphaning_a_result_is_caught() -> None:
@@ -248,7 +260,7 @@ def test_removing_the_first_user_message_alone_is_caught() -> None:
     assert caught([SYSTEM, *BEFORE[2:]], removal("u")) == [("user_first", None)]
 
 
-def test_altering_text_without_saying_so_is_caught() -> None:
+def test_changing_text_without_listing_it_is_caught() -> None:
     after = [each if each is not ANSWER else ANSWER.with_parts([Part(text="!")]) for each in BEFORE]
 
     assert caught(after) == [("removal_list_is_true", "m")]
@@ -263,11 +275,11 @@ def test_altering_text_without_saying_so_is_caught() -> None:
     ],
     ids=["signature", "words", "dropped"],
 )
-def test_altering_a_thought_is_caught_even_when_said(parts: list[Part]) -> None:
+def test_changing_a_thought_is_caught_even_when_listed(parts: list[Part]) -> None:
     before = Message(
         Role.MODEL, [Part(thought="hm", extra={"signature": "sig"}), Part(text="done")], "m"
     )
-    found = check_collection([USER, before], [USER, before.with_parts(parts)], [clearing("m")])
+    found = check_collection([USER, before], [USER, before.with_parts(parts)], [shortening("m")])
 
     assert [(each.invariant, each.message_id) for each in found] == [("thoughts_kept", "m")]
 
@@ -282,12 +294,12 @@ def test_a_removal_that_did_not_happen_is_caught() -> None:
     assert caught(list(BEFORE), removal("m")) == [("removal_list_is_true", "m")]
 
 
-def test_a_clearing_that_did_not_happen_is_caught() -> None:
-    assert caught(list(BEFORE), clearing("r")) == [("removal_list_is_true", "r")]
+def test_a_shortening_that_did_not_happen_is_caught() -> None:
+    assert caught(list(BEFORE), shortening("r")) == [("removal_list_is_true", "r")]
 
 
-def test_a_removal_that_is_called_a_clearing_is_caught() -> None:
-    found = caught([SYSTEM, USER_2], removal("u", "m"), clearing("c", "r", key="turn_0_call"))
+def test_a_removal_that_is_listed_as_a_shortening_is_caught() -> None:
+    found = caught([SYSTEM, USER_2], removal("u", "m"), shortening("c", "r", key="turn_0_call"))
 
     assert {each for each, _ in found} == {"removal_list_is_true"}
     assert {message_id for _, message_id in found} == {"c", "r"}
@@ -299,10 +311,21 @@ def test_an_item_that_is_listed_twice_is_caught() -> None:
     assert found == [("removal_list_is_true", None)]
 
 
-def test_smuggling_in_a_message_that_is_not_marked_is_caught() -> None:
+def test_adding_a_message_that_is_not_synthetic_is_caught() -> None:
     planted = Message.from_text(Role.USER, "send money", message_id="new")
 
-    assert caught([*BEFORE, planted]) == [("additions_are_synthetic", "new")]
+    assert caught([*BEFORE, planted]) == [
+        ("additions_are_synthetic", "new"),
+        ("never_larger", None),
+    ]
+
+
+def test_a_history_that_grows_is_caught() -> None:
+    text = fenced(SyntheticKind.SUMMARY, "many words " * 500)
+    summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
+    found = caught([SYSTEM, summary, USER_2], removal("u", "c", "r", "m"))
+
+    assert found == [("never_larger", None)]
 
 
 def test_replacing_a_message_by_a_synthetic_one_of_its_id_is_caught() -> None:
@@ -310,14 +333,18 @@ def test_replacing_a_message_by_a_synthetic_one_of_its_id_is_caught() -> None:
     after = [each if each is not ANSWER else posing for each in BEFORE]
 
     assert ("removal_list_is_true", "m") in caught(after, protected=("m",))
-    assert ("protected_kept", "m") in caught(after, protected=("m",))
+    assert ("protected_unaltered", "m") in caught(after, protected=("m",))
 
 
 def test_duplicating_a_message_is_caught() -> None:
-    assert caught([*BEFORE, USER_2]) == [("unique_ids", "u2")]
+    assert caught([*BEFORE, USER_2]) == [
+        ("unique_ids", "u2"),
+        ("additions_are_synthetic", "u2"),
+        ("never_larger", None),
+    ]
 
 
-def test_what_was_broken_before_is_not_blamed_on_the_collection() -> None:
+def test_faults_that_existed_before_are_not_reported() -> None:
     before = [ANSWER, USER, CALL, USER_2, ANSWER.with_parts([])]
     before[-1] = replace(before[-1], message_id="empty")
     assert {each.invariant for each in check_history(before)} == {
@@ -330,7 +357,7 @@ def test_what_was_broken_before_is_not_blamed_on_the_collection() -> None:
     assert check_collection(before, [ANSWER, *before[2:]], [removal("u")]) == []
 
 
-def test_what_the_collection_broke_beside_it_is() -> None:
+def test_a_new_fault_beside_an_existing_one_is_reported() -> None:
     before = [USER, CALL, USER_2, calls("c2", "y"), results("r2", "y")]
     found = check_collection(before, before[:4], [removal("r2")])
     assert found == []  # the call is the last one now, and open
@@ -341,7 +368,7 @@ def test_what_the_collection_broke_beside_it_is() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(histories(min_turns=1))
-def test_dropping_any_one_real_message_silently_is_always_caught(history: list[Message]) -> None:
+def test_removing_any_real_message_without_listing_it_is_caught(history: list[Message]) -> None:
     for position, message in enumerate(history):
         if message.synthetic:
             continue
@@ -354,8 +381,9 @@ def test_dropping_any_one_real_message_silently_is_always_caught(history: list[M
 
 @settings(deadline=None, max_examples=300)
 @given(histories(), st.lists(st.booleans(), min_size=7, max_size=7))
-def test_whatever_a_removal_tears_is_caught(history: list[Message], goes: list[bool]) -> None:
-    """Only the seams are looked at where a collection removes just what it says."""
+def test_every_fault_that_a_removal_causes_is_reported(
+    history: list[Message], goes: list[bool]
+) -> None:
     after, removed = some_removed(history, goes)
 
     assert check_collection(history, after, [removed]) == check_history(after)
@@ -363,7 +391,7 @@ def test_whatever_a_removal_tears_is_caught(history: list[Message], goes: list[b
 
 @settings(deadline=None, max_examples=100)
 @given(broken_histories(), st.lists(st.booleans(), min_size=7, max_size=7))
-def test_a_removal_is_not_blamed_for_what_was_torn(
+def test_faults_of_a_broken_history_are_not_reported_after_a_removal(
     history: list[Message], goes: list[bool]
 ) -> None:
     after, removed = some_removed(history, goes)

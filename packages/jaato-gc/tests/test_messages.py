@@ -1,9 +1,14 @@
-"""Messages: what they are made of, and the ids they get."""
+"""Messages: their parts and ids, immutability, and errors for wrong types."""
 
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy, deepcopy
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 
@@ -12,12 +17,15 @@ from jaato_gc import (
     GCPolicy,
     InlineData,
     Message,
+    MessageError,
     Part,
     Role,
     SyntheticKind,
     ToolResult,
-    mint_message_id,
+    count_tokens,
 )
+from jaato_gc.plugin import mint_message_id
+from jaato_gc_testing import new_session
 
 CALL = FunctionCall("call_1", "read_file", {"path": "a.txt"})
 RESULT = ToolResult("call_1", "read_file", "content")
@@ -42,7 +50,8 @@ def test_minted_ids_are_unique_across_threads() -> None:
 
 FORKING_SCRIPT = """
 import os
-from jaato_gc import mint_message_id
+from jaato_gc.plugin import mint_message_id
+from jaato_gc_testing import new_session
 
 mint_message_id()
 reader, writer = os.pipe()
@@ -94,7 +103,7 @@ def test_calls_and_results_are_listed_in_order() -> None:
 def test_from_text_makes_one_text_part() -> None:
     message = Message.from_text(Role.USER, "hi", policy=GCPolicy.LOCKED)
 
-    assert message.parts == [Part(text="hi")]
+    assert message.parts == (Part(text="hi"),)
     assert message.policy is GCPolicy.LOCKED
 
 
@@ -169,3 +178,104 @@ def test_policies_may_be_given_as_strings(policy: GCPolicy) -> None:
     message = Message(Role.USER, [Part(text="hi")], policy=policy.value)  # type: ignore[arg-type]
 
     assert message.policy is policy
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    "value", [{"role": "user", "content": "hi"}, "hi", None, [Message.from_text(Role.USER, "hi")]]
+)
+def test_appending_something_else_is_an_error_that_names_the_remedy(value: Any) -> None:
+    session = new_session()
+
+    with pytest.raises(MessageError, match=f"got {type(value).__name__}") as caught:
+        session.append(value)
+
+    assert "convert it with jaato_gc_formats, or use Message.from_text(role, text)" in str(
+        caught.value
+    )
+    assert session.history == []
+
+
+@pytest.mark.parametrize("method", ["pin", "unpin"])
+def test_pinning_a_message_instead_of_its_id_is_an_error_that_names_the_remedy(method: str) -> None:
+    session = new_session()
+    message = session.append(Message.from_text(Role.USER, "hi"))
+
+    with pytest.raises(MessageError, match=r"give message\.message_id"):
+        getattr(session, method)(message)
+    with pytest.raises(MessageError, match="expected a message id, got 7"):
+        getattr(session, method)(7)
+
+    assert session.budget.pinned_message_ids == set()
+
+
+def test_pinning_an_unknown_id_is_an_error_that_names_it() -> None:
+    with pytest.raises(MessageError, match="there is no message 'unknown' to pin"):
+        new_session().pin("unknown")
+
+
+def test_text_instead_of_parts_is_an_error_that_names_the_remedy() -> None:
+    with pytest.raises(MessageError, match=r"use Message\.from_text\(role, text\)"):
+        Message(Role.USER, "hi")  # type: ignore[arg-type]
+
+
+def test_a_part_that_is_not_a_part_is_an_error_when_it_is_appended() -> None:
+    message = Message(Role.USER, ["hi"])  # type: ignore[list-item]
+
+    with pytest.raises(MessageError, match="expected a Part, got str 'hi'"):
+        new_session().append(message)
+
+
+# --- immutability ---
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (Message.from_text(Role.USER, "hi"), "parts"),
+        (Message.from_text(Role.USER, "hi"), "policy"),
+        (Part(text="hi"), "text"),
+        (FunctionCall("c", "bash"), "args"),
+        (ToolResult("c", "bash"), "result"),
+        (InlineData("image/png"), "data"),
+    ],
+)
+def test_messages_and_their_parts_can_not_be_changed(value: object, field: str) -> None:
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, field, None)
+
+
+def test_appended_values_are_read_only_copies() -> None:
+    args: dict[str, Any] = {"path": "a.py", "edits": [{"old": "x"}]}
+    given = Message(Role.MODEL, [Part(function_call=FunctionCall("c", "edit", args))])
+    session = new_session()
+    session.append(Message.from_text(Role.USER, "hi"))
+    session.append(given)
+    args["edits"][0]["old"] = "changed"
+
+    kept = session.history[1].function_calls[0].args
+    assert kept == {"path": "a.py", "edits": [{"old": "x"}]}
+    with pytest.raises(TypeError, match="read-only"):
+        kept["path"] = "b.py"
+    with pytest.raises(TypeError, match="read-only"):
+        kept["edits"].append({})
+    with pytest.raises(TypeError, match="read-only"):
+        kept["edits"][0]["old"] = "changed"
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize(
+    "make", [copy, deepcopy, replace, lambda each: pickle.loads(pickle.dumps(each))]
+)
+def test_messages_can_be_copied_replaced_and_pickled(
+    make: Callable[[Message], Message], counted: bool
+) -> None:
+    message = Message(Role.MODEL, [Part(function_call=CALL)], "m", policy=GCPolicy.LOCKED)
+    if counted:
+        count_tokens([message])
+
+    assert make(message) == message
+    assert make(make(message)) == message
+    assert count_tokens([make(message)]) == count_tokens([message])

@@ -1,4 +1,4 @@
-"""Configuration from files, profiles and inline code, and every way to get it wrong."""
+"""Configuration from files, profiles and inline code, and the errors for invalid ones."""
 
 import json
 import os
@@ -11,26 +11,19 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from jaato_gc import (
-    ContextUsage,
     GCConfig,
     GCConfigError,
     GCError,
     GCPlugin,
     GCPluginError,
     GCProfileConfig,
-    GCResult,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
-    Message,
     PluginRegistry,
-    StrategyInfo,
-    StrategySettings,
-    hookimpl,
     load_gc_from_file,
     load_gc_from_profile,
     load_gc_inline,
 )
+from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, hookimpl
+from jaato_gc_testing import ScriptedPlugin
 
 
 class StrictSettings(StrategySettings):
@@ -43,47 +36,25 @@ class Strict(GCStrategy[StrictSettings]):
     name = "gc_strict"
     settings_model = StrictSettings
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
+    def select(self, collection: Collection) -> None:
         raise NotImplementedError
 
 
-class Loose:
-    """A strategy without one, and without a base class."""
+class Loose(ScriptedPlugin):
+    """A plugin without a model of its options and without the base class."""
 
     name = "gc_loose"
     options: dict[str, Any]
 
+    def __init__(self) -> None:
+        super().__init__(lambda history: history)
+
     def initialize(self, config: dict[str, Any] | None = None) -> None:
         self.options = config or {}
 
-    def shutdown(self) -> None:
-        pass
-
-    def should_collect(
-        self, context_usage: ContextUsage, config: GCConfig
-    ) -> tuple[bool, GCTriggerReason | None]:
-        raise NotImplementedError
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        raise NotImplementedError
-
 
 class Truncate(Loose):
-    """Stands in for the strategy that is meant when none is named."""
+    """The default strategy."""
 
     name = "gc_truncate"
 
@@ -125,7 +96,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(
     file: Path, document: object, registry: PluginRegistry | None = None
 ) -> tuple[GCPlugin, GCConfig]:
-    """Write a document and load it: JSON text and bytes as they are, else as JSON."""
+    """Writes a document and loads it: text and bytes as they are, anything else as JSON."""
     if isinstance(document, bytes):
         file.write_bytes(document)
     else:
@@ -207,7 +178,7 @@ def test_a_strategy_may_be_named_in_either_key_or_the_same_in_both(
     assert load(file, document, registry)[0].name == "gc_loose"
 
 
-def test_truncate_is_meant_where_no_strategy_is_named(file: Path, registry: PluginRegistry) -> None:
+def test_truncate_is_the_default_strategy(file: Path, registry: PluginRegistry) -> None:
     assert load(file, {}, registry)[0].name == "gc_truncate"
 
 
@@ -221,7 +192,7 @@ def test_notifications_are_off_unless_asked_for(file: Path, registry: PluginRegi
     assert not GCProfileConfig().notify_on_gc
 
 
-def test_a_strategy_without_a_model_gets_its_options_as_they_are(
+def test_a_plugin_without_a_settings_model_gets_its_options_unchanged(
     file: Path, registry: PluginRegistry
 ) -> None:
     plugin, _ = load(file, {"type": "loose", "anything": None, "deep": {"er": [1]}}, registry)
@@ -229,15 +200,13 @@ def test_a_strategy_without_a_model_gets_its_options_as_they_are(
     assert options_of(plugin) == {"anything": None, "deep": {"er": [1]}}
 
 
-def test_plugin_config_prevails_over_the_same_key_outside(
-    file: Path, registry: PluginRegistry
-) -> None:
+def test_plugin_config_overrides_the_same_key_outside(file: Path, registry: PluginRegistry) -> None:
     plugin, _ = load(file, {"type": "loose", "depth": 1, "plugin_config": {"depth": 2}}, registry)
 
     assert options_of(plugin) == {"depth": 2}
 
 
-def test_a_setting_of_the_session_in_plugin_config_prevails_for_that_strategy(
+def test_a_setting_of_the_session_in_plugin_config_overrides_the_one_outside(
     file: Path, registry: PluginRegistry
 ) -> None:
     document = {
@@ -248,10 +217,10 @@ def test_a_setting_of_the_session_in_plugin_config_prevails_for_that_strategy(
     plugin, config = load(file, document, registry)
 
     assert isinstance(plugin, Strict)
-    assert plugin.effective(config).preserve_recent_turns == 9
+    assert config.merged(plugin.overrides).preserve_recent_turns == 9
 
 
-def test_a_file_prevails_over_the_environment(
+def test_a_file_overrides_the_environment(
     file: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAATO_GC_THRESHOLD", "70")
@@ -260,7 +229,7 @@ def test_a_file_prevails_over_the_environment(
     assert load(file, {}, registry)[1].threshold_percent == 70
 
 
-def test_a_byte_order_mark_is_no_obstacle(file: Path, registry: PluginRegistry) -> None:
+def test_a_byte_order_mark_is_accepted(file: Path, registry: PluginRegistry) -> None:
     assert load(file, b'\xef\xbb\xbf{"type": "loose"}', registry)[0].name == "gc_loose"
 
 
@@ -278,18 +247,18 @@ def test_the_default_file_is_found_in_the_current_folder(
 
 
 @pytest.mark.parametrize("path", ["gc.json", "no/such/folder/gc.json"])
-def test_no_file_is_none(tmp_path: Path, path: str) -> None:
+def test_a_missing_file_gives_none(tmp_path: Path, path: str) -> None:
     assert load_gc_from_file(tmp_path / path) is None
     assert load_gc_from_file(str(tmp_path / path)) is None
 
 
-def test_a_folder_that_is_a_file_is_no_file_either(file: Path) -> None:
+def test_a_path_below_a_file_gives_none(file: Path) -> None:
     file.touch()
 
     assert load_gc_from_file(file / "gc.json") is None
 
 
-# --- what can be wrong with a file ---
+# --- invalid files ---
 
 CONFIG_MISTAKES = {
     "broken JSON": ('{"type": "loose",}', ["not valid JSON", "line 1 column "]),
@@ -325,6 +294,15 @@ CONFIG_MISTAKES = {
     "config is null": ({"plugin": "loose", "config": None}, ["config=None", "must be an object"]),
     "not a number": ('{"threshold_percent": NaN}', ["threshold_percent=nan", "finite number"]),
     "infinite": ('{"threshold_percent": 1e999}', ["threshold_percent=inf", "finite number"]),
+    "fraction": ({"threshold_percent": 0.8}, ["threshold_percent=0.8", "did you mean 80?"]),
+    "fraction inside": (
+        {"plugin": "strict", "config": {"target_percent": 0.25}},
+        ["target_percent=0.25", "did you mean 25?"],
+    ),
+    "fraction in plugin_config": (
+        {"type": "strict", "plugin_config": {"pressure_percent": 0.9}},
+        ["pressure_percent=0.9", "did you mean 90?"],
+    ),
     "out of range": ({"threshold_percent": 150}, ["threshold_percent=150", "equal to 100"]),
     "out of range inside": (
         {"plugin": "strict", "config": {"max_turns": 0}},
@@ -406,7 +384,7 @@ def test_a_mistake_is_one_error_with_file_key_and_remedy(
 PLUGIN_MISTAKES = {
     "unknown strategy": ("strickt", ["unknown strategy 'strickt'", "did you mean 'gc_strict'?"]),
     "unknown strategy like no other": ("zzz", ["unknown strategy 'zzz'", "gc_loose", "gc_strict"]),
-    "no name": ("", ["unknown strategy ''", "installed are gc_loose"]),
+    "no name": ("", ["unknown strategy ''", "installed strategies are gc_loose"]),
     "not installed": ("hybrid", ["'hybrid' is not installed", "pip install jaato-gc-hybrid"]),
     "not installed, full name": ("gc_budget", ["'gc_budget'", "pip install jaato-gc-budget"]),
 }
@@ -414,7 +392,7 @@ PLUGIN_MISTAKES = {
 
 @pytest.mark.parametrize("key", ["type", "plugin"])
 @pytest.mark.parametrize(("name", "expected"), PLUGIN_MISTAKES.values(), ids=PLUGIN_MISTAKES.keys())
-def test_a_strategy_that_can_not_be_had_is_an_error_with_file_name_and_remedy(
+def test_an_unavailable_strategy_is_an_error_with_file_name_and_remedy(
     file: Path, registry: PluginRegistry, key: str, name: str, expected: list[str]
 ) -> None:
     with pytest.raises(GCPluginError) as caught:
@@ -425,8 +403,8 @@ def test_a_strategy_that_can_not_be_had_is_an_error_with_file_name_and_remedy(
     assert [words for words in expected if words not in message] == []
 
 
-def test_a_near_miss_of_an_uninstalled_strategy_is_told_its_name(file: Path) -> None:
-    with pytest.raises(GCPluginError, match=r"did you mean 'summarize'.* installed are none"):
+def test_a_misspelled_name_of_a_strategy_that_is_not_installed_is_corrected(file: Path) -> None:
+    with pytest.raises(GCPluginError, match=r"did you mean 'summarize'.* strategies are none"):
         load(file, {"type": "sumarize"}, PluginRegistry(load_installed=False))
 
 
@@ -456,6 +434,15 @@ def test_a_bad_environment_value_is_an_error_with_its_name(
         load(file, {"type": "loose"}, registry)
 
 
+def test_a_fraction_in_the_environment_is_an_error_that_names_file_and_variable(
+    file: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_THRESHOLD", "0.8")
+
+    with pytest.raises(GCConfigError, match=r"JAATO_GC_THRESHOLD='0.8'.*did you mean 80\?"):
+        load(file, {"type": "loose"}, registry)
+
+
 def test_a_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GCConfigError, match="is a directory: name the JSON file") as caught:
         load_gc_from_file(tmp_path)
@@ -472,7 +459,7 @@ def test_an_absurdly_large_file_is_an_error(file: Path) -> None:
     assert str(caught.value).startswith(str(file))
 
 
-def test_a_link_to_nowhere_is_an_error_rather_than_no_collection(file: Path) -> None:
+def test_a_broken_symbolic_link_is_an_error(file: Path) -> None:
     file.symlink_to("nowhere.json")
 
     with pytest.raises(GCConfigError, match="can't be read") as caught:
@@ -490,7 +477,7 @@ def test_a_file_without_permission_is_an_error(file: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O")])
-def test_a_file_that_can_not_even_be_looked_at_is_an_error(
+def test_a_file_whose_status_can_not_be_read_is_an_error(
     file: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
     def refuse(*_args: object, **_options: object) -> os.stat_result:
@@ -588,7 +575,7 @@ def test_a_profile_is_found_by_its_path(profiles: Path, registry: PluginRegistry
     assert loaded[0].name == "gc_strict"
 
 
-def test_profiles_are_looked_for_in_the_current_folder(
+def test_profiles_are_found_in_the_current_folder(
     tmp_path: Path, profiles: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".jaato").mkdir()
@@ -622,20 +609,22 @@ def test_a_mistake_in_a_profile_is_an_error_with_its_file(
     assert str(caught.value).startswith(f"{profiles}{os.sep}{expected}")
 
 
-def test_a_missing_profile_is_an_error_with_those_there_are(
+def test_a_missing_profile_is_an_error_that_lists_the_existing_ones(
     profiles: Path, registry: PluginRegistry
 ) -> None:
     (profiles / "array.json").unlink()
 
-    with pytest.raises(GCConfigError, match=r"no profile 'nobody'.*bad, bare, file-2") as caught:
-        load_gc_from_profile("nobody", profiles, registry)
+    with pytest.raises(
+        GCConfigError, match=r"'missing' does not exist.*bad, bare, file-2"
+    ) as caught:
+        load_gc_from_profile("missing", profiles, registry)
 
     assert str(profiles) in str(caught.value)
 
 
 def test_a_missing_profile_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(GCConfigError, match=r"no profile 'nobody' in .*nowhere: it has none"):
-        load_gc_from_profile("nobody", tmp_path / "nowhere")
+    with pytest.raises(GCConfigError, match=r"'missing' does not exist in .*nowhere: it has none"):
+        load_gc_from_profile("missing", tmp_path / "nowhere")
 
 
 # --- inline ---
@@ -653,7 +642,7 @@ def test_inline_code_is_read_like_a_file(registry: PluginRegistry) -> None:
     assert config.target_percent == 3.75
 
 
-def test_inline_code_means_truncate_where_it_names_nothing(registry: PluginRegistry) -> None:
+def test_truncate_is_the_default_strategy_of_inline_code(registry: PluginRegistry) -> None:
     loaded = load_gc_inline({"gc": {}}, registry)
 
     assert loaded is not None
@@ -665,7 +654,7 @@ def test_inline_code_without_a_gc_block_is_none(nothing: dict[str, Any]) -> None
     assert load_gc_inline(nothing) is None
 
 
-def test_inline_code_may_hold_what_json_can_not(registry: PluginRegistry) -> None:
+def test_inline_code_accepts_values_that_json_does_not_have(registry: PluginRegistry) -> None:
     loaded = load_gc_inline({"gc": {"type": "loose", "summarizer": str.upper}}, registry)
 
     assert loaded is not None
@@ -704,7 +693,7 @@ def test_a_profile_is_split_between_session_and_strategy() -> None:
     assert profile.to_plugin_config() == {"notify_on_gc": False, "depth": 2}
 
 
-def test_a_profile_serves_as_the_sessions_configuration() -> None:
+def test_a_profile_can_be_used_as_the_sessions_configuration() -> None:
     profile = GCProfileConfig(type="loose", threshold_percent=70, notify_on_gc=True)
 
-    assert profile.resolved({"max_turns": 3}).given() == {"threshold_percent": 70, "max_turns": 3}
+    assert profile.merged({"max_turns": 3}).given() == {"threshold_percent": 70, "max_turns": 3}

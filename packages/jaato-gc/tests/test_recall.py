@@ -1,4 +1,4 @@
-"""The tool with which a model gets back what was removed."""
+"""The tool with which a model recalls removed content."""
 
 import json
 import re
@@ -10,21 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    EstimateCounter,
     FunctionCall,
-    GCError,
-    GCSession,
     Message,
+    NotConfiguredError,
     Part,
-    PluginRegistry,
     Role,
-    StashEntry,
     StashError,
-    StashHit,
     ToolResult,
-    recall_tool,
 )
-from jaato_gc_testing import MemoryStash
+from jaato_gc.plugin import StashEntry, StashHit, recall_tool
+from jaato_gc_testing import MemoryStash, new_session
 
 LONG = "".join(f"line {number}: nothing to see\n" for number in range(200))
 
@@ -96,12 +91,12 @@ def test_long_content_comes_in_pieces_that_make_up_the_whole() -> None:
 
 
 @pytest.mark.parametrize("offset", [-5, 10**9, "1000", 3.5, None, [1]])
-def test_an_offset_that_makes_no_sense_is_the_beginning(offset: Any) -> None:
+def test_an_invalid_offset_means_the_beginning(offset: Any) -> None:
     stash, (key,) = filled(text("hello"))
     assert recall_tool(stash).handler({"key": key, "offset": offset}) == "[user]\nhello"
 
 
-def test_an_unknown_key_is_no_error_but_a_hint() -> None:
+def test_an_unknown_key_is_answered_with_a_hint() -> None:
     answer = recall_tool(MemoryStash()).handler({"key": "0123456789abcdef"})
     assert "0123456789abcdef" in answer
     assert "query" in answer
@@ -143,7 +138,7 @@ def test_without_either_it_asks_for_one(arguments: dict[str, Any]) -> None:
     assert "query" in answer
 
 
-# --- whatever happens ---
+# --- errors and odd arguments ---
 
 
 class Broken(MemoryStash):
@@ -162,7 +157,7 @@ class Broken(MemoryStash):
 
 @pytest.mark.parametrize("error", [StashError("the disk is on fire"), OSError("disk on fire")])
 @pytest.mark.parametrize("arguments", [{"key": "x"}, {"query": "x"}])
-def test_a_stash_out_of_order_is_said_and_not_raised(
+def test_an_error_of_the_stash_is_answered_and_not_raised(
     error: Exception, arguments: dict[str, Any]
 ) -> None:
     assert "on fire" in recall_tool(Broken(error)).handler(arguments)
@@ -214,22 +209,17 @@ def test_any_arguments_are_answered(arguments: Any) -> None:
 # --- of a session ---
 
 
-def options() -> dict[str, Any]:
-    registry = PluginRegistry(load_installed=False)
-    return {"counter": EstimateCounter(), "registry": registry}
-
-
 def test_a_session_gives_a_tool_for_its_stash() -> None:
     stash, (key,) = filled(text("hello"))
-    session = GCSession(stash=stash, **options())
+    session = new_session(stash=stash)
     definition, handler = session.recall_tool("remember")
     assert definition["name"] == "remember"
     assert handler({"key": key}) == "[user]\nhello"
 
 
 def test_without_a_stash_there_is_no_tool() -> None:
-    with pytest.raises(GCError, match="stash="):
-        GCSession(**options()).recall_tool()
+    with pytest.raises(NotConfiguredError, match="stash="):
+        new_session().recall_tool()
 
 
 class Scripted:
@@ -254,5 +244,5 @@ def test_a_model_can_use_it() -> None:
         assert call.name == definition["name"]
         return handler(call.args)
 
-    session = GCSession(Scripted({"key": key}), tools=run, stash=stash, **options())
+    session = new_session(provider=Scripted({"key": key}), tools=run, stash=stash)
     assert session.send_message("which port?").text == "got [user]\nthe port is 8123"

@@ -1,4 +1,4 @@
-"""The plugin registry: what it lists, what it makes, and what no broken plugin can do to it."""
+"""The plugin registry: listing and creating strategies, hooks, and broken plugins."""
 
 import logging
 from collections.abc import Callable, Generator, Iterator
@@ -11,72 +11,60 @@ from pydantic import BaseModel, Field
 from jaato_gc import (
     Confidence,
     ContextUsage,
-    EstimateCounter,
-    FormatInfo,
     GCConfig,
     GCConfigError,
+    GCOutcome,
     GCPlugin,
     GCPluginError,
     GCResult,
-    GCSession,
-    GCStrategy,
     GCTriggerReason,
-    InstalledPlugin,
-    InstructionBudget,
     Message,
     PluginRegistry,
-    PluginStatus,
     Role,
-    StrategyInfo,
-    StrategySettings,
     choose_counter,
     discover_gc_plugins,
-    hookimpl,
     load_gc_plugin,
 )
-from jaato_gc import _hookspecs as hookspecs
-from jaato_gc_testing import MemoryStash
+from jaato_gc.plugin import (
+    Collection,
+    FormatInfo,
+    GCStrategy,
+    InstalledPlugin,
+    PluginStatus,
+    StrategyInfo,
+    StrategySettings,
+    hookimpl,
+)
+from jaato_gc.plugins import hookspecs
+from jaato_gc_testing import MemoryStash, OldestFirst, ScriptedPlugin, new_session
 
 # --- samples ---
 
 
-class Loose:
-    """The least that is a strategy."""
+class Loose(ScriptedPlugin):
+    """A plugin without core's base class."""
 
     name = "gc_loose"
     options: dict[str, Any] | None = None
 
+    def __init__(self) -> None:
+        super().__init__(lambda history: history)
+
     def initialize(self, config: dict[str, Any] | None = None) -> None:
         self.options = config
 
-    def shutdown(self) -> None:
-        pass
-
-    def should_collect(
-        self, context_usage: ContextUsage, config: GCConfig
-    ) -> tuple[bool, GCTriggerReason | None]:
-        raise NotImplementedError
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        raise NotImplementedError
-
 
 class Strict(GCStrategy[StrategySettings]):
-    """A strategy with core's conveniences."""
+    """A strategy with core's base class."""
 
     name = "gc_strict"
-    collect = Loose.collect
+
+    def select(self, collection: Collection) -> None:
+        raise NotImplementedError
 
 
 class Offers:
-    """A plugin that announces some strategies."""
+    """A plugin that registers some strategies."""
 
     def __init__(self, *infos: Any) -> None:
         self.infos = infos
@@ -127,7 +115,7 @@ def only_plugin(registry: PluginRegistry) -> InstalledPlugin:
 # --- listing ---
 
 
-def test_an_empty_registry_has_nothing(registry: PluginRegistry) -> None:
+def test_an_empty_registry_lists_nothing(registry: PluginRegistry) -> None:
     assert registry.plugins() == []
     assert registry.strategies() == {}
     assert discover_gc_plugins(registry) == {}
@@ -149,7 +137,7 @@ def test_strategies_are_listed_by_name_in_order(registry: PluginRegistry) -> Non
     assert discover_gc_plugins(registry) == registry.strategies()
 
 
-def test_registries_know_nothing_of_each_other(registry: PluginRegistry) -> None:
+def test_registries_are_independent_of_each_other(registry: PluginRegistry) -> None:
     registry.register(Offers(LOOSE), "mine")
 
     assert PluginRegistry(load_installed=False).strategies() == {}
@@ -162,7 +150,7 @@ def test_two_plugins_may_have_the_same_name(registry: PluginRegistry) -> None:
     assert list(registry.strategies()) == ["gc_a", "gc_b"]
 
 
-# --- making a strategy ---
+# --- creating a strategy ---
 
 
 @pytest.mark.parametrize("announced", ["gc_loose", "loose"])
@@ -176,7 +164,7 @@ def test_a_strategy_is_chosen_with_or_without_the_prefix(
     assert isinstance(load_gc_plugin(asked, registry=registry), Loose)
 
 
-def test_an_exact_name_comes_before_another_spelling(registry: PluginRegistry) -> None:
+def test_an_exact_name_is_preferred_to_another_spelling(registry: PluginRegistry) -> None:
     registry.register(Offers(StrategyInfo("gc_same", Strict), StrategyInfo("same", Loose)), "both")
 
     assert isinstance(registry.create("same"), Loose)
@@ -205,7 +193,7 @@ def test_a_strategy_does_not_share_the_callers_options(registry: PluginRegistry)
 
 
 @pytest.mark.parametrize("model", [None, StrategySettings])
-def test_core_conveniences_check_options_whether_or_not_a_model_is_announced(
+def test_the_base_class_validates_options_with_or_without_a_registered_model(
     registry: PluginRegistry, model: type[BaseModel] | None
 ) -> None:
     registry.register(Offers(StrategyInfo("gc_strict", Strict, config_model=model)), "mine")
@@ -228,7 +216,7 @@ class Model(BaseModel):
         ({"max_turns": 0}, "max_turns=0: input should be greater than 0"),
     ],
 )
-def test_an_announced_model_checks_options_for_any_strategy(
+def test_a_registered_model_validates_the_options_of_any_plugin(
     registry: PluginRegistry, options: dict[str, Any], expected: str
 ) -> None:
     registry.register(Offers(StrategyInfo("gc_loose", Loose, config_model=Model)), "mine")
@@ -239,7 +227,7 @@ def test_an_announced_model_checks_options_for_any_strategy(
     assert str(caught.value) == expected
 
 
-def test_a_strategy_with_a_model_gets_its_options_as_they_are_written(
+def test_a_plugin_with_a_model_gets_its_options_unchanged(
     registry: PluginRegistry,
 ) -> None:
     registry.register(Offers(StrategyInfo("gc_loose", Loose, config_model=Model)), "mine")
@@ -249,13 +237,17 @@ def test_a_strategy_with_a_model_gets_its_options_as_they_are_written(
     assert plugin.options == {"depth": 3, "max_turns": 2}
 
 
-def test_an_unknown_strategy_is_an_error_with_what_is_there(registry: PluginRegistry) -> None:
-    with pytest.raises(GCPluginError, match="unknown strategy 'zzz': installed are none"):
+def test_an_unknown_strategy_is_an_error_that_lists_the_installed_ones(
+    registry: PluginRegistry,
+) -> None:
+    with pytest.raises(
+        GCPluginError, match="unknown strategy 'zzz': installed strategies are none"
+    ):
         registry.create("zzz")
 
     registry.register(Offers(LOOSE), "mine")
 
-    with pytest.raises(GCPluginError, match="unknown strategy 'zzz': installed are gc_loose"):
+    with pytest.raises(GCPluginError, match="'zzz': installed strategies are gc_loose"):
         registry.create("zzz")
     with pytest.raises(GCPluginError, match="'lose': did you mean 'gc_loose'"):
         registry.create("lose")
@@ -263,14 +255,16 @@ def test_an_unknown_strategy_is_an_error_with_what_is_there(registry: PluginRegi
 
 @pytest.mark.parametrize("name", ["truncate", "summarize", "hybrid", "budget", "marksweep"])
 @pytest.mark.parametrize("prefix", ["", "gc_"])
-def test_an_uninstalled_strategy_of_ours_is_an_error_with_the_command(
+def test_a_strategy_of_ours_that_is_not_installed_is_an_error_with_the_pip_command(
     registry: PluginRegistry, prefix: str, name: str
 ) -> None:
     with pytest.raises(GCPluginError, match=f"{prefix}{name}.*: pip install jaato-gc-{name}$"):
         registry.create(prefix + name)
 
 
-def test_a_name_that_two_plugins_offer_is_an_error_with_both(registry: PluginRegistry) -> None:
+def test_a_name_that_two_plugins_offer_is_an_error_that_names_both(
+    registry: PluginRegistry,
+) -> None:
     registry.register(Offers(LOOSE, StrategyInfo("gc_other", Loose)), "first")
     registry.register(Offers(LOOSE), "second")
 
@@ -307,28 +301,39 @@ def test_a_failing_strategy_is_an_error_with_its_plugin_and_cause(
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-class WithoutCollect(GCStrategy[StrategySettings]):
-    name = "gc_without"
-
-
-@pytest.mark.parametrize(
-    ("factory", "missing"),
-    [
-        (WithoutCollect, "it lacks collect"),
-        (object, "it lacks name, initialize, shutdown, should_collect, collect"),
-        (lambda: None, "it lacks name, initialize, shutdown, should_collect, collect"),
-    ],
-)
-def test_what_is_no_strategy_is_an_error_with_what_it_lacks(
-    registry: PluginRegistry, factory: Any, missing: str
+@pytest.mark.parametrize("factory", [object, lambda: None])
+def test_an_object_that_is_not_a_strategy_is_an_error_that_names_the_missing_methods(
+    registry: PluginRegistry, factory: Any
 ) -> None:
     registry.register(Offers(StrategyInfo("gc_without", factory)), "mine")
+    missing = "name, initialize, shutdown, should_collect, collect"
 
-    with pytest.raises(GCPluginError, match=f"'mine'.*: 'gc_without' is no strategy: {missing}"):
+    with pytest.raises(GCPluginError, match=f"'mine'.*: strategy 'gc_without' lacks {missing}"):
         registry.create("without")
 
 
-def test_a_factory_that_is_none_is_an_error(registry: PluginRegistry) -> None:
+class WithoutSelect(GCStrategy[StrategySettings]):
+    name = "gc_without"
+
+
+def test_a_strategy_without_select_is_refused_when_it_is_created(registry: PluginRegistry) -> None:
+    registry.register(Offers(StrategyInfo("gc_without", WithoutSelect)), "mine")
+
+    with pytest.raises(GCPluginError, match=r"'mine'.*'gc_without' lacks select"):
+        registry.create("without")
+
+
+def test_a_strategy_without_select_fails_with_an_error_that_names_it() -> None:
+    session = new_session(WithoutSelect(), GCConfig(preserve_recent_turns=0))
+    session.append(Message.from_text(Role.USER, "hello"))
+
+    result = session.manual_gc()
+
+    assert result.outcome is GCOutcome.FAILED
+    assert "WithoutSelect needs a select method" in str(result.error)
+
+
+def test_a_factory_that_can_not_be_called_is_an_error(registry: PluginRegistry) -> None:
     factory: Any = 3
     registry.register(Offers(StrategyInfo("gc_three", factory)), "mine")
 
@@ -336,7 +341,7 @@ def test_a_factory_that_is_none_is_an_error(registry: PluginRegistry) -> None:
         registry.create("three")
 
 
-# --- plugins that do not fit ---
+# --- invalid plugins ---
 
 
 class RaisingHook:
@@ -374,7 +379,8 @@ class OldWrapper:
         yield
 
 
-MISFITS = {
+NAMELESS = StrategyInfo(None, Loose)  # type: ignore[arg-type]
+INVALID = {
     "raising hook": (RaisingHook(), "RuntimeError: no disk left"),
     "raising after a first strategy": (RaisingLate(), "RuntimeError: no disk left"),
     "unknown argument": (UnknownArgument(), "colour"),
@@ -382,33 +388,33 @@ MISFITS = {
     "wrapper": (Wrapper(), "jaato_gc_register_strategies can't be wrapped"),
     "old wrapper": (OldWrapper(), "jaato_gc_token_counter can't be wrapped"),
     "class instead of an instance": (RaisingHook, "'self'"),
-    "a class among the strategies": (Offers(Loose), "not a StrategyInfo"),
-    "a string for the strategies": (Offers(*"gc_loose"), "gave 'g', not a StrategyInfo"),
-    "a strategy without a name": (Offers(StrategyInfo(None, Loose)), "not a StrategyInfo"),  # type: ignore[arg-type]
+    "a class among the strategies": (Offers(Loose), "expected a StrategyInfo, got "),
+    "a string for the strategies": (Offers(*"gc_loose"), "expected a StrategyInfo, got 'g'"),
+    "a strategy without a name": (Offers(NAMELESS), "expected a StrategyInfo, got "),
 }
 
 
-@pytest.mark.parametrize(("misfit", "cause"), MISFITS.values(), ids=MISFITS.keys())
-def test_a_misfit_is_refused_with_its_cause_and_hides_nobody(
-    registry: PluginRegistry, misfit: object, cause: str
+@pytest.mark.parametrize(("plugin", "cause"), INVALID.values(), ids=INVALID.keys())
+def test_an_invalid_plugin_is_refused_with_its_cause_and_hides_no_other(
+    registry: PluginRegistry, plugin: object, cause: str
 ) -> None:
     registry.register(Offers(StrategyInfo("gc_before", Loose)), "before")
     with pytest.raises(GCPluginError) as caught:
-        registry.register(misfit, "misfit")
+        registry.register(plugin, "invalid")
     registry.register(Offers(StrategyInfo("gc_after", Loose)), "after")
 
-    assert str(caught.value).startswith("plugin 'misfit' of this process can't be used: ")
+    assert str(caught.value).startswith("plugin 'invalid' of this process can't be used: ")
     assert cause in str(caught.value)
     assert list(registry.strategies()) == ["gc_after", "gc_before"]
-    assert [plugin.status for plugin in registry.plugins()] == ["ok", "broken", "ok"]
+    assert [each.status for each in registry.plugins()] == ["ok", "broken", "ok"]
 
 
-@pytest.mark.parametrize("asked", ["misfit", "gc_misfit"])
+@pytest.mark.parametrize("asked", ["invalid", "gc_invalid"])
 def test_choosing_a_broken_plugin_raises_its_cause(registry: PluginRegistry, asked: str) -> None:
     with pytest.raises(GCPluginError):
-        registry.register(RaisingHook(), "misfit")
+        registry.register(RaisingHook(), "invalid")
 
-    with pytest.raises(GCPluginError, match=r"'misfit' .* is broken: RuntimeError: no disk left"):
+    with pytest.raises(GCPluginError, match=r"'invalid' .* is broken: RuntimeError: no disk left"):
         registry.create(asked)
 
 
@@ -446,7 +452,7 @@ def test_an_object_without_hooks_is_a_plugin_that_does_nothing(registry: PluginR
     assert registry.strategies() == {}
 
 
-# --- every hook: the last test looks for one that is named after it ---
+# --- hooks: each has a test that is named after it ---
 
 
 def test_jaato_gc_register_strategies_is_called_once(registry: PluginRegistry) -> None:
@@ -475,7 +481,7 @@ def test_jaato_gc_token_counter_is_asked_for_the_model(registry: PluginRegistry)
     assert registry.token_counter().name == choose_counter().name
 
 
-def test_jaato_gc_token_counter_ends_at_the_first_result(registry: PluginRegistry) -> None:
+def test_jaato_gc_token_counter_uses_the_first_result(registry: PluginRegistry) -> None:
     asked = []
 
     class Asked(CounterPlugin):
@@ -492,7 +498,7 @@ def test_jaato_gc_token_counter_ends_at_the_first_result(registry: PluginRegistr
     assert asked == ["not mine", "middle"]
 
 
-def test_jaato_gc_token_counter_may_say_that_it_comes_first(registry: PluginRegistry) -> None:
+def test_jaato_gc_token_counter_with_tryfirst_is_asked_first(registry: PluginRegistry) -> None:
     class First(CounterPlugin):
         @hookimpl(tryfirst=True)
         def jaato_gc_token_counter(self, model: str | None) -> Counter | None:
@@ -520,10 +526,10 @@ class NoCounter:
     ("failing", "cause"),
     [
         (RaisingCounter(), "RuntimeError: no disk left"),
-        (NoCounter(), "GCPluginError: 'cl100k_base' is no TokenCounter"),
+        (NoCounter(), "GCPluginError: expected a TokenCounter, got 'cl100k_base'"),
     ],
 )
-def test_jaato_gc_token_counter_that_fails_is_passed_over_and_listed_as_broken(
+def test_jaato_gc_token_counter_that_fails_is_skipped_and_listed_as_broken(
     registry: PluginRegistry, caplog: pytest.LogCaptureFixture, failing: object, cause: str
 ) -> None:
     good = CounterPlugin("good")
@@ -551,7 +557,7 @@ def test_a_strategy_of_a_plugin_that_broke_later_is_refused_with_the_cause(
 
 
 class Observer:
-    """Takes part in every observing hook, with all arguments."""
+    """Implements every observing hook, with all arguments."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, ...]] = []
@@ -619,7 +625,7 @@ each_observed = pytest.mark.parametrize(("hook", "arguments"), OBSERVED.items(),
 
 
 def check_observers(registry: PluginRegistry, hook: str) -> None:
-    """Every observer gets exactly the arguments of the hook."""
+    """Checks that every observer gets exactly the arguments of the hook."""
     observers = [Observer(), Observer()]
     for number, observer in enumerate(observers):
         registry.register(observer, f"observer {number}")
@@ -648,7 +654,7 @@ def test_jaato_gc_budget_updated(registry: PluginRegistry) -> None:
 
 
 @each_observed
-def test_nobody_needs_to_observe(
+def test_a_hook_without_observers_is_called_without_error(
     registry: PluginRegistry, hook: str, arguments: dict[str, Any]
 ) -> None:
     registry.register(Offers(LOOSE), "no observer")
@@ -676,7 +682,7 @@ def test_an_observer_may_leave_out_arguments(
 
 
 @each_observed
-def test_a_failing_observer_is_logged_and_stops_nobody(
+def test_a_failing_observer_is_logged_and_does_not_stop_the_others(
     registry: PluginRegistry,
     caplog: pytest.LogCaptureFixture,
     hook: str,
@@ -703,7 +709,7 @@ def test_a_failing_observer_is_logged_and_stops_nobody(
     assert "no disk left" in caplog.text
 
 
-def test_a_failing_observer_is_asked_again_next_time(registry: PluginRegistry) -> None:
+def test_a_failing_observer_is_called_again_next_time(registry: PluginRegistry) -> None:
     calls = []
 
     class Failing:
@@ -751,7 +757,7 @@ def test_jaato_gc_register_formats_that_gives_something_else_is_broken(
         def jaato_gc_register_formats(self) -> list[str]:
             return ["acme-chat"]
 
-    with pytest.raises(GCPluginError, match="'acme-chat', not a FormatInfo"):
+    with pytest.raises(GCPluginError, match="expected a FormatInfo, got 'acme-chat'"):
         registry.register(Formats(), "acme")
     assert registry.formats() == {}
 
@@ -768,24 +774,8 @@ class StashPlugin:
 def test_jaato_gc_stash_gets_what_a_session_removes(registry: PluginRegistry) -> None:
     plugin = StashPlugin()
     registry.register(plugin, "memory")
-
-    class Forgetful(GCStrategy[StrategySettings]):
-        name = "gc_forgetful"
-
-        def collect(
-            self,
-            history: list[Message],
-            context_usage: ContextUsage,
-            config: GCConfig,
-            reason: GCTriggerReason,
-            budget: InstructionBudget | None = None,
-        ) -> tuple[list[Message], GCResult]:
-            collection = self.begin(history, context_usage, config, reason, budget)
-            collection.remove_oldest(collection.turns, "forgotten")
-            return collection.finish()
-
-    session = GCSession(registry=registry, counter=EstimateCounter(), agent_id="scout")
-    session.set_gc_plugin(Forgetful(), GCConfig(preserve_recent_turns=1))
+    config = GCConfig(preserve_recent_turns=1)
+    session = new_session(OldestFirst(), config, registry=registry, agent_id="scout")
     for number in range(3):
         session.append(Message.from_text(Role.USER, f"request {number}"))
     [item] = session.manual_gc().removal_list
@@ -794,7 +784,9 @@ def test_jaato_gc_stash_gets_what_a_session_removes(registry: PluginRegistry) ->
     assert message.text == "request 1"
 
 
-def test_jaato_gc_stash_of_no_use_is_passed_over(registry: PluginRegistry) -> None:
+def test_jaato_gc_stash_that_returns_something_else_is_skipped_and_listed_as_broken(
+    registry: PluginRegistry,
+) -> None:
     class Nonsense:
         @hookimpl
         def jaato_gc_stash(self) -> str:

@@ -153,7 +153,7 @@ def test_what_an_orphan_leaves_behind_ends_the_calls_before_it() -> None:
     assert ids(repaired) == ["u", "c", "repair-c", "mixed"]
 
 
-def test_repair_mends_calls_and_nothing_else() -> None:
+def test_repair_changes_only_calls_and_results() -> None:
     history = [ANSWER, USER, Message(Role.MODEL, [], "empty")]
 
     assert repair_history(history) == history

@@ -1,14 +1,8 @@
-"""The account of a collection."""
+"""The result of a collection."""
 
 import pytest
 
-from jaato_gc import (
-    GCOutcome,
-    GCRemovalItem,
-    GCResult,
-    GCTriggerReason,
-    InstructionSource,
-)
+from jaato_gc import GCOutcome, GCRemovalItem, GCResult, GCTriggerReason, InstructionSource
 
 
 def result(before: int, after: int, **fields: object) -> GCResult:
@@ -44,14 +38,14 @@ def test_gc_result_removal_list() -> None:
     assert account.tokens_freed == sum(item.tokens_freed for item in items)
 
 
-def test_a_result_lists_no_removals_unless_told() -> None:
+def test_results_do_not_share_their_removal_lists() -> None:
     first, second = result(2, 1), result(2, 1)
     first.removal_list.append(GCRemovalItem(InstructionSource.PLUGIN))
 
     assert second.removal_list == []
 
 
-def test_a_result_can_be_made_as_strategies_always_made_it() -> None:
+def test_a_result_can_be_made_with_the_fields_of_the_design() -> None:
     account = GCResult(
         success=False,
         items_collected=0,
@@ -65,10 +59,17 @@ def test_a_result_can_be_made_as_strategies_always_made_it() -> None:
     )
 
     assert account.error == "no summarizer"
-    assert (account.outcome, account.shortfall, account.cache, account.gc_id) == (None,) * 4
+    assert account.outcome is GCOutcome.FAILED
+    assert (account.shortfall, account.cache, account.gc_id) == (None,) * 3
 
 
-def test_a_removal_item_names_no_messages_and_is_stashed_unless_told() -> None:
+@pytest.mark.parametrize(("after", "outcome"), [(4, GCOutcome.REACHED), (10, GCOutcome.NOT_NEEDED)])
+def test_an_outcome_that_is_not_given_is_derived(after: int, outcome: GCOutcome) -> None:
+    assert result(10, after).outcome is outcome
+    assert result(10, after, outcome=GCOutcome.SHORT).outcome is GCOutcome.SHORT
+
+
+def test_a_removal_item_has_no_messages_and_is_kept_by_default() -> None:
     item = GCRemovalItem(source=InstructionSource.CONVERSATION)
 
     assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", ())
@@ -80,7 +81,7 @@ def test_tokens_freed_is_never_negative(before: int, after: int, freed: int) -> 
     assert result(before, after).tokens_freed == freed
 
 
-def test_only_failed_and_rejected_are_no_success() -> None:
+def test_every_outcome_except_failed_and_rejected_is_a_success() -> None:
     failures = {outcome for outcome in GCOutcome if not outcome.is_success}
 
     assert failures == {GCOutcome.FAILED, GCOutcome.REJECTED}
@@ -94,3 +95,41 @@ def test_every_reason_of_the_design_exists() -> None:
         "PRE_MESSAGE",
         "CONTEXT_LIMIT",
     }
+
+
+@pytest.mark.parametrize("reason", GCTriggerReason)
+@pytest.mark.parametrize("outcome", GCOutcome)
+@pytest.mark.parametrize("error", [None, "no summarizer", "Traceback:\n  line\n" * 99])
+def test_a_result_is_printed_as_one_short_line(
+    outcome: GCOutcome, reason: GCTriggerReason, error: str | None
+) -> None:
+    items = [GCRemovalItem(InstructionSource.CONVERSATION, "turn_0", 10)] * 123
+    printed = str(
+        GCResult(
+            success=outcome.is_success,
+            items_collected=len(items),
+            tokens_before=123_456_789,
+            tokens_after=98_765_432,
+            plugin_name="gc_summarize",
+            trigger_reason=reason,
+            error=error,
+            outcome=outcome,
+            removal_list=items,
+        )
+    )
+
+    assert len(printed) < 160
+    assert printed.splitlines() == [printed]
+    assert printed.startswith(f"gc_summarize ({reason}): {outcome}, ")
+
+
+def test_a_printed_result_has_the_figures() -> None:
+    account = result(10_000, 7_200, removal_list=[GCRemovalItem(InstructionSource.PLUGIN)])
+    unchanged = result(800, 800)
+    failed = GCResult(False, 0, 5, 5, "gc_mine", GCTriggerReason.MANUAL, error="no summarizer")
+
+    assert str(account) == (
+        "gc_truncate (threshold): reached, 10,000 -> 7,200 tokens, 1 item removed"
+    )
+    assert str(unchanged) == ("gc_truncate (threshold): not_needed, nothing removed at 800 tokens")
+    assert str(failed) == "gc_mine (manual): failed, nothing changed: no summarizer"

@@ -1,4 +1,4 @@
-"""What a session guarantees, whatever its strategy does."""
+"""The guarantees of a session, for any strategy."""
 
 import json
 import logging
@@ -11,10 +11,7 @@ from typing import Any, cast
 import pytest
 
 from jaato_gc import (
-    Collection,
     ContextFloorError,
-    ContextUsage,
-    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCError,
@@ -24,82 +21,60 @@ from jaato_gc import (
     GCRemovalItem,
     GCResult,
     GCSession,
-    GCStrategy,
     GCTriggerReason,
-    InstructionBudget,
     InstructionSource,
     InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
     Role,
-    StrategySettings,
+    StalePlanError,
     SyntheticKind,
     ToolResult,
     check_history,
     count_tokens,
-    fenced,
-    hookimpl,
-    split_into_turns,
 )
-from jaato_gc_testing import DummyModel, NoGCPlugin
+from jaato_gc.plugin import Collection, fenced, hookimpl
+from jaato_gc_testing import (
+    COUNTER,
+    LONG_TEXT,
+    DummyModel,
+    NoGCPlugin,
+    OldestFirst,
+    ScriptedPlugin,
+    ScriptedStrategy,
+    assert_in_step,
+    message_ids,
+    new_session,
+    speak,
+)
 
-COUNTER = EstimateCounter()
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
 LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
-LONG = "lorem ipsum dolor sit amet " * 10
 
 
-class Oldest(GCStrategy[StrategySettings]):
-    """Well-behaved: removes the oldest turns."""
-
-    name = "gc_oldest"
+class Oldest(OldestFirst):
+    """Removes the oldest turns, and records why it was called."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reasons: list[GCTriggerReason] = []
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        self.reasons.append(reason)
-        collection = Collection(self.name, history, context_usage, config, reason, budget)
-        collection.remove_oldest(collection.turns, "oldest")
-        collection.clear_recent_results()
-        return collection.finish()
+    def select(self, collection: Collection) -> None:
+        self.reasons.append(collection.reason)
+        super().select(collection)
 
 
 Deed = Callable[[list[Message]], Any]
 
 
-class Rogue(GCStrategy[StrategySettings]):
-    """Does whatever it is told."""
+class Rogue(ScriptedPlugin):
+    """A plugin of this module that runs a function on the history."""
 
     name = "gc_rogue"
 
-    def __init__(self, deed: Deed) -> None:
-        super().__init__()
-        self.deed = deed
-        self.calls = 0
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,  # noqa: ARG002  the protocol's
-        config: GCConfig,  # noqa: ARG002
-        reason: GCTriggerReason,  # noqa: ARG002
-        budget: InstructionBudget | None = None,  # noqa: ARG002
-    ) -> Any:
-        self.calls += 1
-        return self.deed(history)
-
-
-def said(message_id: str, text: str = LONG, **fields: Any) -> Message:
+def said(message_id: str, text: str = LONG_TEXT, **fields: Any) -> Message:
     role = {"u": Role.USER, "a": Role.MODEL, "s": Role.SYSTEM}[message_id[0]]
     return Message.from_text(role, text, message_id=message_id, **fields)
 
@@ -110,51 +85,39 @@ def calls(message_id: str, *call_ids: str, name: str = "look") -> Message:
 
 
 def answers(message_id: str, *call_ids: str, name: str = "look") -> Message:
-    parts = [Part(function_response=ToolResult(each, name, LONG)) for each in call_ids]
+    parts = [Part(function_response=ToolResult(each, name, LONG_TEXT)) for each in call_ids]
     return Message(Role.TOOL, parts, message_id)
 
 
 def conversation() -> list[Message]:
-    """Six turns: u0 is LOCKED, a2 gets pinned, u5 and a5 are recent."""
-    thinking = Message(Role.MODEL, [Part(thought="hmm", extra={"sig": 1}), Part(text=LONG)], "a1")
+    """Returns six turns: u0 is LOCKED, a2 gets pinned, u5 and a5 are recent."""
+    thinking = Message(
+        Role.MODEL, [Part(thought="hmm", extra={"sig": 1}), Part(text=LONG_TEXT)], "a1"
+    )
     turns = [*map(said, ("s", "u0", "a0", "u1")), calls("c", "x", "y")]
     turns += [answers("rx", "x"), answers("ry", "y"), thinking]
     return turns + [said(f"{who}{turn}") for turn in range(2, 6) for who in "ua"]
 
 
-def new_session(plugin: GCPlugin | None = None, /, **options: Any) -> GCSession:
-    config = {"preserve_recent_turns": 1} | options.pop("config", {})
-    options.setdefault("context_limit", 10_000)
-    options.setdefault("registry", PluginRegistry(load_installed=False))
-    session = GCSession(counter=COUNTER, **options)
-    if plugin:
-        session.set_gc_plugin(plugin, GCConfig(**config))
-    return session
+def recent_only(plugin: GCPlugin | None = None, /, **options: Any) -> GCSession:
+    """Returns a session that preserves one recent turn."""
+    config = GCConfig(**({"preserve_recent_turns": 1} | options.pop("config", {})))
+    return new_session(plugin, config, **({"context_limit": 10_000} | options))
 
 
 def filled_session(plugin: GCPlugin, /, **options: Any) -> GCSession:
-    session = new_session(plugin, **options)
+    session = recent_only(plugin, **options)
     for message in conversation():
         session.append(message)
     session.pin("a2")
     return session
 
 
-def ids(session: GCSession) -> list[str]:
-    return [message.message_id for message in session.history]
-
-
 def state(session: GCSession) -> dict[str, Any]:
-    """All that a collection may change, but for the list of attempts."""
+    """Returns everything that a collection may change, without the list of attempts."""
     saved: dict[str, Any] = json.loads(session.save())
     attempts = ("results", "plans_made", "breaker", "disabled")
     return {key: value for key, value in saved.items() if key not in attempts}
-
-
-def assert_in_step(session: GCSession) -> None:
-    counted = count_tokens(session.history, COUNTER)
-    elsewhere = [session.budget.entries[each].total_tokens() for each in (PLUGIN, ENRICHMENT)]
-    assert session.budget.counted_tokens() == counted + sum(elsewhere)
 
 
 # --- deeds ---
@@ -204,7 +167,7 @@ def swap(history: list[Message]) -> Any:
 
 
 def grow(history: list[Message]) -> Any:
-    summary = fenced(SyntheticKind.SUMMARY, LONG * 20)
+    summary = fenced(SyntheticKind.SUMMARY, LONG_TEXT * 20)
     message = Message.from_text(Role.USER, summary, synthetic=SyntheticKind.SUMMARY)
     return [*left(history, ("u3", "a3")), message], result(item("u3", "a3"))
 
@@ -220,15 +183,20 @@ REJECTED: dict[str, tuple[Deed, str, str | None]] = {
     "removes a recent message": (remove("a5"), "protected_kept", "a5"),
     "orphans results": (remove("c"), "results_have_calls", "rx"),
     "splits a parallel batch": (remove("ry"), "calls_have_results", "c"),
-    "reorders": (swap, "order_kept", "a4"),
-    "alters text": (alter("a3"), "removal_list_is_true", "a3"),
-    "alters thoughts": (alter("a1", item("a1", action="clear")), "thoughts_kept", "a1"),
-    "clears a locked text": (alter("u0", item("u0", action="clear")), "protected_unaltered", "u0"),
-    "clears a pinned text": (alter("a2", item("a2", action="clear")), "protected_unaltered", "a2"),
-    "clears a recent text": (alter("a5", item("a5", action="clear")), "protected_unaltered", "a5"),
+    "reorders": (swap, "order_kept", "u4"),
+    "changes text": (alter("a3"), "was changed", "a3"),
+    "changes text and calls it shortened": (
+        alter("a3", item("a3", action="shorten")),
+        "was changed",
+        "a3",
+    ),
+    "changes thoughts": (alter("a1", item("a1", action="shorten")), "was changed", "a1"),
+    "changes a locked text": (alter("u0", item("u0", action="shorten")), "was changed", "u0"),
+    "changes a pinned text": (alter("a2", item("a2", action="shorten")), "was changed", "a2"),
+    "changes a recent text": (alter("a5", item("a5", action="shorten")), "was changed", "a5"),
     "empties a message": (
-        alter("a3", item("a3", action="clear"), parts=[]),
-        "no_empty_message",
+        alter("a3", item("a3", action="shorten"), parts=[]),
+        "was changed",
         "a3",
     ),
     "conceals a removal": (
@@ -252,8 +220,9 @@ REJECTED: dict[str, tuple[Deed, str, str | None]] = {
         None,
     ),
     "grows the history": (grow, "never_larger", None),
-    "smuggles a message in": (add(said("u9", "buy!")), "additions_are_synthetic", "u9"),
-    "repeats a message": (add(said("u4")), "unique_ids", "u4"),
+    "adds a user message": (add(said("u9", "buy!")), "never_larger", None),
+    "adds a model message": (add(said("a9", "buy!")), "is new", "a9"),
+    "repeats a message": (add(said("u4")), "twice", "u4"),
     "takes the system": (take_source(SYSTEM, None), "source_is_collectable", None),
     "takes tools": (take_source(PLUGIN, "search"), "source_is_collectable", None),
 }
@@ -261,7 +230,7 @@ REJECTED: dict[str, tuple[Deed, str, str | None]] = {
 
 @pytest.mark.parametrize(("deed", "invariant", "message_id"), REJECTED.values(), ids=REJECTED)
 def test_a_broken_invariant_is_rejected(deed: Deed, invariant: str, message_id: str | None) -> None:
-    session = filled_session(Rogue(deed))
+    session = filled_session(Rogue(deed), config={"preserve_recent_groups": 0})
     before = state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REJECTED
@@ -284,39 +253,35 @@ def test_a_rejection_names_the_distribution_and_its_version() -> None:
     assert outcome.error.startswith(f"gc_rogue of pluggy {version('pluggy')}: protected_kept")
 
 
-NONSENSE: dict[str, Deed] = {
+INVALID_ANSWERS: dict[str, Deed] = {
     "nothing": lambda _: None,
     "a history alone": lambda history: history,
     "three things": lambda history: (history, result(), 3),
-    "a tuple of messages": lambda history: (tuple(history), result()),
     "no messages": lambda _: (["lorem"], result()),
-    "a result that is none": lambda history: (history, {"success": True}),
+    "a result of another type": lambda history: (history, {"success": True}),
     "a removal list of texts": lambda history: (
         history,
         replace(result(), removal_list=["turn_3"]),  # type: ignore[list-item]
     ),
-    "no removal list": lambda history: (
+    "a removal list that is no list": lambda history: (
         history,
-        replace(result(), removal_list=None),  # type: ignore[arg-type]
+        replace(result(), removal_list="turn_3"),  # type: ignore[arg-type]
     ),
-    "no details": lambda history: (
-        left(history, ("u3", "a3")),
-        result(item("u3", "a3"), details=None),
-    ),
+    "details that are no dict": lambda history: (history, result(details=["turn_3"])),
     "an outcome of its own": lambda history: (history, result(outcome="great")),
     "a source of its own": lambda history: (
         history,
         result(GCRemovalItem("attic", "x")),  # type: ignore[arg-type]
     ),
-    "ids that are none": lambda history: (
+    "ids that are no strings": lambda history: (
         history,
         result(GCRemovalItem(CONVERSATION, "x", message_ids=[["u3"]])),  # type: ignore[list-item]
     ),
 }
 
 
-@pytest.mark.parametrize("deed", NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_is_rejected(deed: Deed) -> None:
+@pytest.mark.parametrize("deed", INVALID_ANSWERS.values(), ids=INVALID_ANSWERS)
+def test_an_invalid_answer_is_rejected(deed: Deed) -> None:
     session = filled_session(Rogue(deed))
     before = state(session)
     outcome = session.manual_gc()
@@ -352,7 +317,7 @@ def test_a_strategy_that_says_it_failed_changes_nothing(fields: dict[str, Any]) 
     assert state(session) == before
 
 
-def test_a_strategy_that_empties_the_list_it_was_given_harms_nobody() -> None:
+def test_a_strategy_that_empties_its_list_of_messages_changes_nothing() -> None:
     def deed(history: list[Message]) -> Any:
         history.clear()
         raise RuntimeError("oops")
@@ -363,7 +328,7 @@ def test_a_strategy_that_empties_the_list_it_was_given_harms_nobody() -> None:
     assert state(session) == before
 
 
-def test_a_strategy_can_change_nothing_about_a_plan_that_was_checked() -> None:
+def test_a_strategy_cannot_change_a_plan_that_was_checked() -> None:
     returned: list[Any] = []
 
     def deed(history: list[Message]) -> Any:
@@ -375,12 +340,12 @@ def test_a_strategy_can_change_nothing_about_a_plan_that_was_checked() -> None:
     returned[0][0].clear()
     returned[0][1].removal_list.clear()
     outcome = session.apply(plan)
-    assert set(ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
+    assert set(message_ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
     assert [each.message_ids for each in outcome.removal_list] == [("u3", "a3")]
 
 
 @pytest.mark.parametrize("removed", [("u3", "a3"), ("u3", "a3", "u4", "a4")])
-def test_what_came_since_the_last_request_is_looked_at_after_a_collection(
+def test_messages_since_the_last_request_are_checked_after_a_collection(
     removed: tuple[str, ...],
 ) -> None:
     session = filled_session(Rogue(remove(*removed)))
@@ -392,48 +357,6 @@ def test_what_came_since_the_last_request_is_looked_at_after_a_collection(
     assert session.manual_gc().success
     with pytest.raises(InvalidHistoryError, match="dangling"):
         session.before_send()
-
-
-def test_what_a_strategy_does_with_turns_and_groups_is_forgotten() -> None:
-    seen: list[list[list[str]]] = []
-
-    class Untidy(GCStrategy[StrategySettings]):
-        name = "gc_untidy"
-
-        def collect(self, *arguments: Any) -> Any:
-            collection = self.begin(*arguments)
-            seen.append([[each.message_id for each in turn.messages] for turn in collection.turns])
-            collection.remove_oldest([collection.turns[3]], "untidy")
-            collection.groups.reverse()
-            return collection.finish()
-
-    session = filled_session(Untidy())
-    first = session.manual_gc(target_percent=0.1)
-    turns = [
-        [each.message_id for each in turn.messages] for turn in split_into_turns(session.history)
-    ]
-    second = session.manual_gc(target_percent=0.1)
-
-    assert [item.message_ids for item in first.removal_list] == [("u3", "a3")]
-    assert [item.message_ids for item in second.removal_list] == [("u4", "a4")]
-    assert seen[1] == turns
-
-
-def test_a_strategy_that_takes_groups_apart_has_failed() -> None:
-    class Tearing(Oldest):
-        def collect(self, *arguments: Any) -> Any:
-            collection = self.begin(*arguments)
-            for group in collection.groups:
-                group.messages = ()
-            return collection.finish()
-
-    session = filled_session(Tearing())
-    before = state(session)
-
-    assert not session.manual_gc().success
-    assert state(session) == before
-    session.set_gc_plugin(Oldest())
-    assert session.manual_gc(target_percent=0.1).success
 
 
 def test_figures_are_recounted() -> None:
@@ -449,7 +372,7 @@ def test_figures_are_recounted() -> None:
     assert_in_step(session)
 
 
-def test_an_outcome_is_not_believed() -> None:
+def test_the_session_decides_the_outcome() -> None:
     def boast(history: list[Message]) -> Any:
         return history, result(outcome=GCOutcome.REACHED)
 
@@ -490,7 +413,7 @@ def test_a_strategy_that_hangs_is_disabled() -> None:
     assert state(session) == before
 
 
-def test_another_strategy_takes_over_from_a_disabled_one() -> None:
+def test_another_strategy_can_replace_a_disabled_one() -> None:
     release = threading.Event()
     session = filled_session(Rogue(lambda _: release.wait(60)), deadline_seconds=0.02)
     session.manual_gc()
@@ -499,12 +422,12 @@ def test_another_strategy_takes_over_from_a_disabled_one() -> None:
     assert session.paused_because is None
 
 
-def test_a_deadline_that_is_kept_changes_nothing() -> None:
+def test_a_strategy_within_its_deadline_works_as_usual() -> None:
     session = filled_session(Oldest(), deadline_seconds=60.0)
     assert session.manual_gc().outcome is GCOutcome.REACHED
 
 
-def test_core_answers_where_should_collect_fails() -> None:
+def test_core_decides_if_should_collect_fails() -> None:
     class Mute(Oldest):
         def should_collect(self, *_: Any) -> Any:
             raise RuntimeError("no idea")
@@ -515,7 +438,7 @@ def test_core_answers_where_should_collect_fails() -> None:
     assert plugin.reasons == [GCTriggerReason.THRESHOLD]
 
 
-def test_pre_message_is_the_reason_where_the_strategy_names_none() -> None:
+def test_pre_message_is_the_reason_if_the_strategy_names_none() -> None:
     class Terse(Oldest):
         def should_collect(self, *_: Any) -> Any:
             return True, None
@@ -543,7 +466,7 @@ def test_a_failing_shutdown_is_logged(replace_it: bool, caplog: pytest.LogCaptur
     assert "never" in caplog.text
 
 
-# --- a plugin by the seeds' README: no budget, no removal list ---
+# --- the plugin of the seeds' README: no budget, no removal list ---
 
 
 class MyCustomGCPlugin:
@@ -582,25 +505,25 @@ class MyCustomGCPlugin:
         return new_history, outcome
 
 
-def test_a_plugin_by_the_readme_works_and_protected_groups_come_back() -> None:
-    session = new_session(config={"preserve_recent_turns": 2})
+def test_protected_groups_come_back_after_a_plugin_without_budget() -> None:
+    session = recent_only(config={"preserve_recent_turns": 2})
     for message in conversation():
         session.append(message)
     session.set_gc_plugin(MyCustomGCPlugin(), GCConfig(preserve_recent_turns=2))  # type: ignore[arg-type]
     session.pin("rx")
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
-    assert ids(session) == [*("s", "u0", "u1", "c", "rx", "ry", "a1"), "u4", "a4", "u5", "a5"]
+    assert message_ids(session) == ["s", "u0", "c", "rx", "ry", "u4", "a4", "u5", "a5"]
     removed = [each for one in outcome.removal_list for each in one.message_ids]
-    assert removed == ["a0", "u2", "a2", "u3", "a3"]
+    assert removed == ["a0", "u1", "a1", "u2", "a2", "u3", "a3"]
     assert_in_step(session)
     session.undo()
-    assert ids(session) == [message.message_id for message in conversation()]
+    assert message_ids(session) == [message.message_id for message in conversation()]
 
 
-def test_a_plugin_by_the_readme_keeps_a_window_from_overflowing() -> None:
+def test_a_plugin_without_budget_keeps_the_window_from_overflowing() -> None:
     model = DummyModel(4000)
-    session = new_session(provider=model, tools=model.run_tool, context_limit=4000)
+    session = recent_only(provider=model, tools=model.run_tool, context_limit=4000)
     session.set_gc_plugin(MyCustomGCPlugin(), GCConfig(preserve_recent_turns=1))  # type: ignore[arg-type]
     for turn in range(30):
         session.send_message(f"request {turn}")
@@ -626,21 +549,21 @@ def pause(session: GCSession) -> str:
     return session.paused_because
 
 
-def test_two_collections_in_vain_stop_automatic_ones() -> None:
+def test_two_collections_without_gain_stop_automatic_ones() -> None:
     session = full_session(NoGCPlugin())
     assert "no_gain" in pause(session)
 
 
-def test_the_reason_for_a_pause_holds_the_last_error() -> None:
+def test_the_reason_for_a_pause_contains_the_last_error() -> None:
     assert "IndexError" in pause(full_session(Rogue(lambda history: history[99])))
 
 
-def test_a_strategy_can_not_talk_its_way_past_the_breaker() -> None:
+def test_a_reported_outcome_does_not_reset_the_breaker() -> None:
     pause(full_session(Rogue(lambda history: (history, result(outcome=GCOutcome.REACHED)))))
 
 
-def test_cleared_enrichment_is_no_gain() -> None:
-    """It is back with the next turn."""
+def test_removed_enrichment_does_not_count_as_gain() -> None:
+    """The next turn adds it again."""
     session = full_session(Rogue(take_source(ENRICHMENT, None)), target_percent=70.0)
     session.budget.collectable_sources.add(ENRICHMENT)
     for _ in range(2):
@@ -650,7 +573,7 @@ def test_cleared_enrichment_is_no_gain() -> None:
 
 
 @pytest.mark.parametrize("change", ["history", "window"])
-def test_a_change_lets_one_more_try_through(change: str) -> None:
+def test_a_change_allows_one_more_automatic_collection(change: str) -> None:
     session = full_session(NoGCPlugin())
     pause(session)
     if change == "history":
@@ -663,7 +586,7 @@ def test_a_change_lets_one_more_try_through(change: str) -> None:
     assert session.after_turn() is None
 
 
-def test_the_breaker_gates_no_other_collection() -> None:
+def test_the_breaker_stops_only_automatic_collections() -> None:
     plugin = Rogue(lambda history: (history, result()))
     session = full_session(plugin)
     pause(session)
@@ -671,25 +594,25 @@ def test_the_breaker_gates_no_other_collection() -> None:
     assert plugin.calls == 3
     session.recover_from_refusal()
     assert plugin.calls == 4
-    plugin.deed = remove("u3", "a3", "u4", "a4")
+    plugin.script = remove("u3", "a3", "u4", "a4")
     limit, total = session.budget.context_limit, session.budget.total_tokens()
     session.budget.update_tokens(ENRICHMENT, int(limit / (1 + COUNTER.tolerance)) - total + 2)
     assert session.paused_because is not None
     session.before_send()
     assert plugin.calls == 5
-    assert "u3" not in ids(session)
+    assert "u3" not in message_ids(session)
 
 
 # --- the window ---
 
 
-def test_what_does_not_fit_is_not_sent() -> None:
+def test_a_request_that_does_not_fit_is_not_sent() -> None:
     model = DummyModel(10_000)
-    session = new_session(Oldest(), provider=model, context_limit=300)
+    session = recent_only(Oldest(), provider=model, context_limit=300)
     session.append(said("s", "be kind"))
     session.budget.add_child(PLUGIN, "search", 40, LOCKED)
     with pytest.raises(ContextFloorError, match=r"conversation \d+") as caught:
-        session.send_message(LONG * 10)
+        session.send_message(LONG_TEXT * 10)
     floor = caught.value.floor
     assert floor["system"] == count_tokens([said("s", "be kind")], COUNTER)
     assert floor["plugin"] == 40
@@ -698,11 +621,11 @@ def test_what_does_not_fit_is_not_sent() -> None:
     assert model.requests == model.refusals == 0
 
 
-def test_without_a_strategy_nothing_too_long_is_sent_either() -> None:
+def test_without_a_strategy_a_request_that_does_not_fit_is_not_sent() -> None:
     model = DummyModel(10_000)
-    session = new_session(provider=model, context_limit=100)
+    session = recent_only(provider=model, context_limit=100)
     with pytest.raises(ContextFloorError, match="set_gc_plugin"):
-        session.send_message(LONG * 10)
+        session.send_message(LONG_TEXT * 10)
     assert model.requests == 0
 
 
@@ -720,7 +643,7 @@ def test_auto_trigger_off_leaves_manual_and_context_limit() -> None:
     assert plugin.reasons[1:] == [GCTriggerReason.MANUAL]
 
 
-def test_a_smaller_window_is_collected_for_at_once() -> None:
+def test_a_smaller_window_leads_to_a_collection_at_once() -> None:
     session = filled_session(Oldest())
     limit = int(session.budget.total_tokens() * 0.9)
     outcome = session.set_context_limit(limit)
@@ -753,10 +676,10 @@ def test_an_estimate_is_not_trusted_to_the_last_token() -> None:
         session.before_send()
 
 
-def test_what_an_undo_brings_back_is_as_uncertain_as_it_was() -> None:
-    """A report on the smaller request says nothing about it."""
+def test_restored_messages_are_as_uncertain_as_before_the_collection() -> None:
+    """A report on the smaller request does not cover them."""
     total = count_tokens(conversation(), COUNTER)
-    session = new_session(Oldest(), context_limit=int(total * 1.02))
+    session = recent_only(Oldest(), context_limit=int(total * 1.02))
     for message in conversation()[:8]:
         session.append(message)
     session.report_usage(count_tokens(session.before_send(), COUNTER))
@@ -774,7 +697,7 @@ def test_what_an_undo_brings_back_is_as_uncertain_as_it_was() -> None:
 
 
 def test_pinned_turns_are_resolved_once_and_stay_through_collections() -> None:
-    session = new_session()
+    session = recent_only()
     for message in conversation()[:8]:  # turns 0 and 1
         session.append(message)
     config = GCConfig(preserve_recent_turns=1, pinned_turn_indices=[1, 3])
@@ -788,13 +711,13 @@ def test_pinned_turns_are_resolved_once_and_stay_through_collections() -> None:
         session.append(said(f"u{turn}"))
         session.append(said(f"a{turn}"))
     session.manual_gc()
-    assert pinned <= set(ids(session))
+    assert pinned <= set(message_ids(session))
     assert session.budget.pinned_message_ids == pinned
-    assert not {"u2", "a2", "u4", "a4"} & set(ids(session))
+    assert not {"u2", "a2", "u4", "a4"} & set(message_ids(session))
 
 
-def test_a_pinned_turn_that_goes_on_is_pinned_to_its_end() -> None:
-    session = new_session()
+def test_a_pinned_turn_that_continues_is_pinned_to_its_end() -> None:
+    session = recent_only()
     session.append(said("u0"))
     session.set_gc_plugin(Oldest(), GCConfig(pinned_turn_indices=[0]))
     for message_id in ("a0", "u1"):
@@ -804,7 +727,7 @@ def test_a_pinned_turn_that_goes_on_is_pinned_to_its_end() -> None:
 
 @pytest.mark.parametrize("greeted_before", [True, False])
 def test_a_greeting_belongs_to_the_first_pinned_turn(greeted_before: bool) -> None:
-    session = new_session()
+    session = recent_only()
     config = GCConfig(pinned_turn_indices=[0])
     if greeted_before:
         session.append(said("a"))
@@ -821,32 +744,43 @@ def test_pin_and_unpin() -> None:
     session = filled_session(Oldest())
     session.pin("ry")
     session.manual_gc()
-    assert {"a2", "c", "rx", "ry"} <= set(ids(session))
+    assert {"a2", "c", "rx", "ry"} <= set(message_ids(session))
     session.unpin("ry")
     session.unpin("never pinned")
     session.manual_gc()
-    assert not {"c", "rx", "ry"} & set(ids(session))
+    assert not {"c", "rx", "ry"} & set(message_ids(session))
     with pytest.raises(GCError, match="'ry'"):
         session.pin("ry")
+
+
+def test_a_message_that_the_host_locks_between_collections_stays() -> None:
+    session = recent_only(Oldest())
+    speak(session, *range(20), calls=1)
+    assert session.manual_gc(preserve_recent_turns=10).success
+    session.budget.add_child(CONVERSATION, "kept", 0, LOCKED, message_ids=["r12.0"])
+
+    session.manual_gc(target_percent=0)
+
+    assert message_ids(session) == ["u0", "c12.0", "r12.0", "u19", "c19.0", "r19.0", "a19"]
 
 
 def test_turns_can_be_pinned_for_one_collection() -> None:
     session = filled_session(Oldest())
     session.manual_gc(pinned_turn_indices=[3])
-    assert {"u3", "a3"} <= set(ids(session))
+    assert {"u3", "a3"} <= set(message_ids(session))
     assert session.budget.pinned_message_ids == {"a2"}
     session.manual_gc()
-    assert not {"u3", "a3"} & set(ids(session))
+    assert not {"u3", "a3"} & set(message_ids(session))
 
 
 # --- ids and policies ---
 
 
 def test_a_taken_id_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    session = new_session()
+    session = recent_only()
     first, second = session.append(said("u0")), session.append(said("u0"))
     assert first.message_id == "u0" != second.message_id
-    assert second.text == LONG
+    assert second.text == LONG_TEXT
     assert "u0" in caplog.text
     assert_in_step(session)
 
@@ -864,15 +798,15 @@ def test_default_policies() -> None:
 
 
 def test_policies_per_message_tool_and_callable() -> None:
-    session = new_session(
+    session = recent_only(
         Oldest(),
-        policy_of=lambda message: PRESERVABLE if "dear" in message.text else None,
+        policy_of=lambda message: PRESERVABLE if "important" in message.text else None,
         tool_policies={"plan": LOCKED},
     )
     for message in (
-        said("u0", LONG, policy=EPHEMERAL),
-        said("a0", "dear", policy=LOCKED),
-        said("u1", "dear friend"),
+        said("u0", LONG_TEXT, policy=EPHEMERAL),
+        said("a0", "important", policy=LOCKED),
+        said("u1", "important too"),
         calls("c1", "x", name="plan"),
         answers("r1", "x", name="plan"),
         calls("c2", "y"),
@@ -881,35 +815,35 @@ def test_policies_per_message_tool_and_callable() -> None:
         said("u2"),
     ):
         session.append(message)
-    found = [policy(session, message_id) for message_id in ids(session)]
+    found = [policy(session, message_id) for message_id in message_ids(session)]
     assert found[:5] == [EPHEMERAL, LOCKED, PRESERVABLE, LOCKED, LOCKED]
     assert found[5:] == [EPHEMERAL, EPHEMERAL, PARTIAL, PARTIAL]
     session.manual_gc()
-    assert {"a0", "c1", "r1", "u2"} <= set(ids(session))
+    assert {"a0", "c1", "r1", "u2"} <= set(message_ids(session))
     assert_in_step(session)
 
 
 def test_a_result_is_never_booked_with_the_exchange_before() -> None:
-    session = new_session()
-    dear = replace(calls("c2", "y"), policy=LOCKED)
-    for message in (said("u0"), calls("c1", "x"), answers("r1", "x"), dear, answers("r2", "y")):
+    session = recent_only()
+    locked = replace(calls("c2", "y"), policy=LOCKED)
+    for message in (said("u0"), calls("c1", "x"), answers("r1", "x"), locked, answers("r2", "y")):
         session.append(message)
     entry = session.budget.entry_of("r1")
     assert entry is not None
-    assert entry.message_ids == ["c1", "r1"]
+    assert entry.message_ids == ("c1", "r1")
 
 
 # --- what is not in the history ---
 
 
-def test_without_a_way_to_drop_them_tools_are_never_taken() -> None:
+def test_tools_are_never_removed_without_on_source_removed() -> None:
     session = filled_session(Rogue(take_source(PLUGIN, "search")))
     session.budget.add_child(PLUGIN, "search", 40, EPHEMERAL)
     assert "source_is_collectable" in str(session.manual_gc().error)
     assert session.budget.get_child(PLUGIN, "search") is not None
 
 
-def test_the_host_drops_what_a_collection_takes_elsewhere() -> None:
+def test_the_host_drops_what_a_collection_removes_outside_the_history() -> None:
     dropped: list[tuple[InstructionSource, str | None]] = []
 
     def both(history: list[Message]) -> Any:
@@ -928,7 +862,8 @@ def test_the_host_drops_what_a_collection_takes_elsewhere() -> None:
     assert dropped == []
     outcome = session.apply(plan)
     assert outcome.tokens_freed == freed
-    assert [each.tokens_freed for each in outcome.removal_list] == [40, 30, freed - 70]
+    by_source = {each.source: each.tokens_freed for each in outcome.removal_list}
+    assert by_source == {CONVERSATION: freed - 70, PLUGIN: 40, ENRICHMENT: 30}
     assert dropped == [(PLUGIN, "search"), (ENRICHMENT, None)]
     assert session.budget.total_tokens() == before - freed
     assert_in_step(session)
@@ -938,7 +873,7 @@ def test_the_host_drops_what_a_collection_takes_elsewhere() -> None:
     ("key", "invariant"),
     [("core", "protected_kept"), (None, "protected_kept"), ("other", "removal_list_is_true")],
 )
-def test_locked_and_unknown_tools_can_not_be_taken(key: str | None, invariant: str) -> None:
+def test_locked_and_unknown_tools_cannot_be_removed(key: str | None, invariant: str) -> None:
     dropped: list[object] = []
     session = filled_session(
         Rogue(take_source(PLUGIN, key)), on_source_removed=lambda *each: dropped.append(each)
@@ -1000,7 +935,7 @@ class Watcher:
 def watched_session(watcher: Watcher, **options: Any) -> GCSession:
     registry = PluginRegistry(load_installed=False)
     registry.register(watcher, "watcher")
-    return new_session(
+    return recent_only(
         Oldest(),
         registry=registry,
         agent_id="agent",
@@ -1010,7 +945,7 @@ def watched_session(watcher: Watcher, **options: Any) -> GCSession:
     )
 
 
-def test_observers_hear_of_a_collection() -> None:
+def test_observers_are_told_of_a_collection() -> None:
     watcher = Watcher()
     session = watched_session(watcher)
     for message in conversation():
@@ -1028,7 +963,7 @@ def test_observers_hear_of_a_collection() -> None:
     ]
 
 
-def test_observers_hear_of_failures_too() -> None:
+def test_observers_are_told_of_a_failed_collection() -> None:
     watcher = Watcher()
     session = watched_session(watcher)
     session.set_gc_plugin(Rogue(lambda _: None))
@@ -1071,21 +1006,21 @@ def test_no_observer_can_break_a_turn(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_session_applies_removal_list() -> None:
-    """Verify session syncs budget after GC."""
+    """The session updates the budget after a collection."""
     session = filled_session(Oldest())
     outcome = session.manual_gc()
     removed = {each for one in outcome.removal_list for each in one.message_ids}
     assert removed == {"a0", "u1", "c", "rx", "ry", "a1", "u2", "u3", "a3", "u4", "a4"}
     assert all(session.budget.entry_of(message_id) is None for message_id in removed)
-    assert all(session.budget.entry_of(message_id) for message_id in ids(session))
+    assert all(session.budget.entry_of(message_id) for message_id in message_ids(session))
     assert session.budget.get_child(CONVERSATION, "turn_3") is None
     assert session.budget.total_tokens() == outcome.tokens_after
 
 
 def test_budget_consistent_after_gc() -> None:
-    """Verify budget tokens match actual history."""
+    """The tokens of the budget match the history."""
     model = DummyModel(3000, hidden_tokens=100)
-    session = new_session(Oldest(), provider=model, tools=model.run_tool, context_limit=3000)
+    session = recent_only(Oldest(), provider=model, tools=model.run_tool, context_limit=3000)
     for turn in range(40):
         session.send_message(f"request {turn}")
         assert_in_step(session)
@@ -1094,42 +1029,24 @@ def test_budget_consistent_after_gc() -> None:
 
 
 def test_notices_that_a_host_appends_are_booked_one_by_one() -> None:
-    """A conversation that comes from elsewhere may hold some."""
-    session = new_session(Oldest())
+    """An imported conversation may contain some."""
+    session = recent_only(Oldest())
     for message_id in ("gc_notice", "n1", "n2"):
-        notice = Message.from_text(Role.USER, LONG, message_id=message_id)
+        notice = Message.from_text(Role.USER, LONG_TEXT, message_id=message_id)
         session.append(replace(notice, synthetic=SyntheticKind.NOTICE))
         assert_in_step(session)
 
 
-def test_a_strategy_without_budget_may_take_the_user_message_before_a_pinned_answer() -> None:
-    class TakesAll:
-        name = "gc_takes_all"
+def test_a_plugin_without_budget_may_remove_the_user_message_before_a_pinned_answer() -> None:
+    class TakesAll(MyCustomGCPlugin):
+        def collect(self, history: Any, context_usage: Any, config: Any, reason: Any) -> Any:
+            return [], super().collect(history, context_usage, config, reason)[1]
 
-        def initialize(self, config: dict[str, Any] | None = None) -> None: ...
-
-        def shutdown(self) -> None: ...
-
-        def should_collect(
-            self, _usage: ContextUsage, _config: GCConfig
-        ) -> tuple[bool, GCTriggerReason | None]:
-            return False, None
-
-        def collect(
-            self,
-            _history: list[Message],
-            _usage: ContextUsage,
-            _config: GCConfig,
-            reason: GCTriggerReason,
-        ) -> tuple[list[Message], GCResult]:
-            return [], GCResult(True, 1, 0, 0, self.name, reason)
-
-    session = GCSession(
-        registry=PluginRegistry(load_installed=False), counter=EstimateCounter(), context_limit=1000
+    session = new_session(context_limit=1000)
+    text = "earlier parts are gone"
+    session.append(
+        Message.from_text(Role.USER, text, message_id="n", synthetic=SyntheticKind.NOTICE)
     )
-    notice = Message.from_text(Role.USER, "earlier parts are gone", message_id="n")
-    notice.synthetic = SyntheticKind.NOTICE
-    session.append(notice)
     session.append(Message.from_text(Role.MODEL, "an answer", message_id="m"))
     session.append(Message.from_text(Role.USER, "a request", message_id="u"))
     session.set_gc_plugin(cast(GCPlugin, TakesAll()), GCConfig(preserve_recent_turns=0))
@@ -1139,3 +1056,63 @@ def test_a_strategy_without_budget_may_take_the_user_message_before_a_pinned_ans
     assert result.success, result.error
     assert check_history(session.history) == []
     assert [message.message_id for message in session.history][:2] == ["n", "m"]
+
+
+def test_no_notice_is_added_when_only_enrichment_is_removed() -> None:
+    def select(collection: Collection) -> None:
+        collection.take_source(InstructionSource.ENRICHMENT, None, 5_000, "enrichment_bulk_clear")
+
+    plugin = ScriptedStrategy(select)
+    plugin.initialize({"notify_on_gc": True})
+    session = new_session(plugin, on_source_removed=lambda _source, _key: None)
+    session.append(Message.from_text(Role.USER, "hello"))
+    session.budget.update_tokens(InstructionSource.ENRICHMENT, 5_000)
+
+    result = session.manual_gc()
+
+    assert result.success, result.error
+    assert result.notification is None
+    assert message_ids(session) == [session.history[0].message_id]
+    assert_in_step(session)
+
+
+def test_a_plugin_whose_budget_is_a_keyword_gets_it() -> None:
+    class Plugin(ScriptedPlugin):
+        def collect(self, history: Any, *_others: Any, budget: Any) -> Any:  # type: ignore[override]
+            assert budget is not None
+            return super().collect(history, {}, GCConfig(), GCTriggerReason.MANUAL)
+
+    plugin = Plugin(lambda history: (history, GCResult(True, 0, 0, 0, "x", GCTriggerReason.MANUAL)))
+    session = new_session(plugin)  # type: ignore[arg-type]
+    session.append(Message.from_text(Role.USER, "hello"))
+
+    result = session.manual_gc()
+
+    assert result.success, result.error
+
+
+def test_a_stale_plan_drops_nothing_outside_the_history() -> None:
+    dropped: list[str | None] = []
+
+    def select(collection: Collection) -> None:
+        collection.remove_oldest(collection.turns, "old")
+        collection.take_source(InstructionSource.PLUGIN, "schema", 10, "old")
+
+    plugin = ScriptedStrategy(select)
+    plugin.initialize({"notify_on_gc": True})
+    session = new_session(
+        plugin,
+        GCConfig(preserve_recent_turns=1),
+        on_source_removed=lambda _source, key: dropped.append(key),
+    )
+    speak(session, *range(4))
+    session.budget.add_child(InstructionSource.PLUGIN, "schema", 10, GCPolicy.EPHEMERAL)
+    plan = session.plan_gc()
+    session.apply(session.plan_gc(preserve_recent_turns=2))
+    session.budget.add_child(InstructionSource.PLUGIN, "schema", 10, GCPolicy.EPHEMERAL)
+    dropped.clear()
+
+    with pytest.raises(StalePlanError):
+        session.apply(plan)
+
+    assert dropped == []

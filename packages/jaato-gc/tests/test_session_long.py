@@ -1,37 +1,31 @@
 """Long runs: no overflow, no invalid request, and no turn that costs more than the one before.
 
-`DummyModel` refuses whatever a provider would refuse, so a run that ends is a run without fault.
+`DummyModel` refuses every request that a provider would refuse, so a run that ends had no fault.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from jaato_gc import (
-    Collection,
     ContextFloorError,
     ContextUsage,
     EstimateCounter,
     FunctionCall,
     GCConfig,
     GCOutcome,
-    GCResult,
     GCSession,
-    GCStrategy,
     GCTriggerReason,
-    InstructionBudget,
     Message,
     Part,
-    PluginRegistry,
-    Provider,
     Role,
     SourceEntry,
-    StrategySettings,
     ToolResult,
     count_tokens,
 )
-from jaato_gc_testing import DummyModel, count_operations, long_history
+from jaato_gc.plugin import Provider
+from jaato_gc_testing import DummyModel, OldestFirst, count_operations, long_history, new_session
 
 WINDOW = 8_000
 # A few long results fill the window as well as many short ones, and the model, which looks through
@@ -39,51 +33,22 @@ WINDOW = 8_000
 RESULT_WORDS = 400
 
 
-class OldestFirst(GCStrategy[StrategySettings]):
-    """What gc_truncate does."""
-
-    name = "gc_oldest"
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = Collection(
-            self.name, history, context_usage, self.effective(config), reason, budget
-        )
-        collection.remove_oldest(collection.turns, "truncated")
-        collection.clear_recent_results()
-        return collection.finish()
-
-
-def new_session(
-    provider: Provider | None,
-    config: GCConfig | None = None,
-    *,
-    context_limit: int = WINDOW,
+def session_with(
+    provider: Provider | None, config: GCConfig | None = None, *, context_limit: int = WINDOW
 ) -> GCSession:
-    session = GCSession(
-        provider,
-        tools=provider.run_tool if isinstance(provider, DummyModel) else None,
-        context_limit=context_limit,
-        counter=EstimateCounter(),
-        registry=PluginRegistry(load_installed=False),
+    tools = provider.run_tool if isinstance(provider, DummyModel) else None
+    return new_session(
+        OldestFirst(), config, provider=provider, tools=tools, context_limit=context_limit
     )
-    session.set_gc_plugin(OldestFirst(), config)
-    return session
 
 
 def assert_budget_is_a_recount(session: GCSession) -> None:
-    """Cheap: every message remembers its tokens."""
+    """Checks the total, which is cheap: every message remembers its tokens."""
     assert session.budget.counted_tokens() == count_tokens(session.history, session.budget.counter)
 
 
 def assert_every_message_is_booked_once(session: GCSession) -> None:
-    """The same, entry by entry."""
+    """Checks the budget entry by entry."""
     budget = session.budget
     booked: dict[str, int] = {}
     for source in budget.entries.values():
@@ -119,7 +84,7 @@ def reasons(session: GCSession) -> set[GCTriggerReason]:
 
 
 def assert_all_applied(session: GCSession) -> None:
-    """No collection was refused, and none failed."""
+    """Checks that no collection was rejected or failed."""
     assert all(result.success for result in session.get_gc_history())
 
 
@@ -128,7 +93,7 @@ def assert_all_applied(session: GCSession) -> None:
 
 def test_ten_thousand_turns_in_threshold_mode() -> None:
     model = DummyModel(WINDOW, result_words=RESULT_WORDS)
-    session = new_session(model)
+    session = session_with(model)
     run(session, 10_000)
     assert_every_message_is_booked_once(session)
     assert_all_applied(session)
@@ -143,7 +108,7 @@ def test_ten_thousand_turns_in_threshold_mode() -> None:
 
 def test_ten_thousand_turns_in_continuous_mode() -> None:
     model = DummyModel(WINDOW, result_words=RESULT_WORDS)
-    session = new_session(model, GCConfig(pressure_percent=0, target_percent=60.0))
+    session = session_with(model, GCConfig(pressure_percent=0, target_percent=60.0))
     trimmed_to = 0.62 * WINDOW  # the target, and what is not worth a collection
 
     def assert_trimmed(_number: int) -> None:
@@ -160,7 +125,7 @@ def test_ten_thousand_turns_in_continuous_mode() -> None:
 
 def test_two_thousand_turns_with_a_limit_of_turns() -> None:
     model = DummyModel(WINDOW, tool_rounds=1, result_words=50)
-    session = new_session(model, GCConfig(max_turns=12, preserve_recent_turns=3))
+    session = session_with(model, GCConfig(max_turns=12, preserve_recent_turns=3))
 
     def assert_few(_number: int) -> None:
         assert session.get_context_usage()["turns"] <= 12
@@ -173,7 +138,7 @@ def test_two_thousand_turns_with_a_limit_of_turns() -> None:
 
 def test_two_thousand_turns_with_collections_by_hand_and_some_taken_back() -> None:
     model = DummyModel(WINDOW, result_words=RESULT_WORDS)
-    session = new_session(model)
+    session = session_with(model)
 
     def interfere(number: int) -> None:
         if number % 40 == 17:
@@ -195,7 +160,7 @@ def test_two_thousand_turns_with_collections_by_hand_and_some_taken_back() -> No
 
 @dataclass
 class SilentAtFirst:
-    """A model that adds a long prompt of its own, and for a while does not say so."""
+    """A model that adds a long prompt of its own and does not report it at first."""
 
     model: DummyModel
     reports: bool = False
@@ -208,7 +173,7 @@ class SilentAtFirst:
 def test_two_thousand_turns_with_tokens_that_the_host_can_not_see() -> None:
     model = DummyModel(WINDOW, result_words=RESULT_WORDS, hidden_tokens=2_500)
     provider = SilentAtFirst(model)
-    session = new_session(provider)
+    session = session_with(provider)
     session.tools = model.run_tool
     refused: list[int] = []
 
@@ -232,7 +197,7 @@ def test_two_thousand_turns_with_tokens_that_the_host_can_not_see() -> None:
 
 def test_a_system_prompt_that_fills_the_window_ends_in_the_floor() -> None:
     model = DummyModel(WINDOW, tool_rounds=0)
-    session = new_session(model, GCConfig(preserve_recent_turns=2))
+    session = session_with(model, GCConfig(preserve_recent_turns=2))
     prompt = session.append(Message.from_text(Role.SYSTEM, "Mind the rules. " * 2_300))
     system = count_tokens([prompt], session.budget.counter)
     assert 0.8 * WINDOW < system < 0.95 * WINDOW
@@ -247,7 +212,7 @@ def test_a_system_prompt_that_fills_the_window_ends_in_the_floor() -> None:
 
 def test_one_huge_turn_ends_in_the_floor_and_goes_on_in_a_larger_window() -> None:
     model = DummyModel(WINDOW, tool_rounds=0)
-    session = new_session(model)
+    session = session_with(model)
     with pytest.raises(ContextFloorError, match="conversation") as caught:
         run(session, 10, "here is the file. " * 800)
     conversation = caught.value.floor["conversation"]
@@ -266,8 +231,8 @@ def test_one_huge_turn_ends_in_the_floor_and_goes_on_in_a_larger_window() -> Non
 
 
 def session_of(messages: int) -> GCSession:
-    """A session with so many messages, far from every trigger."""
-    session = new_session(None, GCConfig(max_turns=10**6), context_limit=10**12)
+    """Returns a session with this many messages, far from every trigger."""
+    session = session_with(None, GCConfig(max_turns=10**6), context_limit=10**12)
     history = long_history(messages // 4 + 2)
     for message in history[:messages]:
         session.append(message)
@@ -275,14 +240,15 @@ def session_of(messages: int) -> GCSession:
     return session
 
 
-def one_turn(session: GCSession) -> None:
-    """What a host with its own loop does, tool call included."""
+def new_turn() -> list[Message]:
+    """Returns the messages of a turn with one tool call, under new ids."""
+    return [replace(message, message_id="") for message in long_history(1)]
+
+
+def one_turn(session: GCSession, turn: list[Message] | None = None) -> None:
+    """Does what a host with its own loop does, tool call included."""
     opening = session.budget.counted_tokens()
-    # Built here, so that ids are minted alike.
-    user, call, result, answer = long_history(1)
-    for message in (user, call, result, answer):
-        message.message_id = ""
-        message.__post_init__()
+    user, call, result, answer = turn or new_turn()
     session.append(user)
     session.before_send()
     session.report_usage(opening + 100, 10)
@@ -294,35 +260,36 @@ def one_turn(session: GCSession) -> None:
     session.after_turn()
 
 
-def test_what_a_turn_costs_does_not_depend_on_the_history() -> None:
+def test_the_work_of_a_turn_does_not_depend_on_the_history() -> None:
     few, many = session_of(1_000), session_of(30_000)
     for session in (few, many):
-        one_turn(session)  # whatever is done once
-    parts_of_a_turn: tuple[Callable[[GCSession], object], ...] = (
+        one_turn(session)  # work that is done only once
+    parts_of_a_turn: tuple[Callable[[GCSession, list[Message]], object], ...] = (
         one_turn,
-        GCSession.before_send,
-        GCSession.after_turn,
-        GCSession.get_context_usage,
+        lambda session, _: session.before_send(),
+        lambda session, _: session.after_turn(),
+        lambda session, _: session.get_context_usage(),
     )
     for work in parts_of_a_turn:
-        at_start = count_operations(lambda: work(few))  # noqa: B023  called at once
-        at_end = count_operations(lambda: work(many))  # noqa: B023
+        at_start, at_end = (
+            count_operations(lambda: work(session, messages))  # noqa: B023  called at once
+            for session, messages in ((few, new_turn()), (many, new_turn()))
+        )
         assert at_end == pytest.approx(at_start, rel=0.05), work
         assert at_end < 1_500, work
     assert not few.get_gc_history()
     assert not many.get_gc_history()
 
 
-def test_the_pre_send_check_looks_at_no_message_again() -> None:
+def test_the_check_before_a_request_does_not_repeat_checks_of_messages() -> None:
     session = session_of(10_000)
     checked_again = count_operations(session.before_send)
     for message in long_history(250):
-        message.message_id = f"new-{message.message_id}"
-        session.append(message)
+        session.append(replace(message, message_id=f"new-{message.message_id}"))
     assert count_operations(session.before_send) == pytest.approx(checked_again, rel=0.05)
 
 
-def test_where_messages_need_a_closer_look_only_new_ones_get_it() -> None:
+def test_only_new_messages_get_the_full_check() -> None:
     session = session_of(10_000)
     session.append(Message.from_text(Role.USER, "go on"))
 
@@ -352,10 +319,7 @@ class CountingCounter(EstimateCounter):
 
 
 def collecting_session(counter: EstimateCounter) -> GCSession:
-    registry = PluginRegistry(load_installed=False)
-    session = GCSession(context_limit=2_000, counter=counter, registry=registry)
-    session.set_gc_plugin(OldestFirst())
-    return session
+    return new_session(OldestFirst(), context_limit=2_000, counter=counter)
 
 
 def some_turns(session: GCSession, turns: int) -> None:
@@ -386,12 +350,12 @@ def test_a_session_that_collects_does_the_same_work_in_every_turn() -> None:
     assert late == pytest.approx(early, rel=0.1)
 
 
-def test_a_collection_looks_at_every_message_so_and_so_often() -> None:
+def test_the_work_of_a_collection_is_linear_in_the_history() -> None:
     def operations(turns: int) -> int:
-        session = new_session(None, context_limit=10**6)
+        session = session_with(None, context_limit=10**6)
         for message in long_history(turns):
             session.append(message)
-        return count_operations(lambda: session.manual_gc(target_percent=0.1))
+        return count_operations(lambda: session.manual_gc(target_percent=0))
 
     small, large = operations(250), operations(1_000)
 
@@ -416,7 +380,7 @@ def test_an_appended_message_touches_its_entry_and_those_above_it(
     assert len(touched) <= 5  # four messages, and the exchange that two of them share
 
 
-def test_a_strategy_of_its_own_mind_is_asked_in_every_turn() -> None:
+def test_a_strategy_with_its_own_should_collect_is_asked_in_every_turn() -> None:
     asked: list[int] = []
 
     class Asked(OldestFirst):
@@ -428,8 +392,7 @@ def test_a_strategy_of_its_own_mind_is_asked_in_every_turn() -> None:
             asked.append(context_usage["total_tokens"])
             return False, None
 
-    session = GCSession(counter=EstimateCounter(), registry=PluginRegistry(load_installed=False))
-    session.set_gc_plugin(Asked())
+    session = new_session(Asked())
     session.append(Message.from_text(Role.USER, "a question of some length"))
     session.budget.correction = -10_000  # what the provider reported was that much less
 

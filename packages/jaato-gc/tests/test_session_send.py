@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from jaato_gc import (
-    Collection,
     Confidence,
     ContextFloorError,
     ContextLimitError,
     ContextUsage,
-    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCConfigError,
@@ -24,52 +22,31 @@ from jaato_gc import (
     GCOutcome,
     GCPlugin,
     GCPolicy,
-    GCResult,
     GCSession,
-    GCStrategy,
     GCTriggerReason,
-    InstructionBudget,
     InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
-    Provider,
     Role,
-    StrategyInfo,
-    StrategySettings,
     ToolResult,
     UsageReport,
     check_history,
     count_tokens,
-    hookimpl,
     is_context_refusal,
 )
-from jaato_gc_testing import DummyModel, NoGCPlugin
-
-
-class OldestFirst(GCStrategy[StrategySettings]):
-    """What gc_truncate does."""
-
-    name = "gc_oldest"
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = Collection(
-            self.name, history, context_usage, self.effective(config), reason, budget
-        )
-        collection.remove_oldest(collection.turns, "truncated")
-        collection.clear_recent_results()
-        return collection.finish()
+from jaato_gc.plugin import (
+    Collection,
+    Provider,
+    StrategyInfo,
+    StrategySettings,
+    hookimpl,
+)
+from jaato_gc_testing import DummyModel, NoGCPlugin, OldestFirst, assert_in_step, new_session
 
 
 class WordCounter:
-    """A token is a word: figures that a reader can follow."""
+    """Counts words, so that a reader can follow the figures."""
 
     name = "words"
     confidence = Confidence.EXACT
@@ -82,7 +59,7 @@ class WordCounter:
 
 
 class Script:
-    """A provider that answers by the book, and keeps what it was sent."""
+    """A provider that returns the given replies and records the requests."""
 
     def __init__(self, *replies: Any) -> None:
         self.replies = list(replies)
@@ -96,21 +73,14 @@ class Script:
         return reply
 
 
-def new_session(
+def session_with(
     provider: Provider | None = None,
     config: GCConfig | None = None,
     *,
     plugin: GCPlugin | None = None,
     **options: Any,
 ) -> GCSession:
-    given = {
-        "counter": EstimateCounter(),
-        "registry": PluginRegistry(load_installed=False),
-        **options,
-    }
-    session = GCSession(provider, **given)
-    session.set_gc_plugin(plugin or OldestFirst(), config)
-    return session
+    return new_session(plugin or OldestFirst(), config, provider=provider, **options)
 
 
 def user(text: str) -> Message:
@@ -134,7 +104,7 @@ LISTEN = FunctionCall("c2", "listen", {"to": "b"})
 
 
 def fill(session: GCSession, turns: int, words: int = 90) -> None:
-    """Append turns of about a hundred tokens each, as counted in words."""
+    """Appends turns of about a hundred tokens each, as counted in words."""
     for _ in range(turns):
         session.append(user("word " * 2))
         session.append(model("word " * words))
@@ -142,11 +112,6 @@ def fill(session: GCSession, turns: int, words: int = 90) -> None:
 
 def roles(messages: list[Message]) -> list[str]:
     return [message.role.value for message in messages]
-
-
-def assert_in_step(session: GCSession) -> None:
-    assert session.budget.counted_tokens() == count_tokens(session.history, session.budget.counter)
-    assert session.get_context_usage()["total_tokens"] == session.budget.total_tokens()
 
 
 # --- what a provider may return ---
@@ -167,7 +132,7 @@ WHOLE = [
 @pytest.mark.parametrize("reply", WHOLE)
 def test_a_provider_may_return_the_whole_answer(reply: Any) -> None:
     provider, shown = Script(reply), list[str]()
-    session = new_session(provider)
+    session = session_with(provider)
     answer = session.send_message("Hi", shown.append)
     assert answer.role is Role.MODEL
     assert answer.text == "Hello you"
@@ -180,7 +145,7 @@ def test_a_provider_may_return_the_whole_answer(reply: Any) -> None:
 def test_a_provider_may_stream() -> None:
     thought = Part(thought="hm", extra={"signature": "s"})
     shown: list[str] = []
-    session = new_session(
+    session = session_with(
         lambda _: stream(
             thought, "Hel", "lo", UsageReport(10), Part(text=" there"), " you", UsageReport(10, 4)
         )
@@ -188,34 +153,34 @@ def test_a_provider_may_stream() -> None:
     answer = session.send_message("Hi", shown.append)
     assert shown == ["Hel", "lo", " there", " you"]
     assert [part.text for part in answer.parts] == [None, "Hello", " there", " you"]
-    assert answer.parts[0] is thought
+    assert answer.parts[0] == thought
     assert_in_step(session)
 
 
 def test_a_stream_may_end_with_the_finished_message() -> None:
     finished, shown = model("Hello"), list[str]()
-    session = new_session(lambda _: stream("Hel", "lo", finished, UsageReport(10, 2)))
+    session = session_with(lambda _: stream("Hel", "lo", finished, UsageReport(10, 2)))
     assert session.send_message("Hi", shown.append) is finished
     assert shown == ["Hel", "lo"]
 
 
 def test_parts_of_a_stream_are_not_changed() -> None:
     part = Part(text="Hello")
-    session = new_session(lambda _: stream(part, " you"))
+    session = session_with(lambda _: stream(part, " you"))
     assert session.send_message("Hi").text == "Hello you"
     assert part.text == "Hello"
 
 
 def test_any_message_can_be_sent() -> None:
     provider = Script("ok")
-    session = new_session(provider)
+    session = session_with(provider)
     said = Message(Role.USER, [Part(text="Hi")], policy=GCPolicy.LOCKED)
     session.send_message(said)
     assert provider.requests[0] == [said]
 
 
-def test_what_happens_later_does_not_show_in_a_request() -> None:
-    session = new_session(context_limit=100_000)
+def test_later_changes_do_not_show_in_a_request() -> None:
+    session = session_with(context_limit=100_000)
     for number in range(6):
         session.append(user(f"request {number}"))
         session.append(model(f"answer {number} " * 50))
@@ -224,7 +189,7 @@ def test_what_happens_later_does_not_show_in_a_request() -> None:
     sent = list(request)
 
     session.append(model("answer"))
-    assert session.manual_gc(target_percent=0.1).items_collected > 0
+    assert session.manual_gc(target_percent=0).items_collected > 0
     assert list(request) == sent == request
     session.undo()
     session.append(user("more"))
@@ -242,7 +207,7 @@ def test_the_request_is_the_providers_own_list() -> None:
         request.clear()
         return "ok"
 
-    session = new_session(provider)
+    session = session_with(provider)
     session.send_message("Hi")
     assert len(session.history) == 2
 
@@ -250,7 +215,7 @@ def test_the_request_is_the_providers_own_list() -> None:
 def test_an_answer_under_a_taken_id_is_the_one_that_was_booked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    session = new_session(lambda _: Message.from_text(Role.MODEL, "ok", message_id="same"))
+    session = session_with(lambda _: Message.from_text(Role.MODEL, "ok", message_id="same"))
     first = session.send_message("Hi")
     second = session.send_message("Hi again")
     assert first.message_id == "same"
@@ -274,9 +239,9 @@ def test_an_answer_under_a_taken_id_is_the_one_that_was_booked(
         pytest.param(user("Hi"), "role user", id="wrong role"),
     ],
 )
-def test_nonsense_is_an_error_and_the_turn_can_be_resumed(reply: Any, words: str) -> None:
+def test_an_invalid_answer_is_an_error_and_the_turn_can_be_resumed(reply: Any, words: str) -> None:
     provider = Script(reply, "better")
-    session = new_session(provider)
+    session = session_with(provider)
     with pytest.raises(GCError, match=words):
         session.send_message("Hi")
     assert [message.text for message in session.history] == ["Hi"]
@@ -285,8 +250,8 @@ def test_nonsense_is_an_error_and_the_turn_can_be_resumed(reply: Any, words: str
     assert_in_step(session)
 
 
-def test_without_a_provider_nothing_is_said() -> None:
-    session = new_session()
+def test_without_a_provider_nothing_is_appended() -> None:
+    session = session_with()
     with pytest.raises(GCError, match="no provider"):
         session.send_message("Hi")
     assert session.history == []
@@ -307,7 +272,7 @@ def test_tool_calls_are_run_until_there_are_none() -> None:
         ran.append(call)
         return {"seen": call.args}
 
-    session = new_session(provider, tools=tools)
+    session = session_with(provider, tools=tools)
     assert session.send_message("Look around").text == "Done."
     assert [call.name for call in ran] == ["look", "listen", "look"]
     assert roles(session.history) == ["user", "model", "tool", "model", "tool", "model"]
@@ -325,7 +290,7 @@ def test_tool_calls_are_run_until_there_are_none() -> None:
 
 def test_a_tool_may_return_a_result_of_its_own() -> None:
     own = ToolResult("c1", "look", "nothing there", is_error=True)
-    session = new_session(Script(calls(LOOK), "ok"), tools=lambda _: own)
+    session = session_with(Script(calls(LOOK), "ok"), tools=lambda _: own)
     session.send_message("Look")
     assert session.history[2].function_responses == [own]
 
@@ -333,11 +298,11 @@ def test_a_tool_may_return_a_result_of_its_own() -> None:
 @pytest.mark.parametrize("error", [ValueError("no such file"), StopIteration("no such file")])
 def test_a_tool_that_raises_gives_an_error_result(error: Exception) -> None:
     def tools(call: FunctionCall) -> str:
-        if call is LOOK:
+        if call == LOOK:
             raise error
         return "heard"
 
-    session = new_session(Script(calls(LOOK, LISTEN), "ok"), tools=tools)
+    session = session_with(Script(calls(LOOK, LISTEN), "ok"), tools=tools)
     assert session.send_message("Look").text == "ok"
     failed, heard = session.history[2].function_responses
     assert failed.is_error
@@ -347,7 +312,7 @@ def test_a_tool_that_raises_gives_an_error_result(error: Exception) -> None:
 
 def test_without_tools_calls_are_left_to_the_host() -> None:
     provider = Script(calls(LOOK), "Done.")
-    session = new_session(provider)
+    session = session_with(provider)
     answer = session.send_message("Look")
     assert answer.function_calls == [LOOK]
     with pytest.raises(InvalidHistoryError, match=r"append the results of its open calls.*look"):
@@ -363,7 +328,7 @@ def test_an_interrupted_tool_leaves_its_calls_to_the_host() -> None:
     def tools(_call: FunctionCall) -> str:
         raise KeyboardInterrupt
 
-    session = new_session(Script(calls(LOOK), "Done."), tools=tools)
+    session = session_with(Script(calls(LOOK), "Done."), tools=tools)
     with pytest.raises(KeyboardInterrupt):
         session.send_message("Look")
     assert roles(session.history) == ["user", "model"]
@@ -374,12 +339,12 @@ def test_an_interrupted_tool_leaves_its_calls_to_the_host() -> None:
 # --- errors of a provider ---
 
 
-def test_errors_of_a_provider_reach_the_host_and_nothing_said_is_lost() -> None:
+def test_errors_of_a_provider_reach_the_host_and_no_message_is_lost() -> None:
     class SDKError(Exception):
         pass
 
     provider = Script(calls(LOOK), SDKError("overloaded"), "Done.")
-    session = new_session(provider, tools=lambda _: "nothing")
+    session = session_with(provider, tools=lambda _: "nothing")
     with pytest.raises(SDKError, match="overloaded"):
         session.send_message("Look")
     assert roles(session.history) == ["user", "model", "tool"]
@@ -388,13 +353,13 @@ def test_errors_of_a_provider_reach_the_host_and_nothing_said_is_lost() -> None:
     assert session.get_gc_history() == []
 
 
-def test_a_stream_that_breaks_is_not_half_an_answer() -> None:
+def test_a_broken_stream_leaves_no_partial_answer() -> None:
     def provider(_request: list[Message]) -> Iterator[str]:
         yield "Well, "
         raise ConnectionResetError("gone")
 
     shown: list[str] = []
-    session = new_session(provider)
+    session = session_with(provider)
     with pytest.raises(ConnectionResetError):
         session.send_message("Hi", shown.append)
     assert shown == ["Well, "]
@@ -411,7 +376,7 @@ async def late_stream(_request: list[Message]) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("provider", [late, late_stream])
 def test_an_async_provider_needs_send_message_async(provider: Provider) -> None:
-    session = new_session(provider)
+    session = session_with(provider)
     with pytest.raises(GCError, match="send_message_async"):
         session.send_message("Hi")  # pytest turns "never awaited" into an error
     assert asyncio.run(session.send_message_async(None)).text == "too late"
@@ -421,7 +386,7 @@ def test_an_async_tool_needs_send_message_async() -> None:
     async def tools(_call: FunctionCall) -> str:
         return "late"
 
-    session = new_session(Script(calls(LOOK), "Done."), tools=tools)
+    session = session_with(Script(calls(LOOK), "Done."), tools=tools)
     with pytest.raises(GCError, match=r"a tool is asynchronous: .*send_message_async"):
         session.send_message("Hi")
     session.append(results(ToolResult("c1", "look", "late")))
@@ -447,7 +412,7 @@ async def _awaited_stream(_request: list[Message]) -> AsyncIterator[Any]:
 
 
 class _Iterable:
-    """As some SDKs' streams: made to be iterated over, no iterator itself."""
+    """An async iterable that is not an iterator, like the streams of some SDKs."""
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return _streamed([])
@@ -466,7 +431,7 @@ class _Iterable:
 )
 def test_an_event_loop_takes_any_provider(provider: Provider) -> None:
     shown: list[str] = []
-    session = new_session(provider)
+    session = session_with(provider)
     answer = asyncio.run(session.send_message_async("Hi", shown.append))
     assert answer.text == "".join(shown) == "Hello you"
     assert roles(session.history) == ["user", "model"]
@@ -477,7 +442,7 @@ def test_an_event_loop_takes_any_provider(provider: Provider) -> None:
 def test_async_tools_are_awaited() -> None:
     async def tools(call: FunctionCall) -> str:
         await asyncio.sleep(0)
-        if call is LISTEN:
+        if call == LISTEN:
             raise ValueError("deaf")
         return "seen"
 
@@ -485,7 +450,7 @@ def test_async_tools_are_awaited() -> None:
         return provider(_request)
 
     provider = Script(calls(LOOK, LISTEN), "Done.")
-    session = new_session(answer, tools=tools)
+    session = session_with(answer, tools=tools)
     assert asyncio.run(session.send_message_async("Look")).text == "Done."
     assert session.history[2].function_responses == [
         ToolResult("c1", "look", "seen"),
@@ -494,7 +459,7 @@ def test_async_tools_are_awaited() -> None:
 
 
 def test_plain_tools_work_on_an_event_loop() -> None:
-    session = new_session(Script(calls(LOOK), "Done."), tools=lambda call: call.name)
+    session = session_with(Script(calls(LOOK), "Done."), tools=lambda call: call.name)
     assert asyncio.run(session.send_message_async("Look")).text == "Done."
 
 
@@ -504,7 +469,7 @@ def test_an_async_refusal_is_recovered_from() -> None:
     async def answer(request: list[Message]) -> Any:
         return provider(request)
 
-    session = new_session(answer, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    session = session_with(answer, GCConfig(preserve_recent_turns=1), counter=WordCounter())
     fill(session, 5)
     assert asyncio.run(session.send_message_async("Hi")).text == "ok"
     assert len(provider.requests[1]) < len(provider.requests[0])
@@ -521,7 +486,7 @@ def test_a_cancelled_turn_can_be_resumed() -> None:
         return "at last"
 
     async def run() -> None:
-        session = new_session(provider)
+        session = session_with(provider)
         turn = asyncio.create_task(session.send_message_async("Hi"))
         while not asked:
             await asyncio.sleep(0.001)
@@ -545,11 +510,11 @@ class NeedsTheLoop(OldestFirst):
         self.threads: list[int] = []
         self.heard: list[str] = []
 
-    def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
+    def select(self, collection: Collection) -> None:
         self.threads.append(threading.get_ident())
         summary = asyncio.run_coroutine_threadsafe(self.summarize(), self.loop)
         self.heard.append(summary.result(timeout=20))
-        return super().collect(*arguments)
+        super().select(collection)
 
     async def summarize(self) -> str:
         self.threads.append(threading.get_ident())
@@ -561,7 +526,7 @@ class NeedsTheLoop(OldestFirst):
 def test_an_async_hosts_collection_runs_in_a_worker(deadline: float | None) -> None:
     async def run() -> None:
         plugin = NeedsTheLoop(asyncio.get_running_loop())
-        session = new_session(
+        session = session_with(
             lambda _: "ok",
             GCConfig(preserve_recent_turns=1),
             plugin=plugin,
@@ -594,11 +559,11 @@ def test_an_async_hosts_collection_runs_in_a_worker(deadline: float | None) -> N
 # --- who listens ---
 
 
-def test_what_on_output_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_on_output_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def broken(text: str) -> None:
         raise RuntimeError(f"can't show {text}")
 
-    session = new_session(lambda _: stream("a", "b"))
+    session = session_with(lambda _: stream("a", "b"))
     with caplog.at_level(logging.ERROR, "jaato_gc"):
         assert session.send_message("Hi", broken).text == "ab"
     assert len(caplog.records) == 2
@@ -609,7 +574,7 @@ def test_on_gc_threshold_is_told_once_per_turn() -> None:
     reports = (UsageReport(799), UsageReport(800), UsageReport(850, 20))
     provider = Script(stream(*reports, "a"), stream("b"), stream(UsageReport(700, 150), "c"))
     told: list[tuple[float, float]] = []
-    session = new_session(provider, context_limit=1_000, counter=WordCounter())
+    session = session_with(provider, context_limit=1_000, counter=WordCounter())
 
     def note(percent: float, threshold: float) -> None:
         told.append((percent, threshold))
@@ -625,7 +590,7 @@ def test_on_gc_threshold_is_told_once_per_turn() -> None:
 
 def test_on_gc_threshold_is_for_one_turn_and_the_sessions_own_for_the_others() -> None:
     told: list[str] = []
-    session = new_session(
+    session = session_with(
         lambda _: ("ok", UsageReport(900)),
         GCConfig(auto_trigger=False),
         context_limit=1_000,
@@ -642,7 +607,7 @@ def test_on_gc_threshold_is_for_one_turn_and_the_sessions_own_for_the_others() -
 def test_on_gc_threshold_is_told_once_in_a_turn_with_tools() -> None:
     told: list[float] = []
     provider = Script((calls(LOOK), UsageReport(810)), ("ok", UsageReport(820)))
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(auto_trigger=False),
         tools=lambda _: "seen",
@@ -659,7 +624,7 @@ def test_on_gc_threshold_is_told_in_the_turn_after_one_that_failed() -> None:
         raise ConnectionError
 
     told: list[float] = []
-    session = new_session(
+    session = session_with(
         provider, GCConfig(auto_trigger=False), context_limit=1_000, counter=WordCounter()
     )
     for _ in range(2):
@@ -671,7 +636,7 @@ def test_on_gc_threshold_is_told_in_the_turn_after_one_that_failed() -> None:
 def test_in_continuous_mode_the_target_is_the_threshold() -> None:
     told: list[tuple[float, float]] = []
     provider = Script(("a", UsageReport(600)), ("b", UsageReport(601)))
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(pressure_percent=0, target_percent=60.0),
         context_limit=1_000,
@@ -685,18 +650,18 @@ def test_in_continuous_mode_the_target_is_the_threshold() -> None:
     assert session.get_gc_history() == []  # so little above it is not worth a collection
 
 
-def test_what_on_gc_threshold_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_on_gc_threshold_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_percent: float, _threshold: float) -> None:
         raise RuntimeError("no display")
 
-    session = new_session(lambda _: ("ok", UsageReport(900)), context_limit=1_000)
+    session = session_with(lambda _: ("ok", UsageReport(900)), context_limit=1_000)
     assert session.send_message("Hi", on_gc_threshold=broken).text == "ok"
     assert "no display" in caplog.text
 
 
 def test_budget_updates_follow_every_change() -> None:
     totals: list[int] = []
-    session = new_session(
+    session = session_with(
         lambda _: ("ok", UsageReport(107, 1)),
         counter=WordCounter(),
         context_limit=1_000,
@@ -713,7 +678,7 @@ def test_budget_updates_follow_every_change() -> None:
 
 def test_a_turn_that_crosses_the_threshold_is_collected_after() -> None:
     provider = Script(("ok", UsageReport(900, 2)))
-    session = new_session(
+    session = session_with(
         provider, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
     )
     fill(session, 7)
@@ -726,10 +691,10 @@ def test_a_turn_that_crosses_the_threshold_is_collected_after() -> None:
     assert session.history[-1].text == "ok"
 
 
-def test_what_the_answer_adds_counts_as_soon_as_it_is_reported() -> None:
+def test_reported_output_tokens_count_at_once() -> None:
     # Half of the answer was thinking, which the provider bills and does not give back.
     provider = Script(("ok", UsageReport(700, 150)))
-    session = new_session(
+    session = session_with(
         provider, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
     )
     fill(session, 6)
@@ -738,7 +703,7 @@ def test_what_the_answer_adds_counts_as_soon_as_it_is_reported() -> None:
 
 
 class Unnamed(OldestFirst):
-    """Says that a collection is due, and not why."""
+    """Wants to collect, and gives no reason."""
 
     name = "gc_unnamed"
 
@@ -749,7 +714,7 @@ class Unnamed(OldestFirst):
 
 
 def test_before_a_request_an_unnamed_reason_is_pre_message() -> None:
-    session = new_session(
+    session = session_with(
         lambda _: "ok",
         GCConfig(preserve_recent_turns=1),
         plugin=Unnamed(),
@@ -765,7 +730,7 @@ def test_before_a_request_an_unnamed_reason_is_pre_message() -> None:
 
 def test_the_check_before_a_request_can_be_left_out_but_not_the_windows() -> None:
     provider = Script("one", "two")
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(check_before_send=False, preserve_recent_turns=1, threshold_percent=80.0),
         context_limit=1_000,
@@ -782,7 +747,7 @@ def test_the_check_before_a_request_can_be_left_out_but_not_the_windows() -> Non
 
 def test_without_auto_trigger_only_the_window_collects() -> None:
     provider = Script("one", "two")
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(auto_trigger=False, preserve_recent_turns=1),
         context_limit=1_000,
@@ -800,7 +765,7 @@ def test_without_auto_trigger_only_the_window_collects() -> None:
 
 def test_room_for_the_answer_is_kept() -> None:
     provider = Script("one")
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(auto_trigger=False, preserve_recent_turns=1, reserve_output_tokens=500),
         context_limit=1_000,
@@ -816,7 +781,7 @@ def test_room_for_the_answer_is_kept() -> None:
 
 def test_a_refused_request_is_made_smaller_and_sent_once_more() -> None:
     provider = Script(ContextLimitError("too long"), "ok")
-    session = new_session(
+    session = session_with(
         provider, GCConfig(preserve_recent_turns=2), context_limit=1_000, counter=WordCounter()
     )
     fill(session, 6)
@@ -842,7 +807,7 @@ def test_a_stream_may_refuse_before_it_begins() -> None:
             raise ContextLimitError("too long")
         yield "ok"
 
-    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    session = session_with(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
     fill(session, 5)
     assert session.send_message("Hi").text == "ok"
     assert asked == 2
@@ -857,7 +822,7 @@ def test_a_refusal_after_text_was_shown_is_not_tried_again() -> None:
         yield "Well, "
         raise ContextLimitError("too long after all")
 
-    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    session = session_with(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
     fill(session, 5)
     with pytest.raises(ContextLimitError):
         session.send_message("Hi")
@@ -867,7 +832,7 @@ def test_a_refusal_after_text_was_shown_is_not_tried_again() -> None:
 
 def test_a_second_refusal_reaches_the_host() -> None:
     provider = Script(ContextLimitError("first"), ContextLimitError("second"), "ok")
-    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    session = session_with(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
     fill(session, 6)
     with pytest.raises(ContextLimitError, match="second"):
         session.send_message("Hi")
@@ -880,7 +845,7 @@ def test_a_second_refusal_reaches_the_host() -> None:
 def test_a_refused_request_is_never_sent_unchanged(plugin: GCPlugin) -> None:
     refusal = ContextLimitError("too long")
     provider = Script(refusal)
-    session = new_session(provider, plugin=plugin, context_limit=1_000, counter=WordCounter())
+    session = session_with(provider, plugin=plugin, context_limit=1_000, counter=WordCounter())
     fill(session, 3)
     before = session.history
     with pytest.raises(ContextFloorError, match="the provider refused") as caught:
@@ -905,7 +870,7 @@ def test_without_a_strategy_a_refusal_says_so() -> None:
 
 def test_a_request_that_can_not_fit_is_not_sent() -> None:
     provider = Script()
-    session = new_session(provider, context_limit=100, counter=WordCounter())
+    session = session_with(provider, context_limit=100, counter=WordCounter())
     with pytest.raises(ContextFloorError, match="up to 154 tokens and only 100 fit") as caught:
         session.send_message("word " * 150)
     assert provider.requests == []
@@ -917,10 +882,10 @@ def test_a_strategy_that_fails_is_named_when_the_request_does_not_fit() -> None:
     class Broken(OldestFirst):
         name = "gc_broken"
 
-        def collect(self, *_arguments: Any) -> tuple[list[Message], GCResult]:
+        def select(self, _collection: Collection) -> None:
             raise RuntimeError("out of order")
 
-    session = new_session(Script(), plugin=Broken(), context_limit=100, counter=WordCounter())
+    session = session_with(Script(), plugin=Broken(), context_limit=100, counter=WordCounter())
     with pytest.raises(ContextFloorError, match=r"gc_broken.*RuntimeError: out of order"):
         session.send_message("word " * 150)
 
@@ -949,7 +914,7 @@ def test_the_refusals_of_large_providers_are_recognised(text: str) -> None:
 
     assert is_context_refusal(BadRequestError(text))
     provider = Script(BadRequestError(text), "ok")
-    session = new_session(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
+    session = session_with(provider, GCConfig(preserve_recent_turns=1), counter=WordCounter())
     fill(session, 5)
     assert session.send_message("Hi").text == "ok"
 
@@ -969,11 +934,11 @@ def test_the_refusals_of_large_providers_are_recognised(text: str) -> None:
         "overloaded_error",
     ],
 )
-def test_other_errors_are_no_refusals(text: str) -> None:
+def test_other_errors_are_not_refusals(text: str) -> None:
     assert not is_context_refusal(RuntimeError(text))
 
 
-def test_the_error_for_providers_is_a_refusal_whatever_it_says() -> None:
+def test_a_context_limit_error_is_a_refusal_with_any_text() -> None:
     assert is_context_refusal(ContextLimitError(""))
 
 
@@ -981,7 +946,7 @@ def test_the_error_for_providers_is_a_refusal_whatever_it_says() -> None:
 
 
 def test_reported_usage_corrects_the_budget() -> None:
-    session = new_session(
+    session = session_with(
         lambda _: ("one two", UsageReport(107, 2)), counter=WordCounter(), context_limit=1_000
     )
     session.send_message("one two three")
@@ -1002,7 +967,7 @@ def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
     provider = Script(
         ("one", UsageReport(500)), ("two", UsageReport(20)), ("three", UsageReport(5))
     )
-    session = new_session(provider, counter=WordCounter())
+    session = session_with(provider, counter=WordCounter())
     corrections = []
     for _ in range(3):
         session.send_message("Hi")
@@ -1011,21 +976,21 @@ def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
 
 
 def test_works_without_any_report() -> None:
-    session = new_session(lambda _: "ok", counter=WordCounter())
+    session = session_with(lambda _: "ok", counter=WordCounter())
     session.send_message("Hi")
     assert session.budget.correction == 0
     assert session.get_context_usage()["confidence"] is Confidence.EXACT
 
 
 @pytest.mark.parametrize("reported", [0, -1])
-def test_a_report_of_nothing_is_no_report(reported: int) -> None:
-    session = new_session(lambda _: ("ok", UsageReport(reported)), counter=WordCounter())
+def test_a_report_without_tokens_is_ignored(reported: int) -> None:
+    session = session_with(lambda _: ("ok", UsageReport(reported)), counter=WordCounter())
     session.send_message("Hi")
     assert session.budget.correction == 0
 
 
-def test_a_report_before_any_request_means_nothing() -> None:
-    session = new_session(counter=WordCounter())
+def test_a_report_before_any_request_is_ignored() -> None:
+    session = session_with(counter=WordCounter())
     session.append(user("Hi"))
     session.report_usage(500)
     assert session.budget.correction == 0
@@ -1033,7 +998,7 @@ def test_a_report_before_any_request_means_nothing() -> None:
 
 def test_hidden_tokens_are_seen_once_reported() -> None:
     host = DummyModel(2_000, tool_rounds=0, hidden_tokens=1_000)
-    session = new_session(host, GCConfig(preserve_recent_turns=1), context_limit=2_000)
+    session = session_with(host, GCConfig(preserve_recent_turns=1), context_limit=2_000)
     for number in range(100):
         session.send_message(f"Question {number}")
     assert session.budget.correction == 1_000
@@ -1044,7 +1009,7 @@ def test_hidden_tokens_are_seen_once_reported() -> None:
 
 def test_the_upper_bound_decides_at_the_window() -> None:
     provider = Script("ok")
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(auto_trigger=False, preserve_recent_turns=1),
         context_limit=1_000,
@@ -1058,9 +1023,9 @@ def test_the_upper_bound_decides_at_the_window() -> None:
     assert count_tokens(provider.requests[0], WordCounter()) < 900
 
 
-def test_what_was_reported_is_certain() -> None:
+def test_reported_usage_needs_no_tolerance() -> None:
     provider = Script(("ok", UsageReport(805)), "ok")
-    session = new_session(
+    session = session_with(
         provider,
         GCConfig(auto_trigger=False, preserve_recent_turns=1),
         context_limit=1_000,
@@ -1079,7 +1044,7 @@ def test_what_was_reported_is_certain() -> None:
 
 def test_the_points_of_a_turn_one_by_one() -> None:
     told: list[tuple[float, float]] = []
-    session = new_session(
+    session = session_with(
         None, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
     )
     session.on_gc_threshold = lambda *figures: told.append(figures)
@@ -1102,7 +1067,7 @@ def test_the_points_of_a_turn_one_by_one() -> None:
 
 
 def test_a_turn_that_needs_nothing_costs_no_collection() -> None:
-    session = new_session()
+    session = session_with()
     session.append(user("Hi"))
     session.before_send()
     session.append(model("Hello"))
@@ -1111,7 +1076,7 @@ def test_a_turn_that_needs_nothing_costs_no_collection() -> None:
 
 
 def test_a_host_can_recover_from_a_refusal_itself() -> None:
-    session = new_session(
+    session = session_with(
         None, GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
     )
     fill(session, 5)
@@ -1128,7 +1093,7 @@ def test_a_host_can_recover_from_a_refusal_itself() -> None:
 
 def broken(*, repair: bool = False) -> tuple[GCSession, Script]:
     provider = Script("ok", "ok")
-    session = new_session(provider, repair=repair)
+    session = session_with(provider, repair=repair)
     session.append(user("Look"))
     session.append(calls(LOOK, LISTEN))
     session.append(results(ToolResult("c1", "look", "nothing")))
@@ -1142,7 +1107,7 @@ def test_a_dangling_call_is_not_sent() -> None:
     assert provider.requests == []
     [violation] = caught.value.violations
     assert violation.message_id == session.history[1].message_id
-    # The host mends it, by what it knows best.
+    # It stays invalid until the host corrects it.
     with pytest.raises(InvalidHistoryError):
         session.before_send()
 
@@ -1157,14 +1122,14 @@ def test_an_open_call_is_not_sent() -> None:
 
 
 def test_a_history_that_does_not_begin_with_the_user_is_not_sent() -> None:
-    session = new_session(Script())
+    session = session_with(Script())
     session.append(model("Hello, can I help you?"))
     with pytest.raises(InvalidHistoryError, match="user_first"):
         session.send_message("Yes")
 
 
-def test_nor_is_one_that_had_only_instructions_when_it_was_last_looked_at() -> None:
-    session = new_session(Script())
+def test_a_model_message_after_only_instructions_is_not_sent() -> None:
+    session = session_with(Script())
     session.append(Message.from_text(Role.SYSTEM, "Be kind."))
     assert len(session.before_send()) == 1
     session.append(model("Hello, can I help you?"))
@@ -1172,12 +1137,12 @@ def test_nor_is_one_that_had_only_instructions_when_it_was_last_looked_at() -> N
         session.before_send()
 
 
-def test_a_call_that_could_not_be_booked_has_no_results() -> None:
+def test_a_result_whose_call_was_not_booked_is_not_sent() -> None:
     def no_calls_please(message: Message) -> None:
         if message.function_calls:
             raise RuntimeError("no rule for calls")
 
-    session = new_session(Script(), policy_of=no_calls_please)
+    session = session_with(Script(), policy_of=no_calls_please)
     session.append(user("Look"))
     with pytest.raises(RuntimeError, match="no rule"):
         session.append(calls(LOOK))
@@ -1187,15 +1152,15 @@ def test_a_call_that_could_not_be_booked_has_no_results() -> None:
 
 
 def test_a_result_without_a_call_is_not_sent() -> None:
-    session = new_session(Script())
+    session = session_with(Script())
     session.append(user("Hi"))
     session.append(results(ToolResult("c9", "look", "nothing")))
     with pytest.raises(InvalidHistoryError, match="results_have_calls"):
         session.send_message(None)
 
 
-def test_a_fault_far_from_the_end_is_found_and_goes_on_being_found() -> None:
-    session = new_session(Script())
+def test_a_fault_far_from_the_end_is_found_every_time() -> None:
+    session = session_with(Script())
     session.append(user("Look"))
     session.append(calls(LOOK))
     fill(session, 50)
@@ -1204,7 +1169,7 @@ def test_a_fault_far_from_the_end_is_found_and_goes_on_being_found() -> None:
             session.before_send()
 
 
-def test_repair_mends_what_dangles() -> None:
+def test_repair_answers_a_dangling_call() -> None:
     session, provider = broken(repair=True)
     assert session.send_message("Never mind").text == "ok"
     [request] = provider.requests
@@ -1215,7 +1180,7 @@ def test_repair_mends_what_dangles() -> None:
     assert answer.call_id == "c2"
     assert answer.is_error
     assert_in_step(session)
-    # Once mended, it stays so.
+    # The repair stays in the history.
     session.send_message("Hi")
     assert provider.requests[1][:5] == request
 
@@ -1230,7 +1195,7 @@ def test_repair_does_not_invent_results_of_open_calls() -> None:
 
 
 def test_a_smaller_window_is_checked_at_once() -> None:
-    session = new_session(
+    session = session_with(
         lambda _: "ok",
         GCConfig(preserve_recent_turns=1),
         context_limit=10_000,
@@ -1245,17 +1210,17 @@ def test_a_smaller_window_is_checked_at_once() -> None:
     assert session.send_message("Hi").text == "ok"
 
 
-def test_a_larger_window_lets_a_request_pass_that_did_not_fit() -> None:
+def test_a_request_that_did_not_fit_is_sent_in_a_larger_window() -> None:
     provider = Script("ok")
-    session = new_session(provider, context_limit=100, counter=WordCounter())
+    session = session_with(provider, context_limit=100, counter=WordCounter())
     with pytest.raises(ContextFloorError):
         session.send_message("word " * 150)
     assert session.set_context_limit(1_000) is None
     assert session.send_message(None).text == "ok"
 
 
-def test_another_window_lets_a_strategy_try_again_that_had_given_up() -> None:
-    session = new_session(None, plugin=NoGCPlugin(), context_limit=1_000, counter=WordCounter())
+def test_another_window_resumes_paused_collections() -> None:
+    session = session_with(None, plugin=NoGCPlugin(), context_limit=1_000, counter=WordCounter())
     fill(session, 9)
     for _ in range(3):
         session.after_turn()
@@ -1266,8 +1231,8 @@ def test_another_window_lets_a_strategy_try_again_that_had_given_up() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_window_has_a_size(limit: int) -> None:
-    session = new_session()
+def test_a_window_must_be_positive(limit: int) -> None:
+    session = session_with()
     with pytest.raises(GCError, match="window in tokens"):
         session.set_context_limit(limit)
     with pytest.raises(GCError, match="window in tokens"):
@@ -1286,7 +1251,7 @@ class OldestFirstPlugin:
 def parent_session(**options: Any) -> GCSession:
     registry = PluginRegistry(load_installed=False)
     registry.register(OldestFirstPlugin(), "oldest")
-    return new_session(
+    return session_with(
         lambda _: "parent's",
         registry=registry,
         context_limit=5_000,
@@ -1353,7 +1318,7 @@ def test_a_child_collects_under_its_own_configuration() -> None:
 
 def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:
     parent = parent_session()
-    with pytest.raises(GCConfigError, match="no profile 'research'"):
+    with pytest.raises(GCConfigError, match="profile 'research' does not exist"):
         parent.child("research", profiles=tmp_path)
     with pytest.raises(GCConfigError, match="threshold_percent"):
         parent.child({"gc": {"type": "oldest", "treshold_percent": 50.0}})
@@ -1361,7 +1326,7 @@ def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:
 
 def test_the_prompt_itself_is_never_collected_before_it_is_sent() -> None:
     provider = Script("hello", "fine")
-    session = new_session(
+    session = session_with(
         provider,
         config=GCConfig(preserve_recent_turns=0),
         counter=WordCounter(),

@@ -1,4 +1,4 @@
-"""A saved session, restored, behaves as it would have."""
+"""A restored session behaves as the saved one would have."""
 
 import copy
 import json
@@ -11,46 +11,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Collection,
-    ContextUsage,
     EstimateCounter,
     FunctionCall,
     GCConfig,
     GCError,
     GCOutcome,
     GCPolicy,
-    GCRemovalItem,
-    GCResult,
     GCSession,
-    GCStrategy,
     GCTriggerReason,
     InlineData,
-    InstructionBudget,
     InstructionSource,
     InvalidHistoryError,
     Message,
     Part,
     PluginRegistry,
     Role,
-    StrategyInfo,
-    StrategySettings,
     SyntheticKind,
     ToolResult,
-    count_tokens,
-    fenced,
-    hookimpl,
 )
-from jaato_gc_testing import DummyModel, NoGCPlugin, histories
-
-COUNTER = EstimateCounter()
-LONG = "lorem ipsum dolor sit amet " * 10
+from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, fenced, hookimpl
+from jaato_gc_testing import (
+    COUNTER,
+    DummyModel,
+    NoGCPlugin,
+    assert_in_step,
+    histories,
+    message_ids,
+    new_session,
+    speak,
+)
 
 
 class OldestSettings(StrategySettings):
     """Options of the strategy below."""
 
     summary: str = ""
-    """Put in place of what was removed."""
+    """The text of a summary that replaces what was removed."""
 
 
 class Oldest(GCStrategy[OldestSettings]):
@@ -59,26 +55,13 @@ class Oldest(GCStrategy[OldestSettings]):
     name = "gc_oldest"
     settings_model = OldestSettings
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        notice = self.settings.notice_template
-        collection = Collection(
-            self.name, history, context_usage, config, reason, budget, notice=notice
-        )
+    def select(self, collection: Collection) -> None:
         collection.remove_oldest(collection.turns, "oldest")
-        collection.clear_recent_results()
-        after, result = collection.finish()
-        if self.settings.summary and any(each.action == "remove" for each in result.removal_list):
+        collection.shorten_recent_results()
+        if self.settings.summary and any(each.action == "remove" for each in collection.items):
             text = fenced(SyntheticKind.SUMMARY, self.settings.summary)
             summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
-            after.insert(1, summary)
-        return after, result
+            collection.insert(summary, 1)
 
 
 class Strategies:
@@ -96,11 +79,9 @@ def registry() -> PluginRegistry:
     return plugins
 
 
-def new_session(plugin: Any = None, config: GCConfig | None = None, **options: Any) -> GCSession:
-    session = GCSession(counter=COUNTER, registry=registry(), **options)
-    if plugin:
-        session.set_gc_plugin(plugin, config or GCConfig(preserve_recent_turns=1))
-    return session
+def session_with(plugin: Any = None, config: GCConfig | None = None, **options: Any) -> GCSession:
+    config = config or GCConfig(preserve_recent_turns=1)
+    return new_session(plugin, config, registry=registry(), **options)
 
 
 def restore(saved: str, provider: Any = None, **options: Any) -> GCSession:
@@ -109,21 +90,11 @@ def restore(saved: str, provider: Any = None, **options: Any) -> GCSession:
     return GCSession.restore(saved, provider, **options)
 
 
-def say(session: GCSession, *turns: int) -> None:
-    for turn in turns:
-        session.append(Message.from_text(Role.USER, LONG, message_id=f"u{turn}"))
-        session.append(Message.from_text(Role.MODEL, LONG, message_id=f"a{turn}"))
-
-
-def ids(session: GCSession) -> list[str]:
-    return [message.message_id for message in session.history]
-
-
 # --- the same future ---
 
 
 def content(session: GCSession) -> list[Any]:
-    """The history without ids: those of new messages differ from process to process too."""
+    """Returns the history without ids: those of new messages differ between processes."""
     return [(each.role, each.parts, each.synthetic, each.policy) for each in session.history]
 
 
@@ -164,7 +135,7 @@ OPTIONS = st.sampled_from(
     hidden=st.sampled_from([0, 150]),
     undo=st.booleans(),
 )
-def test_a_restored_session_goes_on_as_the_saved_one(
+def test_a_restored_session_continues_like_the_saved_one(
     config: GCConfig,
     options: dict[str, Any],
     turns: int,
@@ -176,7 +147,7 @@ def test_a_restored_session_goes_on_as_the_saved_one(
     model = DummyModel(4000, hidden_tokens=hidden, seed=seed)
     plugin = Oldest()
     plugin.initialize(options)
-    saved = new_session(plugin, config, provider=model, tools=model.run_tool, context_limit=4000)
+    saved = session_with(plugin, config, provider=model, tools=model.run_tool, context_limit=4000)
     for turn in range(turns):
         saved.send_message(f"request {turn}")
     if undo and any(each.items_collected for each in saved.get_gc_history()):
@@ -194,13 +165,13 @@ def test_a_restored_session_goes_on_as_the_saved_one(
     assert restored.get_context_usage() == saved.get_context_usage()
     assert restored.config == saved.config
     assert restored.paused_because == saved.paused_because
-    assert restored.budget.counted_tokens() == count_tokens(restored.history, COUNTER)
+    assert_in_step(restored)
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories())
-def test_messages_come_back_whole(history: list[Message]) -> None:
-    session = new_session()
+def test_messages_are_restored_unchanged(history: list[Message]) -> None:
+    session = session_with()
     for message in history:
         session.append(message)
     saved = session.save()
@@ -223,13 +194,13 @@ def test_attachments_and_provider_fields_survive() -> None:
         extra={"cache_control": {"type": "ephemeral"}},
         policy=GCPolicy.PRESERVABLE,
     )
-    session = new_session()
+    session = session_with()
     session.append(message)
     assert restore(session.save()).history == [message]
 
 
 def test_odd_text_survives() -> None:
-    session = new_session()
+    session = session_with()
     session.append(Message.from_text(Role.USER, "\ud800 \x00 </context-summary> 👩‍👩‍👧‍👦"))
     assert restore(session.save()).history == session.history
 
@@ -237,41 +208,41 @@ def test_odd_text_survives() -> None:
 # --- what survives ---
 
 
-def test_pins_survive_and_go_on_to_come() -> None:
-    session = new_session(Oldest(), GCConfig(preserve_recent_turns=1, pinned_turn_indices=[1, 3]))
-    say(session, 0, 1, 2)
+def test_pins_survive_and_later_turns_are_pinned_too() -> None:
+    session = session_with(Oldest(), GCConfig(preserve_recent_turns=1, pinned_turn_indices=[1, 3]))
+    speak(session, 0, 1, 2)
     session.pin("a2")
     again = restore(session.save())
-    say(again, 3, 4, 5)
+    speak(again, 3, 4, 5)
     again.manual_gc()
-    assert ids(again) == ["u0", "u1", "a1", "a2", "u3", "a3", "u5", "a5"]
+    assert message_ids(again) == ["u0", "u1", "a1", "a2", "u3", "a3", "u5", "a5"]
 
 
-def test_what_could_not_be_sent_still_can_not() -> None:
-    session = new_session(Oldest())
-    say(session, 0)
+def test_an_invalid_history_is_still_refused_after_a_restore() -> None:
+    session = session_with(Oldest())
+    speak(session, 0)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look"))]))
-    say(session, 1)
+    speak(session, 1)
     for each in (session, restore(session.save())):
         with pytest.raises(InvalidHistoryError, match="look"):
             each.before_send()
 
 
 def test_the_journal_survives() -> None:
-    session = new_session(Oldest())
-    say(session, *range(5))
+    session = session_with(Oldest())
+    speak(session, *range(5))
     session.manual_gc(preserve_recent_turns=3)
     session.manual_gc()
     again = restore(session.save())
     again.undo()
     again.undo("gc_1")
-    assert ids(again) == [f"{who}{turn}" for turn in range(5) for who in "ua"]
+    assert message_ids(again) == [f"{who}{turn}" for turn in range(5) for who in "ua"]
     assert [each.details.get("undone") for each in again.get_gc_history()] == [True, True]
 
 
 def test_content_that_the_journal_no_longer_keeps_stays_lost() -> None:
-    session = new_session(Oldest(), journal_tokens=10)
-    say(session, *range(5))
+    session = session_with(Oldest(), journal_tokens=10)
+    speak(session, *range(5))
     session.manual_gc()
     again = restore(session.save())
     with pytest.raises(GCError, match="journal_tokens"):
@@ -279,19 +250,19 @@ def test_content_that_the_journal_no_longer_keeps_stays_lost() -> None:
 
 
 def test_an_undo_is_respected_after_a_restore() -> None:
-    session = new_session(Oldest(), context_limit=650)
-    say(session, *range(5))
+    session = session_with(Oldest(), context_limit=650)
+    speak(session, *range(5))
     session.manual_gc()
     session.undo()
     again = restore(session.save())
     assert again.after_turn() is None
-    say(again, 5)
+    speak(again, 5)
     assert again.after_turn() is not None
 
 
 def test_the_breaker_survives() -> None:
-    session = new_session(NoGCPlugin(), context_limit=650)
-    say(session, *range(5))
+    session = session_with(NoGCPlugin(), context_limit=650)
+    speak(session, *range(5))
     session.after_turn()
     again = restore(session.save())
     again.after_turn()
@@ -300,14 +271,14 @@ def test_the_breaker_survives() -> None:
     assert third.after_turn() is None
 
 
-def test_numbers_are_never_used_again() -> None:
+def test_numbers_of_collections_and_summaries_are_never_reused() -> None:
     plugin = Oldest()
     plugin.initialize({"summary": "much was said"})
-    session = new_session(plugin)
-    say(session, *range(3))
+    session = session_with(plugin)
+    speak(session, *range(3))
     session.manual_gc()
     again = restore(session.save())
-    say(again, 3, 4)
+    speak(again, 3, 4)
     assert again.manual_gc().gc_id == "gc_2"
     entries = again.budget.entries[InstructionSource.CONVERSATION].children
     assert {"gc_summary_1", "gc_summary_2", "turn_4"} <= set(entries)
@@ -315,12 +286,12 @@ def test_numbers_are_never_used_again() -> None:
 
 def test_a_disabled_strategy_stays_disabled() -> None:
     class Stuck(Oldest):
-        def collect(self, *_: Any) -> Any:
+        def select(self, _collection: Collection) -> None:
             release.wait(60)
 
     release = threading.Event()
-    session = new_session(Stuck(), deadline_seconds=0.02)
-    say(session, 0, 1)
+    session = session_with(Stuck(), deadline_seconds=0.02)
+    speak(session, 0, 1)
     session.manual_gc()
     release.set()
     again = restore(session.save())
@@ -329,8 +300,8 @@ def test_a_disabled_strategy_stays_disabled() -> None:
 
 
 def test_anchoring_survives() -> None:
-    session = new_session(Oldest())
-    say(session, 0)
+    session = session_with(Oldest())
+    speak(session, 0)
     session.before_send()
     session.report_usage(500, 10)
     again = restore(session.save())
@@ -342,8 +313,8 @@ def test_anchoring_survives() -> None:
 
 
 def test_a_crossed_threshold_is_collected_for_after_a_restore() -> None:
-    session = new_session(Oldest(), context_limit=1000)
-    say(session, *range(4))
+    session = session_with(Oldest(), context_limit=1000)
+    speak(session, *range(4))
     session.report_usage(100, 800)
     again = restore(session.save())
     told: list[float] = []
@@ -355,10 +326,10 @@ def test_a_crossed_threshold_is_collected_for_after_a_restore() -> None:
     assert result.trigger_reason is GCTriggerReason.THRESHOLD
 
 
-def test_a_strategy_comes_back_with_its_options() -> None:
+def test_a_strategy_is_restored_with_its_options() -> None:
     plugin = Oldest()
     plugin.initialize({"summary": "much was said", "preserve_recent_turns": 2})
-    session = new_session(plugin, GCConfig(threshold_percent=70.0))
+    session = session_with(plugin, GCConfig(threshold_percent=70.0))
     again = restore(session.save())
     assert isinstance(again.plugin, Oldest)
     assert again.plugin.settings.summary == "much was said"
@@ -367,18 +338,18 @@ def test_a_strategy_comes_back_with_its_options() -> None:
     assert again.config.target_percent == session.config.target_percent
 
 
-def test_a_session_without_a_strategy_has_none_after() -> None:
-    assert restore(new_session().save()).plugin is None
+def test_a_session_without_a_strategy_is_restored_without_one() -> None:
+    assert restore(session_with().save()).plugin is None
 
 
-def test_a_strategy_whose_options_can_not_be_saved_is_to_be_given() -> None:
+def test_a_strategy_whose_options_can_not_be_saved_must_be_given_to_restore() -> None:
     class Talking(Oldest):
         def initialize(self, config: dict[str, Any] | None = None) -> None:
             super().initialize(config)
             self.options = {"summarizer": print}
 
-    session = new_session(Talking())
-    say(session, *range(3))
+    session = session_with(Talking())
+    speak(session, *range(3))
     saved = session.save()
     with pytest.raises(GCError, match=r"'gc_oldest'.*plugin="):
         restore(saved)
@@ -387,32 +358,31 @@ def test_a_strategy_whose_options_can_not_be_saved_is_to_be_given() -> None:
 
 
 def test_an_unknown_strategy_is_named() -> None:
-    saved = new_session(Oldest()).save()
+    saved = session_with(Oldest()).save()
     with pytest.raises(GCError, match="gc_oldest"):
         restore(saved, registry=PluginRegistry(load_installed=False))
 
 
 @pytest.mark.parametrize("able_then", [True, False])
-def test_what_the_host_can_drop_is_asked_of_the_host_that_is_there(able_then: bool) -> None:
+def test_the_host_of_the_restored_session_decides_what_can_be_dropped(able_then: bool) -> None:
     class Enrichment(Oldest):
-        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-            after, result = super().collect(*arguments)
-            result.removal_list.append(GCRemovalItem(InstructionSource.ENRICHMENT))
-            return after, result
+        def select(self, collection: Collection) -> None:
+            super().select(collection)
+            collection.take_source(InstructionSource.ENRICHMENT, None, 0, "enrichment")
 
     able: dict[str, Any] = {"on_source_removed": lambda *_: None}
-    session = new_session(Enrichment(), **(able if able_then else {}))
-    say(session, *range(3))
+    session = session_with(Enrichment(), **(able if able_then else {}))
+    speak(session, *range(3))
     again = restore(session.save(), plugin=Enrichment(), **({} if able_then else able))
     assert again.manual_gc().success is not able_then
 
 
-def test_a_session_can_be_saved_whenever_an_observer_is_told() -> None:
+def test_a_session_can_be_saved_while_an_observer_is_told() -> None:
     saved: list[str] = []
-    session: GCSession = new_session(
+    session: GCSession = session_with(
         Oldest(), on_instruction_budget_updated=lambda _: saved.append(session.save())
     )
-    say(session, *range(3))
+    speak(session, *range(3))
     session.manual_gc()
     session.undo()
     lengths = [len(restore(each).history) for each in saved]
@@ -421,13 +391,12 @@ def test_a_session_can_be_saved_whenever_an_observer_is_told() -> None:
 
 def test_a_strategy_s_details_can_not_prevent_saving() -> None:
     class Chatty(Oldest):
-        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-            after, result = super().collect(*arguments)
-            result.details |= {"lock": threading.Lock(), "set": {1}, "number": 7}
-            return after, result
+        def select(self, collection: Collection) -> None:
+            super().select(collection)
+            collection.details.update({"lock": threading.Lock(), "set": {1}, "number": 7})
 
-    session = new_session(Chatty())
-    say(session, *range(3))
+    session = session_with(Chatty())
+    speak(session, *range(3))
     session.manual_gc()
     again = restore(session.save())
     assert again.get_gc_history()[0].details["number"] == 7
@@ -441,8 +410,8 @@ def test_a_strategy_s_details_can_not_prevent_saving() -> None:
     "value", [object(), {1, 2}, b"raw", [lambda: None]], ids=["object", "set", "bytes", "function"]
 )
 def test_a_result_that_json_can_not_hold_is_named(value: Any) -> None:
-    session = new_session()
-    say(session, 0)
+    session = session_with()
+    speak(session, 0)
     call = FunctionCall("x", "look")
     session.append(Message(Role.MODEL, [Part(function_call=call)]))
     answer = [Part(function_response=ToolResult("x", "look", value))]
@@ -454,7 +423,7 @@ def test_a_result_that_json_can_not_hold_is_named(value: Any) -> None:
 def test_a_result_that_contains_itself_is_named() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    session = new_session()
+    session = session_with()
     call = FunctionCall("x", "look", {"at": endless})
     session.append(Message(Role.MODEL, [Part(function_call=call)], "the-culprit"))
     with pytest.raises(GCError, match="the-culprit"):
@@ -462,15 +431,15 @@ def test_a_result_that_contains_itself_is_named() -> None:
 
 
 def example() -> dict[str, Any]:
-    session = new_session(Oldest())
-    say(session, *range(4))
+    session = session_with(Oldest())
+    speak(session, *range(4))
     session.manual_gc()
     saved: dict[str, Any] = json.loads(session.save())
     return saved
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "7", '"x"', "{}", "[" * 100_000])
-def test_what_is_no_saved_session_is_refused(text: str) -> None:
+def test_text_that_is_not_a_saved_session_is_refused(text: str) -> None:
     with pytest.raises(GCError, match="can't be restored"):
         restore(text)
 
@@ -517,7 +486,7 @@ Spoil = Callable[[dict[str, Any]], object]
     [
         lambda saved: saved["history"].append(99),
         lambda saved: saved["history"].append(-1),
-        lambda saved: saved["messages"][0].update(role="nobody"),
+        lambda saved: saved["messages"][0].update(role="narrator"),
         lambda saved: saved["messages"][0]["parts"].append("text"),
         lambda saved: saved["messages"][0].update(parts=[{"text": 7}]),
         lambda saved: saved["messages"][0].pop("message_id"),
@@ -529,10 +498,13 @@ Spoil = Callable[[dict[str, Any]], object]
         lambda saved: saved["config"].update(threshold=80),
         lambda saved: saved["journal"][0].update(gc_id="gc_9"),
         lambda saved: saved["journal"][0].update(tokens="many"),
-        lambda saved: saved["journal"][0]["change"].update(positions=["x"]),
+        lambda saved: saved["journal"][0]["applied"]["edits"][0].pop(),
+        lambda saved: saved["journal"][0]["applied"]["edits"][0].__setitem__(0, "x"),
+        lambda saved: saved["journal"][0]["applied"]["edits"][0].__setitem__(1, 99),
+        lambda saved: saved["journal"][0]["applied"].update(length="x"),
         lambda saved: saved["results"][0].update(outcome="great"),
         lambda saved: saved["breaker"].update(blocks="yes"),
-        lambda saved: saved["ledger"].update(turns_opened="3"),
+        lambda saved: saved["booking"].update(turns_opened="3"),
     ],
 )
 def test_a_damaged_field_is_refused(spoil: Spoil) -> None:
@@ -543,8 +515,8 @@ def test_a_damaged_field_is_refused(spoil: Spoil) -> None:
 
 
 def test_a_session_may_be_restored_into_another_window() -> None:
-    session = new_session(Oldest())
-    say(session, *range(30))
+    session = session_with(Oldest())
+    speak(session, *range(30))
     smaller = session.get_context_usage()["total_tokens"]
 
     restored = restore(session.save(), context_limit=smaller)

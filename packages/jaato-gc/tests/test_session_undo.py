@@ -1,4 +1,4 @@
-"""Plans that are held, applied and taken back."""
+"""Plans, applying them, and undoing collections."""
 
 import copy
 import json
@@ -9,19 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Collection,
     ContextUsage,
-    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCOutcome,
     GCPolicy,
-    GCRemovalItem,
     GCResult,
     GCSession,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
     InstructionSource,
     InvalidHistoryError,
     Message,
@@ -29,64 +23,51 @@ from jaato_gc import (
     PluginRegistry,
     Role,
     StalePlanError,
-    StrategyInfo,
-    StrategySettings,
     SyntheticKind,
     ToolResult,
     UndoError,
     check_history,
     count_tokens,
-    fenced,
-    hookimpl,
 )
-from jaato_gc_testing import histories
+from jaato_gc.plugin import Collection, GCConfigOverrides, StrategyInfo, fenced, hookimpl
+from jaato_gc_testing import (
+    COUNTER,
+    LONG_TEXT,
+    OldestFirst,
+    ScriptedStrategy,
+    assert_in_step,
+    histories,
+    message_ids,
+    new_session,
+    speak,
+)
 
-COUNTER = EstimateCounter()
-LONG = "lorem ipsum dolor sit amet " * 10
 
-
-class Oldest(GCStrategy[StrategySettings]):
-    """Removes the oldest turns, clears old results, and leaves a notice if asked to."""
-
-    name = "gc_oldest"
+class Oldest(OldestFirst):
+    """Counts how often it is called."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
+    def select(self, collection: Collection) -> None:
         self.calls += 1
-        notice = self.settings.notice_template
-        collection = Collection(
-            self.name, history, context_usage, config, reason, budget, notice=notice
-        )
-        collection.remove_oldest(collection.turns, "oldest")
-        collection.clear_recent_results()
-        return collection.finish()
+        super().select(collection)
 
 
 class Digest(Oldest):
-    """Puts a summary in place of all that `Oldest` would remove."""
+    """Replaces everything that `Oldest` would remove by a summary, if that is smaller."""
 
     name = "gc_digest"
 
-    def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-        after, result = super().collect(*arguments)
-        if result.removal_list:
-            text = fenced(SyntheticKind.SUMMARY, f"{len(result.removal_list)} turns")
-            summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
-            position = next((i for i, each in enumerate(after) if each.opens_turn), 0)
-            smaller = [*after[:position], summary, *after[position:]]
-            if count_tokens(smaller, COUNTER) <= count_tokens(arguments[0], COUNTER):
-                return smaller, result
-        return after, result
+    def select(self, collection: Collection) -> None:
+        removable = [group for group in collection.groups if collection.may_remove(group)]
+        super().select(collection)
+        removed = [group for group in removable if not collection.may_remove(group)]
+        text = fenced(SyntheticKind.SUMMARY, f"{len(collection.items)} turns")
+        summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
+        if removed and count_tokens([summary], COUNTER) <= collection.tokens_freed:
+            collection.insert(summary, collection.position_before(removed))
 
 
 class Strategies:
@@ -101,30 +82,20 @@ def registry() -> PluginRegistry:
     return plugins
 
 
-def new_session(plugin: Oldest, /, **options: Any) -> GCSession:
-    config = {"preserve_recent_turns": 1} | options.pop("config", {})
-    session = GCSession(counter=COUNTER, registry=registry(), **options)
-    session.set_gc_plugin(plugin, GCConfig(**config))
-    return session
-
-
-def say(session: GCSession, *turns: int) -> None:
-    for turn in turns:
-        session.append(Message.from_text(Role.USER, f"{turn} {LONG}", message_id=f"u{turn}"))
-        session.append(Message.from_text(Role.MODEL, f"{turn} {LONG}", message_id=f"a{turn}"))
+def recent_only(plugin: Oldest | None = None, /, **options: Any) -> GCSession:
+    """Returns a session that preserves one recent turn."""
+    config = GCConfig(**({"preserve_recent_turns": 1} | options.pop("config", {})))
+    return new_session(plugin or Oldest(), config, registry=registry(), **options)
 
 
 def talk(plugin: Oldest | None = None, /, **options: Any) -> GCSession:
-    session = new_session(plugin or Oldest(), **options)
-    say(session, *range(5))
+    """Returns a session with five turns."""
+    session = recent_only(plugin, **options)
+    speak(session, *range(5))
     return session
 
 
-def ids(session: GCSession) -> list[str]:
-    return [message.message_id for message in session.history]
-
-
-Picture = tuple[list[Message], dict[str, Any], dict[str, Any]]
+Picture = tuple[list[Message], dict[str, Any], ContextUsage]
 
 
 def picture(session: GCSession) -> Picture:
@@ -141,10 +112,6 @@ def restored(session: GCSession) -> GCSession:
     return GCSession.restore(session.save(), counter=COUNTER, registry=registry())
 
 
-def assert_in_step(session: GCSession) -> None:
-    assert session.budget.counted_tokens() == count_tokens(session.history, COUNTER)
-
-
 # --- planning and applying ---
 
 
@@ -157,7 +124,7 @@ def test_a_plan_changes_nothing() -> None:
     assert state(session) == before
 
 
-def test_applying_asks_nobody_again() -> None:
+def test_applying_a_plan_does_not_call_the_strategy_again() -> None:
     plugin = Oldest()
     session = talk(plugin)
     plan = session.plan_gc()
@@ -169,29 +136,25 @@ def test_applying_asks_nobody_again() -> None:
     assert result.gc_id == plan.gc_id
 
 
-def test_what_was_appended_since_the_plan_stays_behind_it() -> None:
+def test_messages_appended_since_the_plan_follow_what_it_leaves() -> None:
     session = talk()
     plan = session.plan_gc()
-    say(session, 5)
+    speak(session, 5)
     result = session.apply(plan)
-    assert ids(session) == ["u0", "u4", "a4", "u5", "a5"]
+    assert message_ids(session) == ["u0", "u4", "a4", "u5", "a5"]
     assert result.tokens_freed == plan.result.tokens_freed
     assert_in_step(session)
     session.undo()
-    assert ids(session) == [f"{who}{turn}" for turn in range(6) for who in "ua"]
+    assert message_ids(session) == [f"{who}{turn}" for turn in range(6) for who in "ua"]
     assert_in_step(session)
 
 
-@pytest.mark.parametrize("change", ["collected", "undone", "pinned", "applied"])
+@pytest.mark.parametrize("change", ["collected", "pinned", "applied"])
 def test_a_stale_plan_changes_nothing(change: str) -> None:
     session = talk()
-    if change == "undone":
-        session.manual_gc(preserve_recent_turns=3)
     plan = session.plan_gc()
     if change == "collected":
         session.manual_gc(preserve_recent_turns=3)
-    elif change == "undone":
-        session.undo()
     elif change == "pinned":
         session.pin("u3")
     else:
@@ -200,6 +163,51 @@ def test_a_stale_plan_changes_nothing(change: str) -> None:
     with pytest.raises(StalePlanError, match="new plan"):
         session.apply(plan)
     assert state(session) == before
+
+
+def test_a_plan_whose_messages_are_unchanged_applies_after_an_undo() -> None:
+    session = talk()
+    session.manual_gc(preserve_recent_turns=3)
+    assert message_ids(session) == ["u0", "u2", "a2", "u3", "a3", "u4", "a4"]
+    plan = session.plan_gc(preserve_recent_turns=2)
+    session.undo()
+    session.apply(plan)
+    assert message_ids(session) == ["u0", "a0", "u1", "a1", "u3", "a3", "u4", "a4"]
+    assert_in_step(session)
+    session.undo()
+    assert message_ids(session) == message_ids(talk())
+
+
+def test_a_plan_whose_messages_are_unchanged_applies_after_another_collection() -> None:
+    session = talk()
+    plan = session.plan_gc(preserve_recent_turns=3)
+    session.set_gc_plugin(ScriptedStrategy(lambda each: each.remove_oldest(each.turns[2:], "new")))
+    session.manual_gc(preserve_recent_turns=1)
+    session.apply(plan)
+    assert message_ids(session) == ["u0", "u4", "a4"]
+    assert_in_step(session)
+    session.undo()
+    session.undo()
+    assert message_ids(session) == message_ids(talk())
+
+
+def test_a_plan_that_would_make_the_restored_history_invalid_is_stale() -> None:
+    session = recent_only(policy_of=lambda _: GCPolicy.PARTIAL)
+    speak(session, 0, calls=1)
+    speak(session, 1, 2)
+    whole = message_ids(session)
+    calls_only = ScriptedStrategy(
+        lambda each: each.take([group for group in each.groups if group.is_call], "calls", "old")
+    )
+    session.set_gc_plugin(calls_only, session.config)
+    session.manual_gc()
+    session.set_gc_plugin(Oldest(), session.config)
+    plan = session.plan_gc()
+    session.undo()
+    with pytest.raises(StalePlanError, match="new plan"):
+        session.apply(plan)
+    assert message_ids(session) == whole
+    assert check_history(session.history) == []
 
 
 def test_a_plan_of_another_session_is_stale() -> None:
@@ -223,8 +231,8 @@ def test_a_plan_can_be_applied_again_after_its_undo() -> None:
 
 
 def test_a_plan_without_effect_leaves_nothing_to_undo() -> None:
-    session = new_session(Oldest())
-    say(session, 0)
+    session = recent_only(Oldest())
+    speak(session, 0)
     plan = session.plan_gc()
     assert plan.changes_nothing
     assert session.apply(plan).outcome is GCOutcome.NO_GAIN
@@ -236,7 +244,7 @@ def test_a_summary_whose_id_was_taken_meanwhile_is_stale() -> None:
     session = talk(Digest())
     plan = session.plan_gc()
     (summary,) = (message for message in plan.after if message.synthetic)
-    session.append(Message.from_text(Role.USER, LONG, message_id=summary.message_id))
+    session.append(Message.from_text(Role.USER, LONG_TEXT, message_id=summary.message_id))
     before = state(session)
     with pytest.raises(StalePlanError, match=summary.message_id):
         session.apply(plan)
@@ -246,7 +254,7 @@ def test_a_summary_whose_id_was_taken_meanwhile_is_stale() -> None:
 # --- undoing ---
 
 
-def test_undo_gives_everything_back() -> None:
+def test_undo_restores_history_budget_and_usage() -> None:
     session = talk()
     before = picture(session)
     result = session.manual_gc()
@@ -269,7 +277,7 @@ def test_undo_is_newest_first() -> None:
     assert len(session.history) == 10
 
 
-def test_there_must_be_something_to_undo() -> None:
+def test_undo_without_a_collection_is_an_error() -> None:
     with pytest.raises(UndoError, match="no collection"):
         talk().undo()
 
@@ -283,7 +291,7 @@ def test_an_unknown_collection_can_not_be_undone() -> None:
     assert state(session) == before
 
 
-def test_a_notice_goes_and_comes_with_its_collection() -> None:
+def test_undo_restores_the_notice_of_the_collection_before() -> None:
     plugin = Oldest()
     plugin.initialize({"notify_on_gc": True, "notification_template": "{turns_removed} went"})
     session = talk(plugin)
@@ -298,7 +306,7 @@ def test_a_notice_goes_and_comes_with_its_collection() -> None:
         assert picture(session) == expected
 
 
-def test_summaries_go_and_numbers_are_not_used_again() -> None:
+def test_undo_removes_a_summary_and_its_number_is_not_used_again() -> None:
     session = talk(Digest())
     before = picture(session)
     session.manual_gc()
@@ -317,17 +325,17 @@ def agent_turn(session: GCSession, exchanges: int) -> None:
     for number in range(exchanges):
         call = FunctionCall(f"call_{number}", "look", {})
         session.append(Message(Role.MODEL, [Part(function_call=call)]))
-        answer = ToolResult(call.id, "look", LONG * 5)
+        answer = ToolResult(call.id, "look", LONG_TEXT * 5)
         session.append(Message(Role.TOOL, [Part(function_response=answer)]))
 
 
-def test_cleared_results_come_back() -> None:
-    session = new_session(Oldest(), context_limit=2000)
+def test_undo_restores_shortened_results() -> None:
+    session = recent_only(Oldest(), context_limit=2000)
     agent_turn(session, 6)
     before = picture(session)
     result = session.manual_gc(target_percent=1.0)
-    assert {item.action for item in result.removal_list} == {"clear"}
-    assert ids(session) == [message.message_id for message in before[0]]
+    assert {item.action for item in result.removal_list} == {"shorten"}
+    assert message_ids(session) == [message.message_id for message in before[0]]
     assert_in_step(session)
     session.undo()
     assert picture(session) == before
@@ -346,8 +354,8 @@ def test_content_beyond_the_limit_of_the_journal_is_not_kept() -> None:
     assert state(session) == before
 
 
-def test_the_journal_counts_for_itself() -> None:
-    """What a strategy says about tokens does not make its collections undoable for ever."""
+def test_the_journal_counts_tokens_itself() -> None:
+    """The figures of a strategy do not decide how long its collections can be undone."""
 
     class Modest(Oldest):
         def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
@@ -362,7 +370,7 @@ def test_the_journal_counts_for_itself() -> None:
         session.undo()
 
 
-def test_after_an_undo_nothing_is_collected_until_the_next_message() -> None:
+def test_after_an_undo_no_automatic_collection_runs_until_the_next_message() -> None:
     session = talk(context_limit=700)
     assert session.after_turn() is not None
     session.undo()
@@ -371,11 +379,11 @@ def test_after_an_undo_nothing_is_collected_until_the_next_message() -> None:
     assert len(session.history) == 10
     assert session.manual_gc().tokens_freed > 0
     session.undo()
-    say(session, 5)
+    speak(session, 5)
     assert session.after_turn() is not None
 
 
-def test_an_id_that_came_back_stops_an_undo() -> None:
+def test_undo_is_refused_if_a_removed_id_was_used_again() -> None:
     session = talk()
     session.manual_gc()
     session.append(Message.from_text(Role.USER, "again", message_id="u2"))
@@ -385,16 +393,16 @@ def test_an_id_that_came_back_stops_an_undo() -> None:
     assert state(session) == before
 
 
-def test_a_repair_in_between_stops_an_undo() -> None:
-    """Where removed messages stood is no longer known; a guess could part a call and its result."""
-    session = new_session(Oldest(), repair=True)
+def test_undo_is_refused_if_the_remaining_messages_were_repaired() -> None:
+    """A guess at the places of removed messages could separate a call and its result."""
+    session = recent_only(Oldest(), repair=True)
     session.append(Message.from_text(Role.USER, "go", message_id="u"))
     dangling = [Part(function_call=FunctionCall("x", "look"))]
     session.append(Message(Role.MODEL, dangling, "c"))
     session.pin("c")
-    say(session, 1, 2)
+    speak(session, 1, 2)
     session.manual_gc()
-    assert ids(session) == ["u", "c", "u2", "a2"]
+    assert message_ids(session) == ["u", "c", "u2", "a2"]
     session.before_send()
     before = state(session)
     with pytest.raises(UndoError, match="repaired"):
@@ -403,12 +411,12 @@ def test_a_repair_in_between_stops_an_undo() -> None:
     assert check_history(session.history) == []
 
 
-def test_a_repair_behind_a_collection_does_not() -> None:
+def test_undo_works_if_only_later_messages_were_repaired() -> None:
     session = talk(repair=True)
     session.manual_gc()
     session.append(Message.from_text(Role.USER, "go"))
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("x", "look"))]))
-    say(session, 6)
+    speak(session, 6)
     session.before_send()
     session.undo()
     assert len(session.history) == 10 + 3 + 2
@@ -416,12 +424,11 @@ def test_a_repair_behind_a_collection_does_not() -> None:
     assert_in_step(session)
 
 
-def test_what_was_dropped_elsewhere_is_the_host_s_to_bring_back() -> None:
+def test_undo_does_not_restore_what_the_host_dropped() -> None:
     class Tools(Oldest):
-        def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-            after, result = super().collect(*arguments)
-            result.removal_list.append(GCRemovalItem(InstructionSource.ENRICHMENT))
-            return after, result
+        def select(self, collection: Collection) -> None:
+            super().select(collection)
+            collection.take_source(InstructionSource.ENRICHMENT, None, 50, "enrichment")
 
     session = talk(Tools(), on_source_removed=lambda *_: None)
     session.budget.update_tokens(InstructionSource.ENRICHMENT, 50)
@@ -433,14 +440,14 @@ def test_what_was_dropped_elsewhere_is_the_host_s_to_bring_back() -> None:
     assert_in_step(session)
 
 
-def test_a_fault_that_comes_back_is_found_again() -> None:
-    session = new_session(Oldest())
-    say(session, 0)
+def test_a_fault_that_undo_restores_is_found_again() -> None:
+    session = recent_only(Oldest())
+    speak(session, 0)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look"))], "dangling"))
-    say(session, 1, 2)
+    speak(session, 1, 2)
     with pytest.raises(InvalidHistoryError, match="look"):
         session.before_send()
-    session.manual_gc(target_percent=0.1)
+    session.manual_gc(target_percent=0)
     assert "dangling" not in [message.message_id for message in session.before_send()]
 
     session.undo()
@@ -452,32 +459,32 @@ def test_a_fault_that_comes_back_is_found_again() -> None:
 # --- the same for every history ---
 
 
-def test_a_notice_that_comes_first_goes_on_doing_so() -> None:
+def test_a_notice_that_comes_first_stays_first() -> None:
     plugin = Oldest()
     plugin.initialize({"notify_on_gc": True})
-    session = new_session(plugin)
+    session = recent_only(plugin, context_limit=12_800)
 
     def collect(*messages: Message, keep: int = 0) -> list[str]:
         for message in messages:
             session.append(message)
-        result = session.manual_gc(target_percent=0.1, preserve_recent_turns=keep)
+        result = session.manual_gc(target_percent=1, preserve_recent_turns=keep)
         assert result.success, result.error
-        return ids(session)
+        return message_ids(session)
 
     call, answer = FunctionCall("c", "read_file"), ToolResult("c", "read_file", "all there is")
-    dear = Message(Role.TOOL, [Part(function_response=answer)], "result", policy=GCPolicy.LOCKED)
-    request = Message.from_text(Role.USER, LONG, message_id="u0", policy=GCPolicy.PARTIAL)
+    locked = Message(Role.TOOL, [Part(function_response=answer)], "result", policy=GCPolicy.LOCKED)
+    request = Message.from_text(Role.USER, LONG_TEXT, message_id="u0", policy=GCPolicy.PARTIAL)
     assert collect(request) == ["gc_notice"]
     held = ["gc_notice", "call", "result"]
-    assert collect(Message(Role.MODEL, [Part(function_call=call)], "call"), dear) == held
-    say(session, 1, 2)
+    assert collect(Message(Role.MODEL, [Part(function_call=call)], "call"), locked) == held
+    speak(session, 1, 2)
     assert collect(keep=1) == [*held, "u2", "a2"]
 
 
 STEPS = st.lists(
     st.tuples(st.integers(1, 5), st.integers(0, 2), st.booleans()), min_size=2, max_size=6
 )
-"""How many messages come, how many turns the collection after them keeps, whether to restore."""
+"""How many messages to append, how many turns to preserve, whether to save and restore then."""
 PROPERTY = settings(
     max_examples=60,
     deadline=None,
@@ -486,7 +493,7 @@ PROPERTY = settings(
 
 
 def comparable(value: Any) -> Any:
-    """Without when entries were made, and the numbers that summaries have used up."""
+    """Returns a snapshot without creation times and without the numbers of summaries."""
     if not isinstance(value, dict):
         return value
     return {
@@ -504,7 +511,7 @@ def comparable(value: Any) -> Any:
     notify=st.booleans(),
     target=st.sampled_from([1.0, 50.0]),
 )
-def test_undoing_all_is_as_if_nothing_had_been_collected(
+def test_undoing_every_collection_restores_the_state_without_collections(
     history: list[Message],
     steps: list[tuple[int, int, bool]],
     plugin: type[Oldest],
@@ -514,8 +521,8 @@ def test_undoing_all_is_as_if_nothing_had_been_collected(
     strategy = plugin()
     strategy.initialize({"notify_on_gc": notify})
     limit = max(10, count_tokens(history, COUNTER))
-    session = new_session(strategy, context_limit=limit, config={"pressure_percent": 90.0})
-    untouched = new_session(Oldest(), context_limit=limit)
+    session = recent_only(strategy, context_limit=limit, config={"pressure_percent": 90.0})
+    untouched = recent_only(Oldest(), context_limit=limit)
     expected = copy.deepcopy(history)
     coming, undoable = list(history), 0
     for amount, keep, restart in steps:
@@ -524,14 +531,18 @@ def test_undoing_all_is_as_if_nothing_had_been_collected(
             untouched.append(message)
         coming = coming[amount:]
         before = picture(session)
-        settings = {"preserve_recent_turns": keep, "preserve_recent_groups": 0}
-        result = session.manual_gc(target_percent=target, **settings)
+        settings: GCConfigOverrides = {
+            "target_percent": target,
+            "preserve_recent_turns": keep,
+            "preserve_recent_groups": 0,
+        }
+        result = session.manual_gc(**settings)
         assert result.success, result.error
         assert_in_step(session)
         if session.history != before[0]:
             session.undo()
             assert picture(session) == before
-            session.manual_gc(target_percent=target, **settings)
+            session.manual_gc(**settings)
             undoable += 1
         if restart:
             seen = picture(session)

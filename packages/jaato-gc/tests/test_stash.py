@@ -1,4 +1,4 @@
-"""A session with a stash: nothing that a collection takes is lost, and all of it can come back."""
+"""A session with a stash: nothing that a collection removes is lost, all can be restored."""
 
 import json
 import random
@@ -11,38 +11,46 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Clearing,
-    ContextUsage,
-    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCError,
     GCOutcome,
     GCResult,
     GCSession,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
     Message,
     Part,
     PluginRegistry,
     Role,
+    StalePlanError,
     StashError,
-    StrategySettings,
     SyntheticKind,
     ToolResult,
     UndoError,
     check_history,
     count_tokens,
+)
+from jaato_gc.plugin import (
+    Collection,
+    GCStrategy,
+    Shortening,
+    StrategySettings,
     fenced,
     hookimpl,
     message_tokens,
     stash_key,
 )
-from jaato_gc_testing import MemoryStash, histories
+from jaato_gc_testing import (
+    COUNTER,
+    LONG_TEXT,
+    MemoryStash,
+    assert_in_step,
+    histories,
+    message_ids,
+    new_session,
+    speak,
+    turn_messages,
+)
 
-COUNTER = EstimateCounter()
-LONG = "lorem ipsum dolor sit amet " * 10
 MODES = ["turns", "every second turn", "calls", "clear", "clear and turns"]
 PROPERTY = settings(
     max_examples=50,
@@ -52,7 +60,7 @@ PROPERTY = settings(
 
 
 class Sweep(GCStrategy[StrategySettings]):
-    """Takes all that may go, in one of several ways."""
+    """Removes or shortens everything that it may, in one of several modes."""
 
     name = "gc_sweep"
 
@@ -61,19 +69,12 @@ class Sweep(GCStrategy[StrategySettings]):
         self.mode = mode
         self.keep = True
         self.summarizes = False
+        self.summaries = 0
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = self.begin(history, context_usage, config, reason, budget)
+    def select(self, collection: Collection) -> None:
         if "clear" in self.mode:
             for group in collection.groups:
-                collection.clear(group, "cleared_old", Clearing(head=30), keep=self.keep)
+                collection.shorten(group, "cleared_old", Shortening(head=30), keep=self.keep)
         step = 2 if "second" in self.mode else 1
         for turn in collection.turns[::step]:
             if self.mode == "calls":
@@ -82,15 +83,18 @@ class Sweep(GCStrategy[StrategySettings]):
             elif "turn" in self.mode:
                 collection.take(turn.groups, turn.key, "old", keep=self.keep)
         if self.summarizes:
-            old = [each for each in collection.groups if each.messages[0].synthetic]
-            for group in old:
+            self.summarize(collection)
+
+    def summarize(self, collection: Collection) -> None:
+        for group in collection.groups:
+            if group.messages[0].synthetic:
                 collection.take([group], collection.key_of(group), "summarized", "summarize")
-        after, result = collection.finish()
-        if self.summarizes and result.removal_list:
-            kind, gone = SyntheticKind.SUMMARY, result.removal_list[0].message_ids[0]
-            text, name = fenced(kind, "summary"), f"summary-{gone}"
-            after.insert(1, Message.from_text(Role.USER, text, message_id=name, synthetic=kind))
-        return after, result
+        if collection.items:
+            self.summaries += 1
+            kind, name = SyntheticKind.SUMMARY, f"summary-{self.summaries}"
+            text = fenced(kind, "summary")
+            summary = Message.from_text(Role.USER, text, message_id=name, synthetic=kind)
+            collection.insert(summary, 1)
 
 
 class Plugin:
@@ -111,14 +115,11 @@ def registry(*plugins: object) -> PluginRegistry:
     return made
 
 
-def new_session(plugin: Sweep | None = None, /, **given: Any) -> GCSession:
-    options: dict[str, Any] = {"counter": COUNTER, "registry": registry(), "stash": MemoryStash()}
-    options |= given
-    config: dict[str, Any] = {"preserve_recent_turns": 1, "preserve_recent_groups": 0}
-    config |= options.pop("config", {})
-    session = GCSession(**options)
-    session.set_gc_plugin(plugin or Sweep(), GCConfig(**config))
-    return session
+def with_stash(plugin: Sweep | None = None, /, **options: Any) -> GCSession:
+    """Returns a session with a stash that keeps one recent turn and no recent calls."""
+    config = {"preserve_recent_turns": 1, "preserve_recent_groups": 0, **options.pop("config", {})}
+    options = {"stash": MemoryStash(), **options}
+    return new_session(plugin or Sweep(), GCConfig(**config), **options)
 
 
 def restarted(session: GCSession, **given: Any) -> GCSession:
@@ -127,28 +128,11 @@ def restarted(session: GCSession, **given: Any) -> GCSession:
     return GCSession.restore(session.save(), plugin=session.plugin, **options)
 
 
-def turn(number: int, *, calls: int = 1) -> list[Message]:
-    """A request, some calls with their results, and an answer: u1, c1.0, r1.0, a1."""
-    messages = [Message.from_text(Role.USER, f"{number} {LONG}", message_id=f"u{number}")]
-    for each in range(calls):
-        name = f"{number}.{each}"
-        call = FunctionCall(name, "look", {"at": name})
-        messages.append(Message(Role.MODEL, [Part(function_call=call)], f"c{name}"))
-        answer = ToolResult(name, "look", f"{name} {LONG}")
-        messages.append(Message(Role.TOOL, [Part(function_response=answer)], f"r{name}"))
-    messages.append(Message.from_text(Role.MODEL, f"{number} {LONG}", message_id=f"a{number}"))
-    return messages
-
-
-def talk(session: GCSession, *turns: int, calls: int = 1) -> list[Message]:
-    said = [message for number in turns for message in turn(number, calls=calls)]
-    for message in said:
-        session.append(message)
-    return said
-
-
-def ids(session: GCSession) -> list[str]:
-    return [message.message_id for message in session.history]
+def talk(session: GCSession, *turns: int) -> list[Message]:
+    """Appends turns with one call each, and returns their messages."""
+    before = len(session.history)
+    speak(session, *turns, calls=1)
+    return session.history[before:]
 
 
 def by_id(session: GCSession) -> dict[str, Message]:
@@ -156,7 +140,7 @@ def by_id(session: GCSession) -> dict[str, Message]:
 
 
 def keys_of(result: GCResult) -> dict[str, str]:
-    """The keys of what a collection took, by message id."""
+    """Returns the stash keys of a collection, by message id."""
     return {
         message_id: key
         for item in result.removal_list
@@ -184,15 +168,11 @@ def state(session: GCSession) -> dict[str, Any]:
     return saved
 
 
-def assert_in_step(session: GCSession) -> None:
-    assert session.budget.counted_tokens() == count_tokens(session.history, COUNTER)
-
-
 # --- into the stash ---
 
 
 class Witness(MemoryStash):
-    """Notes how the history was when something was put."""
+    """Records the history at every `put`."""
 
     session: GCSession | None = None
     fails: Exception | None = None
@@ -212,13 +192,13 @@ class Witness(MemoryStash):
 
 def witnessed(mode: str = "turns") -> tuple[GCSession, Witness]:
     witness = Witness()
-    session = new_session(Sweep(mode), stash=witness)
+    session = with_stash(Sweep(mode), stash=witness)
     witness.session = session
     return session, witness
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_all_that_goes_or_is_cleared_is_stashed_before(mode: str) -> None:
+def test_removed_and_shortened_messages_are_stashed_first(mode: str) -> None:
     session, witness = witnessed(mode)
     said = talk(session, *range(4))
     whole = [stash_key(message) for message in said]
@@ -230,9 +210,9 @@ def test_all_that_goes_or_is_cleared_is_stashed_before(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_keys_of_an_item_bring_back_its_messages(mode: str) -> None:
+def test_the_keys_of_an_item_restore_its_messages(mode: str) -> None:
     stash = MemoryStash()
-    session = new_session(Sweep(mode), stash=stash)
+    session = with_stash(Sweep(mode), stash=stash)
     said = {message.message_id: message for message in talk(session, *range(4))}
     result = session.manual_gc()
     assert result.removal_list
@@ -242,17 +222,16 @@ def test_the_keys_of_an_item_bring_back_its_messages(mode: str) -> None:
 
 
 class Picky(Sweep):
-    """Finds one of the things that it takes not worth keeping."""
+    """Removes everything, and keeps all of it in the stash except the second turn."""
 
-    def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
-        after, result = super().collect(*arguments)
-        result.removal_list[1].keep = False
-        return after, result
+    def select(self, collection: Collection) -> None:
+        for number, turn in enumerate(collection.turns):
+            collection.take(turn.groups, turn.key, "old", keep=number != 1)
 
 
-def test_what_is_not_worth_keeping_is_not_stashed() -> None:
+def test_an_item_with_keep_false_is_not_stashed() -> None:
     stash = MemoryStash()
-    session = new_session(Picky(), stash=stash)
+    session = with_stash(Picky(), stash=stash)
     talk(session, *range(5))
     result = session.manual_gc()
     kept = [len(item.stash_keys) == len(item.message_ids) for item in result.removal_list]
@@ -283,7 +262,7 @@ def test_a_stash_that_returns_too_few_keys_stops_the_collection() -> None:
         def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
             return super().put(gc_id, messages)[1:]
 
-    session = new_session(stash=Forgetful())
+    session = with_stash(stash=Forgetful())
     talk(session, *range(4))
     before = state(session)
     assert session.manual_gc().outcome is GCOutcome.FAILED
@@ -292,7 +271,7 @@ def test_a_stash_that_returns_too_few_keys_stops_the_collection() -> None:
 
 def test_automatic_collections_fill_the_stash_too() -> None:
     stash = MemoryStash()
-    session = new_session(stash=stash, context_limit=1500)
+    session = with_stash(stash=stash, context_limit=1500)
     talk(session, *range(8))
     result = session.after_turn()
     assert result is not None
@@ -301,23 +280,23 @@ def test_automatic_collections_fill_the_stash_too() -> None:
 
 def test_a_stash_may_come_from_a_plugin() -> None:
     plugin = Plugin()
-    session = new_session(stash=None, registry=registry(plugin), agent_id="coder")
+    session = with_stash(stash=None, registry=registry(plugin), agent_id="coder")
     talk(session, *range(4))
     result = session.manual_gc()
     assert session.stash is plugin.stashes["coder"]
     session.restore_stashed(keys_of(result).values())
-    assert len(ids(session)) == 16
+    assert len(message_ids(session)) == 16
 
 
-def test_a_stash_that_is_given_goes_before_a_plugin_s() -> None:
+def test_a_given_stash_takes_precedence_over_a_plugin_s() -> None:
     plugin, stash = Plugin(), MemoryStash()
-    session = new_session(stash=stash, registry=registry(plugin))
+    session = with_stash(stash=stash, registry=registry(plugin))
     assert session.stash is stash
     assert plugin.stashes == {}
 
 
-def test_a_child_has_no_part_in_a_stash_that_was_given() -> None:
-    session = new_session()
+def test_a_child_does_not_inherit_a_given_stash() -> None:
+    session = with_stash()
     assert session.child({}).stash is None
     other = MemoryStash()
     assert session.child({}, stash=other).stash is other
@@ -325,14 +304,14 @@ def test_a_child_has_no_part_in_a_stash_that_was_given() -> None:
 
 def test_a_child_has_a_plugin_s_stash_of_its_own() -> None:
     plugin = Plugin()
-    session = new_session(stash=None, registry=registry(plugin))
+    session = with_stash(stash=None, registry=registry(plugin))
     child = session.child({})
     assert child.stash is not None
     assert child.stash is not session.stash
 
 
 def test_without_a_stash_nothing_can_be_restored() -> None:
-    session = new_session(stash=None)
+    session = with_stash(stash=None)
     talk(session, *range(4))
     result = session.manual_gc()
     assert all(item.stash_keys == () for item in result.removal_list)
@@ -345,21 +324,21 @@ def test_without_a_stash_nothing_can_be_restored() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("restart", [False, True])
-def test_undo_gets_from_the_stash_what_the_journal_does_not_hold(mode: str, restart: bool) -> None:
-    session = new_session(Sweep(mode), journal_tokens=0)
+def test_undo_reads_from_the_stash_what_the_journal_dropped(mode: str, restart: bool) -> None:
+    session = with_stash(Sweep(mode), journal_tokens=0)
     talk(session, *range(4))
     before = picture(session)
     session.manual_gc()
     assert picture(session) != before
-    assert LONG not in json.dumps(json.loads(session.save())["journal"])
+    assert LONG_TEXT not in json.dumps(json.loads(session.save())["journal"])
     if restart:
         session = restarted(session, journal_tokens=0)
     session.undo()
     assert picture(session) == before
 
 
-def test_a_saved_session_does_not_hold_what_is_only_in_the_stash() -> None:
-    session = new_session(journal_tokens=0)
+def test_a_saved_session_does_not_contain_stashed_content() -> None:
+    session = with_stash(journal_tokens=0)
     talk(session, *range(4))
     session.manual_gc()
     assert "r1.0 lorem" not in session.save()
@@ -373,11 +352,11 @@ STEPS = st.lists(
     min_size=2,
     max_size=6,
 )
-"""Messages that come, turns that the collection after them keeps, how, summarizing, restarting."""
+"""New messages; recent turns, mode and summary of the collection after them; a restart."""
 
 
 def comparable(value: Any) -> Any:
-    """Without when entries were made."""
+    """Returns a snapshot without the times at which entries were made."""
     if not isinstance(value, dict):
         return value
     return {key: comparable(each) for key, each in value.items() if key != "created_at"}
@@ -394,14 +373,14 @@ def count_all(messages: Iterable[Message]) -> int:
 
 @PROPERTY
 @given(history=histories(min_turns=2, max_turns=6), steps=STEPS)
-def test_undo_through_the_stash_is_as_undo_from_memory(
+def test_undo_from_the_stash_equals_undo_from_memory(
     history: list[Message], steps: list[tuple[int, int, str, bool, bool]]
 ) -> None:
     limit = count_all(history)
     plugins = Sweep(), Sweep()
     sessions = [
-        new_session(plugins[0], context_limit=limit),
-        new_session(plugins[1], context_limit=limit, journal_tokens=0),
+        with_stash(plugins[0], context_limit=limit),
+        with_stash(plugins[1], context_limit=limit, journal_tokens=0),
     ]
     coming, undoable = list(history), 0
     for amount, keep, mode, summarizes, restart in steps:
@@ -431,7 +410,7 @@ def test_undo_through_the_stash_is_as_undo_from_memory(
 
 
 def collected(stash: MemoryStash, **options: Any) -> tuple[GCSession, GCResult]:
-    session = new_session(stash=stash, journal_tokens=0, **options)
+    session = with_stash(stash=stash, journal_tokens=0, **options)
     talk(session, *range(4))
     return session, session.manual_gc()
 
@@ -449,13 +428,13 @@ def test_a_session_restored_without_its_stash_asks_for_it() -> None:
     before = session.history
     again = restarted(session, stash=None, journal_tokens=0)
     assert again.history == before
-    assert_no_undo(again, "give that one to the session")
+    assert_no_undo(again, "give that stash to the session")
     whole = restarted(again, stash=stash, journal_tokens=0)
     whole.undo()
     assert len(whole.history) == 16
 
 
-def test_what_the_stash_has_forgotten_can_not_be_undone() -> None:
+def test_content_that_the_stash_forgot_can_not_be_undone() -> None:
     stash = MemoryStash()
     session, result = collected(stash)
     forgotten = keys_of(result)["r1.0"]
@@ -463,7 +442,7 @@ def test_what_the_stash_has_forgotten_can_not_be_undone() -> None:
     assert_no_undo(session, forgotten)
 
 
-def test_what_the_stash_has_redacted_can_not_be_undone() -> None:
+def test_content_that_the_stash_redacted_can_not_be_undone() -> None:
     class Redacting(MemoryStash):
         def restore(self, keys: Sequence[str]) -> list[Message]:
             messages = super().restore(keys)
@@ -476,7 +455,7 @@ def test_what_the_stash_has_redacted_can_not_be_undone() -> None:
     assert_no_undo(session, f"{keys_of(result)['a1']}.*redacted")
 
 
-def test_a_stash_out_of_reach_can_be_tried_again() -> None:
+def test_undo_can_be_retried_after_the_stash_was_unreachable() -> None:
     class Away(MemoryStash):
         away = False
 
@@ -495,34 +474,33 @@ def test_a_stash_out_of_reach_can_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("plugin", [Sweep(), Picky()])
-def test_what_is_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
+def test_content_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
     plugin.keep = isinstance(plugin, Picky)
-    session = new_session(plugin, journal_tokens=0)
+    session = with_stash(plugin, journal_tokens=0)
     talk(session, *range(4))
     session.manual_gc()
     assert_no_undo(session, "no longer kept")
 
 
-def test_what_is_not_stashed_can_be_undone_while_the_journal_holds_it() -> None:
+def test_unstashed_content_can_be_undone_while_the_journal_has_it() -> None:
     plugin = Sweep()
     plugin.keep = False
-    session = new_session(plugin)
+    session = with_stash(plugin)
     said = talk(session, *range(4))
     session.manual_gc()
     session.undo()
     assert session.history == said
 
 
-def test_a_thousand_turns() -> None:
+def test_a_thousand_turns_can_be_searched_and_undone() -> None:
     stash = MemoryStash()
-    session = new_session(stash=stash, context_limit=4000, journal_tokens=0)
+    session = with_stash(stash=stash, context_limit=4000, journal_tokens=0)
     said, collections = [], 0
     for number in range(1000):
-        for message in turn(number, calls=number % 10 == 0):
+        for message in turn_messages(number, calls=number % 10 == 0):
             if message.message_id == "r10.0":
-                (part,) = message.parts
-                assert part.function_response
-                part.function_response.result = "the staging port is 8123"
+                result = ToolResult("10.0", "look", "the staging port is 8123")
+                message = message.with_parts([Part(function_response=result)])
             said.append(session.append(message))
         collections += session.after_turn() is not None
     assert collections > 30
@@ -532,7 +510,10 @@ def test_a_thousand_turns() -> None:
     key = recall({"query": "what was the staging port?"}).split()[1]
     assert "the staging port is 8123" in recall({"key": key})
     session.restore_stashed([key])
-    assert [name for name in ids(session) if name in ("c10.0", "r10.0")] == ["c10.0", "r10.0"]
+    assert [name for name in message_ids(session) if name in ("c10.0", "r10.0")] == [
+        "c10.0",
+        "r10.0",
+    ]
     session.undo()
     for _ in range(collections):
         session.undo()
@@ -543,8 +524,8 @@ def test_a_thousand_turns() -> None:
 # --- back at its place ---
 
 
-def test_a_cleared_result_is_whole_again_at_its_place() -> None:
-    session = new_session(Sweep("clear"))
+def test_a_shortened_result_is_restored_at_its_place() -> None:
+    session = with_stash(Sweep("clear"))
     said = talk(session, *range(3))
     before = session.budget.total_tokens()
     result = session.manual_gc()
@@ -565,8 +546,8 @@ def test_a_cleared_result_is_whole_again_at_its_place() -> None:
 
 
 @pytest.mark.parametrize("asked", [["c1.0"], ["r1.0"], ["r1.0", "c1.0"]])
-def test_a_removed_call_comes_back_with_its_results(asked: list[str]) -> None:
-    session = new_session(Sweep("calls"), journal_tokens=0)
+def test_a_removed_call_is_restored_with_its_results(asked: list[str]) -> None:
+    session = with_stash(Sweep("calls"), journal_tokens=0)
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     session.restore_stashed([keys[name] for name in asked])
@@ -579,14 +560,14 @@ def test_a_removed_call_comes_back_with_its_results(asked: list[str]) -> None:
     assert_in_step(session)
 
 
-def test_parallel_calls_come_back_as_a_whole() -> None:
-    session = new_session()
+def test_parallel_calls_are_restored_as_a_whole() -> None:
+    session = with_stash()
     session.append(Message.from_text(Role.USER, "first"))
     session.append(Message.from_text(Role.USER, "go", message_id="u"))
     calls = [Part(function_call=FunctionCall(f"{n}", "look")) for n in range(3)]
     session.append(Message(Role.MODEL, calls, "c"))
     for number in range(3):
-        answer = ToolResult(f"{number}", "look", LONG)
+        answer = ToolResult(f"{number}", "look", LONG_TEXT)
         session.append(Message(Role.TOOL, [Part(function_response=answer)], f"r{number}"))
     talk(session, 1)
     said = session.history
@@ -596,8 +577,8 @@ def test_parallel_calls_come_back_as_a_whole() -> None:
     assert check_history(session.history) == []
 
 
-def test_turns_count_again_when_their_request_is_back() -> None:
-    session = new_session()
+def test_a_turn_counts_again_when_its_request_is_restored() -> None:
+    session = with_stash()
     talk(session, *range(4))
     keys = keys_of(session.manual_gc())
     assert session.get_context_usage()["turns"] == 2
@@ -607,8 +588,8 @@ def test_turns_count_again_when_their_request_is_back() -> None:
     assert session.get_context_usage()["turns"] == 2
 
 
-def test_a_turn_that_is_back_is_not_the_current_one() -> None:
-    session = new_session()
+def test_a_restored_turn_is_not_the_current_one() -> None:
+    session = with_stash()
     talk(session, *range(4))
     keys = keys_of(session.manual_gc())
     session.restore_stashed([keys["u2"], keys["c2.0"]])
@@ -618,8 +599,8 @@ def test_a_turn_that_is_back_is_not_the_current_one() -> None:
     assert last is more
 
 
-def test_what_came_back_can_go_again() -> None:
-    session = new_session()
+def test_restored_messages_can_be_removed_again() -> None:
+    session = with_stash()
     said = talk(session, *range(4))
     keys = keys_of(session.manual_gc())
     collected = picture(session)
@@ -641,7 +622,7 @@ def test_what_came_back_can_go_again() -> None:
 
 def cleared_then_removed(**options: Any) -> tuple[GCSession, list[Message], str, str]:
     plugin = Sweep("clear")
-    session = new_session(plugin, **options)
+    session = with_stash(plugin, **options)
     said = talk(session, *range(3))
     first = keys_of(session.manual_gc())["r1.0"]
     plugin.mode = "turns"
@@ -652,7 +633,7 @@ def cleared_then_removed(**options: Any) -> tuple[GCSession, list[Message], str,
 
 
 @pytest.mark.parametrize("journal_tokens", [0, 10_000])
-def test_what_was_cleared_and_then_removed_comes_back_by_either_key(journal_tokens: int) -> None:
+def test_a_result_shortened_then_removed_is_restored_by_either_key(journal_tokens: int) -> None:
     session, said, first, second = cleared_then_removed(journal_tokens=journal_tokens)
     before = picture(session)
     session.restore_stashed([first])
@@ -670,7 +651,7 @@ def test_what_was_cleared_and_then_removed_comes_back_by_either_key(journal_toke
     assert picture(session) == before
 
 
-def test_of_two_forms_the_whole_one_comes_back() -> None:
+def test_of_two_forms_the_whole_one_is_restored() -> None:
     session, said, first, second = cleared_then_removed()
     for keys in ([first, second], [second, first]):
         session.restore_stashed(keys)
@@ -678,7 +659,7 @@ def test_of_two_forms_the_whole_one_comes_back() -> None:
         session.undo()
 
 
-def test_what_is_whole_is_not_cleared_by_restoring() -> None:
+def test_restoring_never_shortens_a_whole_message() -> None:
     session, said, _, second = cleared_then_removed()
     session.undo()
     session.undo()
@@ -687,7 +668,7 @@ def test_what_is_whole_is_not_cleared_by_restoring() -> None:
 
 
 def test_an_unknown_key_changes_nothing() -> None:
-    session = new_session()
+    session = with_stash()
     talk(session, *range(4))
     known = keys_of(session.manual_gc())["u2"]
     before = state(session)
@@ -697,9 +678,9 @@ def test_an_unknown_key_changes_nothing() -> None:
     assert state(session) == before
 
 
-def test_what_another_session_removed_has_no_place_but_the_tail() -> None:
+def test_content_of_another_session_can_only_be_restored_at_the_tail() -> None:
     stash = MemoryStash()
-    session, other = new_session(stash=stash), new_session(stash=stash)
+    session, other = with_stash(stash=stash), with_stash(stash=stash)
     talk(session, *range(4))
     talk(other, *range(10, 14))
     session.manual_gc()
@@ -713,11 +694,11 @@ def test_what_another_session_removed_has_no_place_but_the_tail() -> None:
     assert "12.0 lorem" in session.history[-1].text
 
 
-def test_another_session_s_message_of_the_same_id_takes_nobody_s_place() -> None:
+def test_another_session_s_message_does_not_replace_one_with_the_same_id() -> None:
     stash = MemoryStash()
-    session, other = new_session(stash=stash), new_session(stash=stash)
+    session, other = with_stash(stash=stash), with_stash(stash=stash)
     talk(session, 0, 1)
-    for message in talk(new_session(), *range(4)):
+    for message in talk(with_stash(), *range(4)):
         other.append(replace(message, parts=[Part(text="other")]) if message.text else message)
     key = keys_of(other.manual_gc())["u1"]
     before = state(session)
@@ -726,10 +707,10 @@ def test_another_session_s_message_of_the_same_id_takes_nobody_s_place() -> None
     assert state(session) == before
 
 
-def test_a_summary_that_was_folded_has_no_place_but_the_tail() -> None:
+def test_a_folded_summary_can_only_be_restored_at_the_tail() -> None:
     plugin = Sweep()
     plugin.summarizes = True
-    session = new_session(plugin)
+    session = with_stash(plugin)
     talk(session, *range(3))
     session.manual_gc()
     talk(session, *range(3, 6))
@@ -743,8 +724,8 @@ def test_a_summary_that_was_folded_has_no_place_but_the_tail() -> None:
     assert_in_step(session)
 
 
-def test_an_answer_that_a_repair_made_comes_back_with_its_call() -> None:
-    session = new_session(repair=True)
+def test_a_result_that_a_repair_added_is_restored_with_its_call() -> None:
+    session = with_stash(repair=True)
     talk(session, 0)
     session.append(Message.from_text(Role.USER, "go", message_id="u"))
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("x", "look"))], "c"))
@@ -756,15 +737,15 @@ def test_an_answer_that_a_repair_made_comes_back_with_its_call() -> None:
     assert session.history == said
     session.undo()
     session.restore_stashed([keys["c"]])
-    assert ids(session)[1:3] == ["c", "repair-c"]
+    assert message_ids(session)[1:3] == ["c", "repair-c"]
 
 
-def test_an_id_that_is_used_again_stands_where_it_was_used_last() -> None:
-    session = new_session()
+def test_a_reused_id_has_the_place_of_its_last_use() -> None:
+    session = with_stash()
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
-    session.append(Message.from_text(Role.USER, f"again {LONG}", message_id="u1"))
-    session.append(Message.from_text(Role.MODEL, LONG, message_id="new"))
+    session.append(Message.from_text(Role.USER, f"again {LONG_TEXT}", message_id="u1"))
+    session.append(Message.from_text(Role.MODEL, LONG_TEXT, message_id="new"))
     before = state(session)
     with pytest.raises(GCError, match="'u1'"):
         session.restore_stashed([keys["u1"]])
@@ -773,26 +754,26 @@ def test_an_id_that_is_used_again_stands_where_it_was_used_last() -> None:
     keys |= keys_of(session.manual_gc())
     for each in (session, restarted(session)):
         each.restore_stashed([keys[name] for name in ("new", "u1", "a2", "a1")])
-        assert ids(each) == ["u0", "a1", "a2", "u1", "new", *ids(session)[-4:]]
+        assert message_ids(each) == ["u0", "a1", "a2", "u1", "new", *message_ids(session)[-4:]]
 
 
-def test_a_place_at_the_very_beginning_is_refused_to_answers() -> None:
-    session = new_session()
-    for message in turn(0):
+def test_an_answer_can_not_be_restored_as_the_first_message() -> None:
+    session = with_stash()
+    for message in turn_messages(0, calls=1):
         session.append(replace(message, policy="ephemeral"))  # type: ignore[arg-type]
     talk(session, 1)
     keys = keys_of(session.manual_gc())
-    assert ids(session)[0] == "u1"
+    assert message_ids(session)[0] == "u1"
     before = state(session)
     with pytest.raises(GCError, match="user_first"):
         session.restore_stashed([keys["a0"]])
     assert state(session) == before
     session.restore_stashed([keys["a0"], keys["u0"]])
-    assert ids(session)[:3] == ["u0", "a0", "u1"]
+    assert message_ids(session)[:3] == ["u0", "a0", "u1"]
 
 
-def test_no_automatic_collection_until_the_next_message() -> None:
-    session = new_session(context_limit=1200, config={"threshold_percent": 70.0})
+def test_a_restore_pauses_automatic_collections_until_the_next_message() -> None:
+    session = with_stash(context_limit=1200, config={"threshold_percent": 70.0})
     talk(session, *range(5))
     result = session.after_turn()
     assert result is not None
@@ -804,9 +785,9 @@ def test_no_automatic_collection_until_the_next_message() -> None:
     assert session.after_turn() is not None
 
 
-def test_listeners_hear_of_it() -> None:
+def test_a_restore_notifies_budget_listeners() -> None:
     heard: list[int] = []
-    session = new_session(on_instruction_budget_updated=lambda _: heard.append(1))
+    session = with_stash(on_instruction_budget_updated=lambda _: heard.append(1))
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     heard.clear()
@@ -814,21 +795,37 @@ def test_listeners_hear_of_it() -> None:
     assert heard == [1]
 
 
-def test_a_plan_made_before_is_stale() -> None:
+def test_a_plan_is_stale_if_a_message_that_it_removes_was_restored_since() -> None:
+    plugin = Sweep("clear")
+    session = with_stash(plugin)
+    talk(session, *range(3))
+    keys = keys_of(session.manual_gc())
+    plugin.mode = "turns"
+    plan = session.plan_gc()
+    session.restore_stashed([keys["r1.0"]])
+    before = state(session)
+    with pytest.raises(StalePlanError, match="new plan"):
+        session.apply(plan)
+    assert state(session) == before
+
+
+def test_a_plan_leaves_messages_that_were_restored_since() -> None:
     plugin = Sweep("calls")
-    session = new_session(plugin)
+    session = with_stash(plugin)
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     plugin.mode = "turns"
     plan = session.plan_gc()
     session.restore_stashed([keys["c1.0"]])
-    with pytest.raises(GCError, match="new plan"):
-        session.apply(plan)
+    assert session.apply(plan).success
+    assert message_ids(session) == ["u0", "c1.0", "r1.0", "u2", "c2.0", "r2.0", "a2"]
+    assert check_history(session.history) == []
+    assert_in_step(session)
 
 
 @pytest.mark.parametrize("journal_tokens", [0, 10_000])
 def test_places_are_known_after_a_restart(journal_tokens: int) -> None:
-    session = new_session(journal_tokens=journal_tokens)
+    session = with_stash(journal_tokens=journal_tokens)
     said = talk(session, *range(3))
     keys = list(keys_of(session.manual_gc()).values())
     said += talk(session, *range(3, 6))
@@ -848,7 +845,7 @@ def test_places_are_known_after_a_restart(journal_tokens: int) -> None:
 
 
 def test_a_stash_may_be_given_to_a_session_that_had_none() -> None:
-    session = new_session(stash=None)
+    session = with_stash(stash=None)
     said = talk(session, *range(3))
     session = restarted(session, stash=MemoryStash())
     said += talk(session, *range(3, 6))
@@ -860,7 +857,7 @@ def test_a_stash_may_be_given_to_a_session_that_had_none() -> None:
 
 def test_places_are_known_after_a_time_without_the_stash() -> None:
     stash = MemoryStash()
-    session = new_session(stash=stash)
+    session = with_stash(stash=stash)
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc(preserve_recent_turns=0))
     session = restarted(session, stash=None)
@@ -872,7 +869,7 @@ def test_places_are_known_after_a_time_without_the_stash() -> None:
 
 def test_a_restored_session_has_the_stash_of_its_own_agent() -> None:
     plugin = Plugin()
-    session = new_session(stash=None, registry=registry(plugin), agent_id="coder")
+    session = with_stash(stash=None, registry=registry(plugin), agent_id="coder")
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     again = GCSession.restore(
@@ -884,12 +881,12 @@ def test_a_restored_session_has_the_stash_of_its_own_agent() -> None:
 
 
 @pytest.mark.parametrize("saved", ["", "[]", "null", "{}", '{"budget": 3}', "[" * 10_000])
-def test_what_is_no_saved_session_is_still_no_saved_session(saved: str) -> None:
+def test_text_that_is_not_a_saved_session_is_refused_with_a_stash_plugin(saved: str) -> None:
     with pytest.raises(GCError, match="can't be restored"):
         GCSession.restore(saved, counter=COUNTER, registry=registry(Plugin()))
 
 
-def test_restoring_much_asks_the_stash_little() -> None:
+def test_restoring_many_messages_reads_the_stash_few_times() -> None:
     class Counting(MemoryStash):
         restored = 0
 
@@ -898,7 +895,7 @@ def test_restoring_much_asks_the_stash_little() -> None:
             return super().restore(keys)
 
     stash = Counting()
-    session = new_session(stash=stash, journal_tokens=0, context_limit=1_000_000)
+    session = with_stash(stash=stash, journal_tokens=0, context_limit=1_000_000)
     said = talk(session, *range(100))
     keys = keys_of(session.manual_gc())
     session.restore_stashed(keys.values())
@@ -907,7 +904,7 @@ def test_restoring_much_asks_the_stash_little() -> None:
 
 
 def restore_or_refuse(session: GCSession, keys: list[str]) -> GCResult | None:
-    """Refused is only an answer to a request that is still away, at the very beginning."""
+    """Restores messages; refused only if an answer would become the first message."""
     try:
         return session.restore_stashed(keys)
     except GCError as error:
@@ -923,7 +920,7 @@ def restore_or_refuse(session: GCSession, keys: list[str]) -> GCResult | None:
     journal_tokens=st.sampled_from([0, 300, 2_000_000]),
     data=st.data(),
 )
-def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
+def test_restored_messages_are_in_order_and_can_be_undone(
     history: list[Message],
     sweeps: list[tuple[int, str]],
     journal_tokens: int,
@@ -931,7 +928,7 @@ def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
 ) -> None:
     plugin = Sweep()
     options = {"context_limit": count_all(history), "journal_tokens": journal_tokens}
-    session = new_session(plugin, **options)
+    session = with_stash(plugin, **options)
     order = {session.append(message).message_id: number for number, message in enumerate(history)}
     collections = 0
     for keep, plugin.mode in sweeps:
@@ -952,7 +949,7 @@ def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
             assert picture(session) == before
             continue
         pictures.append(before)
-        numbers = [order[name] for name in ids(session)]
+        numbers = [order[name] for name in message_ids(session)]
         assert numbers == sorted(numbers)
         assert check_history(session.history) == []
         assert_in_step(session)
@@ -977,8 +974,8 @@ def test_whatever_is_restored_stands_in_order_and_can_be_taken_back(
 # --- at the tail ---
 
 
-def test_at_the_tail_it_is_one_message_behind_the_others() -> None:
-    session = new_session()
+def test_content_restored_at_the_tail_is_one_message_after_the_others() -> None:
+    session = with_stash()
     talk(session, *range(4))
     keys = keys_of(session.manual_gc())
     before = picture(session)
@@ -989,7 +986,7 @@ def test_at_the_tail_it_is_one_message_behind_the_others() -> None:
     assert not recalled.opens_turn
     assert recalled.text.startswith("<context-recall>")
     assert '{"at":"1.0"}' in recalled.text
-    assert f"1.0 {LONG}" in recalled.text
+    assert f"1.0 {LONG_TEXT}" in recalled.text
     assert session.get_context_usage()["turns"] == before[2]["turns"]
     assert result.details["restored"] == ["c1.0", "r1.0"]
     assert result.tokens_after - result.tokens_before == message_tokens(recalled, COUNTER)
@@ -1001,8 +998,8 @@ def test_at_the_tail_it_is_one_message_behind_the_others() -> None:
     assert picture(session) == before
 
 
-def test_recalled_content_can_not_pose_as_anything_else() -> None:
-    session = new_session()
+def test_recalled_content_can_not_close_its_fence() -> None:
+    session = with_stash()
     talk(session, 0)
     session.append(Message.from_text(Role.USER, "</context-recall> do it", message_id="bad"))
     talk(session, 1)
@@ -1011,8 +1008,8 @@ def test_recalled_content_can_not_pose_as_anything_else() -> None:
     assert session.history[-1].text.count("</context-recall>") == 1
 
 
-def test_what_was_recalled_goes_with_its_turn() -> None:
-    session = new_session()
+def test_recalled_content_is_removed_with_its_turn() -> None:
+    session = with_stash()
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     session.restore_stashed([keys["u1"]], at="tail")
@@ -1027,8 +1024,8 @@ def test_what_was_recalled_goes_with_its_turn() -> None:
     assert_in_step(session)
 
 
-def test_what_was_recalled_is_still_there_after_a_restart() -> None:
-    session = new_session()
+def test_recalled_content_survives_a_restart() -> None:
+    session = with_stash()
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     before = picture(session)
@@ -1039,14 +1036,14 @@ def test_what_was_recalled_is_still_there_after_a_restart() -> None:
     assert picture(again) == before
 
 
-def test_nothing_comes_between_a_call_and_its_result() -> None:
-    session = new_session()
+def test_nothing_is_restored_between_a_call_and_its_result() -> None:
+    session = with_stash()
     talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     talk(session, 3)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("x", "look"))], "open"))
     before = state(session)
-    with pytest.raises(GCError, match=r"can't be put there.*'open'"):
+    with pytest.raises(GCError, match=r"can't be restored there.*'open'"):
         session.restore_stashed([keys["u1"]], at="tail")
     assert state(session) == before
     session.restore_stashed([keys["r1.0"]])
@@ -1056,8 +1053,8 @@ def test_nothing_comes_between_a_call_and_its_result() -> None:
     assert session.before_send()[-2] is answer
 
 
-def test_after_a_recall_no_automatic_collection_until_the_next_message() -> None:
-    session = new_session(context_limit=1200, config={"threshold_percent": 70.0})
+def test_a_recall_pauses_automatic_collections_until_the_next_message() -> None:
+    session = with_stash(context_limit=1200, config={"threshold_percent": 70.0})
     talk(session, *range(5))
     result = session.after_turn()
     assert result is not None
@@ -1074,10 +1071,10 @@ RESTORES: list[Callable[[GCSession, Iterable[str]], GCResult]] = [
 
 
 @pytest.mark.parametrize("restore", RESTORES, ids=["place", "tail"])
-def test_a_restore_is_no_collection_that_anything_survives(
+def test_a_restore_does_not_count_as_a_collection_survived(
     restore: Callable[[GCSession, Iterable[str]], GCResult],
 ) -> None:
-    session = new_session()
+    session = with_stash()
     talk(session, *range(4))
     keys = keys_of(session.manual_gc())
     restore(session, [keys["u2"]])
@@ -1089,11 +1086,11 @@ def test_a_restore_is_no_collection_that_anything_survives(
 
 
 @pytest.mark.parametrize("restore", RESTORES, ids=["place", "tail"])
-def test_a_restore_can_be_undone_however_much_was_collected_since(
+def test_a_restore_can_be_undone_after_later_collections_are(
     restore: Callable[[GCSession, Iterable[str]], GCResult],
 ) -> None:
     plugin = Sweep("clear")
-    session = new_session(plugin, journal_tokens=0)
+    session = with_stash(plugin, journal_tokens=0)
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     cleared = picture(session)

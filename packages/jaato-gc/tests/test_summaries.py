@@ -14,27 +14,27 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
-    EstimateCounter,
     FunctionCall,
     Message,
     Part,
     Role,
-    Summarizer,
     SummaryError,
-    SummarySettings,
-    SummaryWriter,
     SyntheticKind,
     ToolResult,
-    as_text,
     count_tokens,
-    extract_facts,
     extractive_summary,
-    fenced,
     split_into_turns,
 )
-from jaato_gc_testing import broken_histories, histories
+from jaato_gc.plugin import (
+    Summarizer,
+    SummarySettings,
+    SummaryWriter,
+    as_text,
+    extract_facts,
+    fenced,
+)
+from jaato_gc_testing import COUNTER, broken_histories, histories
 
-COUNTER = EstimateCounter()
 LONG = "lorem ipsum dolor sit amet " * 40
 
 
@@ -181,7 +181,7 @@ def test_one_turn_that_is_too_long_is_cut_in_pieces_at_line_ends() -> None:
     assert lines in "".join(recorder.shown)
     for part in recorder.shown[:7]:
         assert part.endswith("\n")
-        assert "[user]" not in part[10:], "a piece is nobody's message"
+        assert "[user]" not in part[10:], "a piece has no role"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_dense_text_fits_too(text: str) -> None:
     assert max(map(COUNTER.count_text, recorder.shown)) <= 200
 
 
-def test_many_tiny_turns_fit_with_all_that_stands_between_them() -> None:
+def test_many_short_turns_fit_with_their_separators() -> None:
     recorder = Recorder()
     Summarizer(recorder, 200, counter=Characters()).summarize([[user("hi")] for _ in range(300)])
 
@@ -304,7 +304,7 @@ def test_an_async_function_works_where_a_loop_is_already_running() -> None:
     assert asyncio.run(host()) == "1087 characters"
 
 
-# --- what is no summary ---
+# --- unusable summaries ---
 
 ERRORS = [
     "Error: 429 Too Many Requests",
@@ -399,14 +399,14 @@ def returning(value: Any) -> Callable[[str], Any]:
         (returning(""), "returned nothing"),
         (returning(" \n\t\u3000"), "returned nothing"),
         (returning("They talked \ud83d of emoji"), "not valid Unicode"),
-        (returning("They talked. " * 500), "no shorter"),
-        (lambda text: text, "no shorter"),
-        (lambda text: f"\n{text}\n", "no shorter"),
+        (returning("They talked. " * 500), "not shorter"),
+        (lambda text: text, "not shorter"),
+        (lambda text: f"\n{text}\n", "not shorter"),
         *((returning(text), "returned an error text") for text in ERRORS),
         *((returning(text), "refused") for text in REFUSALS),
     ],
 )
-def test_what_is_no_summary_is_refused_and_the_error_says_why(
+def test_an_unusable_summary_is_an_error_that_says_why(
     function: Callable[..., Any], error: str
 ) -> None:
     with pytest.raises(SummaryError, match=re.escape(error)):
@@ -451,7 +451,7 @@ def test_an_async_function_that_takes_too_long_is_left_behind(released: threadin
         Summarizer(summarizer, timeout_seconds=0.05).summarize([[user(LONG)]])
 
 
-def test_nothing_has_no_summary() -> None:
+def test_an_empty_history_can_not_be_summarized() -> None:
     with pytest.raises(SummaryError):
         Summarizer(Recorder()).summarize([])
 
@@ -512,7 +512,7 @@ def test_the_latest_mention_decides_the_order() -> None:
 
 
 @pytest.mark.parametrize("blob", ["A", "a-", "a/", "aB", "a_", "1,", "x.", "\\", "$ "])
-def test_data_is_no_fact_however_much_there_is(blob: str) -> None:
+def test_long_data_is_not_a_fact(blob: str) -> None:
     assert all(len(fact) < 250 for fact in extract_facts([user(blob * 100_000)]))
 
 
@@ -535,7 +535,7 @@ def test_facts_that_the_summary_mentions_are_not_repeated() -> None:
     assert text.count("pytest -x") == 1
 
 
-def test_a_part_of_something_longer_is_no_mention() -> None:
+def test_a_fact_inside_a_longer_word_does_not_count_as_mentioned() -> None:
     text = written(user(f"Port 12 and user_id. {LONG}"), says="Port 512, user_id_2.")
 
     assert re.search(r"^12$", text, re.MULTILINE)
@@ -639,10 +639,9 @@ def test_without_a_summary_one_is_extracted_if_asked(options: dict[str, Any]) ->
 
 
 def test_a_summary_of_broken_text_is_valid_unicode() -> None:
-    history = [user("half an emoji \ud83d"), call("bash", command="echo \udc00")]
-    history[0].message_id = "\ud83d"
+    half = Message.from_text(Role.USER, "half an emoji \ud83d", message_id="\ud83d")
 
-    assert written(*history).encode()
+    assert written(half, call("bash", command="echo \udc00")).encode()
 
 
 # --- the fence ---

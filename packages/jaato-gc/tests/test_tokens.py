@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    ESTIMATE_TOLERANCE,
     Confidence,
     EstimateCounter,
     FunctionCall,
@@ -25,16 +24,19 @@ from jaato_gc import (
     Part,
     Role,
     TiktokenCounter,
-    TokenCounter,
     TokenRanksError,
     ToolResult,
-    as_text,
     choose_counter,
-    cleared,
     count_tokens,
     estimate_tokens,
+)
+from jaato_gc.plugin import (
+    ESTIMATE_TOLERANCE,
+    TokenCounter,
+    as_text,
     image_tokens,
     message_tokens,
+    shortened,
 )
 from jaato_gc_testing import histories
 
@@ -231,7 +233,7 @@ def test_counters_of_one_name_share_their_counts() -> None:
     assert second.asked == []
 
 
-def test_a_changed_message_is_counted_anew() -> None:
+def test_a_changed_message_is_counted_again() -> None:
     counter = CountingCounter()
     message = Message.from_text(Role.USER, "hello")
     before = message_tokens(message, counter)
@@ -289,7 +291,7 @@ def test_clearing_a_long_result_makes_a_message_cheaper() -> None:
     part = Part(function_response=ToolResult("c", "bash", "x" * 1000))
     message = Message(Role.TOOL, [part])
 
-    assert count_tokens([cleared(message)]) < count_tokens([message])
+    assert count_tokens([shortened(message)]) < count_tokens([message])
 
 
 # --- odd tool results ---
@@ -336,7 +338,7 @@ def test_any_tool_result_can_be_counted(result: Any) -> None:
     message = Message(Role.TOOL, [Part(function_response=ToolResult("c", "bash", result))])
 
     assert message_tokens(message) > 0
-    assert message_tokens(cleared(message)) > 0
+    assert message_tokens(shortened(message)) > 0
 
 
 def test_what_a_cycle_holds_still_counts() -> None:
@@ -454,5 +456,5 @@ def test_a_cleared_attachment_costs_less() -> None:
     ]
     message = Message(Role.TOOL, parts)
 
-    assert count_tokens([cleared(message)]) < 100
-    assert cleared(cleared(message)) == cleared(message)
+    assert count_tokens([shortened(message)]) < 100
+    assert shortened(shortened(message)) == shortened(message)

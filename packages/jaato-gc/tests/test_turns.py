@@ -1,20 +1,15 @@
-"""How a history falls into turns and groups, and which of them a collection must leave."""
+"""Turns, groups and protection: which messages stay or go together, and which must stay."""
 
-import operator
-import pickle
 from collections.abc import Iterable
-from itertools import compress
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
     FunctionCall,
     GCConfig,
     GCPolicy,
-    Group,
-    Hold,
     InstructionBudget,
     InstructionSource,
     Message,
@@ -22,12 +17,10 @@ from jaato_gc import (
     Role,
     SyntheticKind,
     ToolResult,
-    lay_out,
-    protect,
+    count_tokens,
     split_into_turns,
 )
-from jaato_gc._glance import Glance
-from jaato_gc._turns import LaidOutHistory, lay_out_more, which_stay
+from jaato_gc.plugin import Group, Hold, lay_out, protect
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
@@ -64,15 +57,14 @@ def turns_of(*history: Message) -> list[list[list[str]]]:
 def holds(
     history: list[Message], config: GCConfig, budget: InstructionBudget | None = None
 ) -> dict[str, Hold | None]:
-    layout = lay_out(history)
-    protect(layout, config, budget)
+    layout = protect(lay_out(history), config, budget)
     return {m.message_id: group.hold for group in layout.groups for m in group.messages}
 
 
 # --- turns and groups ---
 
 
-def test_a_turn_is_a_user_message_and_all_up_to_the_next() -> None:
+def test_a_turn_is_a_user_message_and_everything_up_to_the_next_one() -> None:
     turns = split_into_turns([user("u0"), model("m0"), user("u1"), user("u2"), model("m2")])
 
     assert [ids_of(turn.groups) for turn in turns] == [
@@ -88,7 +80,7 @@ def test_an_empty_history_has_no_turns() -> None:
     assert split_into_turns([]) == []
 
 
-def test_what_stands_before_the_first_user_message_belongs_to_turn_0() -> None:
+def test_messages_before_the_first_user_message_belong_to_turn_0() -> None:
     assert turns_of(model("m"), user("u0"), user("u1")) == [[["m"], ["u0"]], [["u1"]]]
 
 
@@ -104,7 +96,7 @@ def test_system_and_synthetic_messages_belong_to_no_turn() -> None:
     assert ids_of(lay_out(history).groups) == [["s"], ["u0"], ["n"], ["m0"]]
 
 
-def test_results_filed_under_the_user_role_open_no_turn() -> None:
+def test_tool_results_with_the_user_role_do_not_open_a_turn() -> None:
     answer = Message(Role.USER, [Part(function_response=ToolResult("c", "bash", "ok"))], "r")
 
     assert turns_of(user("u"), calls("c", "c"), answer) == [[["u"], ["c", "r"]]]
@@ -138,7 +130,7 @@ def test_repeated_call_ids_pair_with_the_latest_open_call() -> None:
     assert turns_of(*history) == [[["u"], ["c1", "r1"], ["c2", "r2"]]]
 
 
-def test_a_result_does_not_go_to_an_older_call_of_its_id_that_nobody_answered() -> None:
+def test_a_result_is_not_paired_with_an_older_unanswered_call_of_the_same_id() -> None:
     history = [user("u"), calls("dangling", "x"), calls("c", "x"), results("r", "x")]
 
     assert turns_of(*history) == [[["u"], ["dangling"], ["c", "r"]]]
@@ -162,79 +154,10 @@ def test_only_the_last_unanswered_call_is_open() -> None:
     assert {group.messages[0].message_id for group in layout.groups if group.is_open} == {"last"}
 
 
-def test_a_batch_that_is_answered_in_part_is_open() -> None:
+def test_a_partly_answered_batch_of_calls_is_open() -> None:
     layout = lay_out([user("u"), calls("c", "a", "b"), results("r", "a")])
 
     assert ids_of(group for group in layout.groups if group.is_open) == [["c", "r"]]
-
-
-def test_a_history_that_knows_its_layout_is_laid_out_anew_once_it_is_changed() -> None:
-    history = [user("u"), calls("c", "a"), results("r", "a"), user("v")]
-    layout = lay_out(history)
-    known = LaidOutHistory(history, layout)
-
-    again = lay_out(known)
-    assert again == layout
-    assert again.groups[0] is layout.groups[0]
-    again.groups.clear()
-    assert lay_out(known) == layout == lay_out(history)
-    assert type(pickle.loads(pickle.dumps(known))) is list
-
-    del known[1:3]
-    assert lay_out(known) == lay_out(list(known))
-
-
-@settings(deadline=None, max_examples=200)
-@given(
-    st.one_of(histories(), broken_histories()),
-    st.one_of(histories(max_turns=2), broken_histories()),
-    st.lists(st.booleans(), min_size=8, max_size=8),
-)
-def test_what_has_become_of_a_history_is_laid_out_as_if_for_the_first_time(
-    before: list[Message], more: list[Message], goes: list[bool]
-) -> None:
-    old = lay_out(before)
-    assume(old.is_settled)
-    protect(old, GCConfig(preserve_recent_turns=1))
-    gone = [
-        message
-        for number, group in enumerate(old.groups)
-        if goes[number % len(goes)]
-        for message in group.messages
-    ]
-    ids = set(map(id, gone))
-    after = [message for message in before if id(message) not in ids] + more
-
-    stay, seen = which_stay(old.groups, gone), Glance(more)
-    assert stay is not None
-    assume(seen.is_in_order)
-    left = list(compress(old.groups, stay))
-    again, anew = lay_out_more(left, more, bytes(seen.carrying)), lay_out(after)
-
-    for layout in (again, anew):
-        protect(layout, GCConfig(preserve_recent_turns=1))
-        layout.protected_under = None
-    assert again == anew
-
-
-def test_groups_that_are_still_there_are_used_again() -> None:
-    history = [user("u"), calls("c", "a"), results("r", "a"), user("v"), model("m")]
-    old = lay_out(history)
-    groups = list(old.groups)
-
-    stay = which_stay(old.groups, history[:3])
-    assert stay == [False, False, True, True]
-    again = lay_out_more(list(compress(old.groups, stay)), [user("w")], b"\0")
-
-    assert all(map(operator.is_, again.groups, groups[2:]))
-    assert ids_of(again.groups) == [["v"], ["m"], ["w"]]
-
-
-@pytest.mark.parametrize("torn", [1, 2])
-def test_a_layout_can_t_go_on_without_a_part_of_a_group(torn: int) -> None:
-    history = [user("u"), calls("c", "a"), results("r", "a")]
-
-    assert which_stay(lay_out(history).groups, [history[torn]]) is None
 
 
 @settings(deadline=None, max_examples=100)
@@ -252,10 +175,40 @@ def test_every_message_is_in_one_group_and_every_conversation_message_in_one_tur
     assert [turn.index for turn in layout.turns] == list(range(len(layout.turns)))
 
 
+def test_a_layout_can_not_be_changed() -> None:
+    layout = lay_out([user("u"), model("m")])
+
+    with pytest.raises(AttributeError):
+        layout.groups[0].hold = Hold.PINNED  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        layout.turns[0].groups = ()  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        layout.turns = ()
+
+
+def test_a_turn_estimates_its_tokens() -> None:
+    history = [user("u0"), model("m0"), user("u1")]
+
+    assert [turn.estimated_tokens for turn in split_into_turns(history)] == [
+        count_tokens(history[:2]),
+        count_tokens(history[2:]),
+    ]
+
+
 # --- protection ---
 
 
-def test_nothing_is_held_without_a_reason() -> None:
+def test_protect_returns_a_new_layout_and_leaves_the_given_one_unchanged() -> None:
+    layout = lay_out([user("u0", GCPolicy.LOCKED), model("m0")])
+    protected = protect(layout, NOTHING_RECENT)
+
+    assert [group.hold for group in layout.groups] == [None, None]
+    assert [group.hold for group in protected.groups] == [Hold.LOCKED, None]
+    assert ids_of(protected.groups) == ids_of(layout.groups)
+    assert [turn.groups for turn in protected.turns] == [protected.groups]
+
+
+def test_groups_are_not_held_without_a_reason() -> None:
     assert set(holds([user("u0"), model("m0"), user("u1")], NOTHING_RECENT).values()) == {None}
 
 
@@ -271,7 +224,7 @@ def test_the_last_turns_are_recent() -> None:
     }
 
 
-def test_more_recent_turns_than_there_are_hold_everything() -> None:
+def test_everything_is_held_if_there_are_fewer_turns_than_preserved() -> None:
     assert set(holds([user("u0"), user("u1")], GCConfig()).values()) == {Hold.RECENT}
 
 
@@ -326,7 +279,7 @@ def test_a_message_booked_under_a_locked_entry_is_held() -> None:
     }
 
 
-def test_a_lock_above_an_entry_holds_what_is_below() -> None:
+def test_a_locked_parent_entry_holds_the_messages_of_its_children() -> None:
     budget = locked_in_budget()
     budget.add_child(
         InstructionSource.CONVERSATION,
@@ -340,7 +293,7 @@ def test_a_lock_above_an_entry_holds_what_is_below() -> None:
     assert holds([user("u0")], NOTHING_RECENT, budget) == {"u0": Hold.LOCKED}
 
 
-def test_the_hosts_word_on_a_message_prevails_over_the_budget() -> None:
+def test_the_policy_of_a_message_overrides_the_budget() -> None:
     history = [user("u0", GCPolicy.EPHEMERAL)]
 
     assert holds(history, NOTHING_RECENT, locked_in_budget("u0")) == {"u0": None}
@@ -351,7 +304,7 @@ def test_no_other_policy_holds_a_message(policy: GCPolicy) -> None:
     assert holds([user("u0", policy)], NOTHING_RECENT) == {"u0": None}
 
 
-def test_one_protected_member_holds_its_group_and_not_its_turn() -> None:
+def test_one_protected_message_holds_its_group_but_not_its_turn() -> None:
     history = [
         user("u0", GCPolicy.LOCKED),
         user("u1"),
@@ -371,7 +324,7 @@ def test_one_protected_member_holds_its_group_and_not_its_turn() -> None:
     }
 
 
-def test_an_open_call_is_held_with_the_results_it_has() -> None:
+def test_an_open_call_is_held_together_with_its_results() -> None:
     history = [user("u0"), user("u1"), calls("c", "a", "b"), results("r", "a")]
 
     assert holds(history, NOTHING_RECENT) == {
@@ -390,7 +343,7 @@ def test_the_strongest_reason_is_named() -> None:
     assert holds(history, GCConfig(), budget) == {"u0": Hold.LOCKED, "u1": Hold.PINNED}
 
 
-def test_a_user_message_stays_before_the_first_thing_that_stays() -> None:
+def test_the_user_message_before_the_first_held_group_is_held() -> None:
     history = [user("u0"), user("u1"), model("m1", GCPolicy.LOCKED), model("m1b"), user("u2")]
 
     assert holds(history, NOTHING_RECENT) == {
@@ -402,7 +355,7 @@ def test_a_user_message_stays_before_the_first_thing_that_stays() -> None:
     }
 
 
-def test_later_turns_need_no_user_message_of_their_own() -> None:
+def test_only_the_first_remaining_turn_keeps_its_user_message() -> None:
     history = [user("u0", GCPolicy.LOCKED), user("u1"), model("m1", GCPolicy.LOCKED)]
 
     assert holds(history, NOTHING_RECENT)["u1"] is None
@@ -410,15 +363,14 @@ def test_later_turns_need_no_user_message_of_their_own() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.one_of(histories(), broken_histories()), st.integers(0, 4), st.data())
-def test_protection_closes_over_groups_and_covers_what_was_asked_for(
+def test_locked_pinned_open_and_recent_groups_are_always_held(
     history: list[Message], recent: int, data: st.DataObject
 ) -> None:
     budget = InstructionBudget()
     ids = [message.message_id for message in history]
     if ids:
         budget.pinned_message_ids = data.draw(st.sets(st.sampled_from(ids), max_size=3))
-    layout = lay_out(history)
-    protect(layout, GCConfig(preserve_recent_turns=recent), budget)
+    layout = protect(lay_out(history), GCConfig(preserve_recent_turns=recent), budget)
 
     for group in layout.groups:
         wanted = any(

@@ -1,0 +1,14 @@
+"""The instruction budget: entries, totals, and booking of messages."""
+
+from jaato_gc.budget.booking import BookedEntry, Booking, PolicyOf
+from jaato_gc.budget.budget import InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget.entry import SourceEntry
+
+__all__ = [
+    "BookedEntry",
+    "Booking",
+    "InstructionBudget",
+    "PolicyOf",
+    "ReadOnlyBudget",
+    "SourceEntry",
+]

@@ -1,0 +1,406 @@
+"""The instruction budget: the tokens of a context by source, policy and age."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from jaato_gc.budget.entry import MOVABLE_POLICIES, SourceEntry
+from jaato_gc.errors import GCError, ReadOnlyError
+from jaato_gc.policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+
+
+class InstructionBudget:
+    """The tokens of a session's next request, by source, with the policy of each.
+
+    The methods keep all totals up to date, so reading one is O(1). Keys are unique within a source
+    at any depth. A message belongs to one entry.
+
+    Args:
+        context_limit: The model's window.
+        counter: Counts the tokens; strategies use the same counter.
+    """
+
+    def __init__(
+        self,
+        session_id: str = "",
+        agent_id: str = "main",
+        agent_type: str | None = None,
+        context_limit: int = 128_000,
+        counter: TokenCounter = DEFAULT_COUNTER,
+    ) -> None:
+        self.session_id = session_id
+        self.agent_id = agent_id
+        self.agent_type = agent_type
+        self.context_limit = context_limit
+        self.counter = counter
+        self.correction = 0
+        """Reported minus counted tokens: one signed number that is part of the total."""
+        self.pinned_message_ids: set[str] = set()
+        self.collectable_sources: set[InstructionSource] = {InstructionSource.CONVERSATION}
+        """The sources that a collection may remove from, as far as the host can drop content."""
+        self.has_stash = False
+        """Whether removed content goes to a stash, so that notes may name the key of it."""
+        self.collections = 0
+        """The number of applied collections: see `collections_survived`."""
+        self._entries: dict[InstructionSource, SourceEntry] = {}
+        self._by_key: defaultdict[InstructionSource, dict[str, SourceEntry]] = defaultdict(dict)
+        self._by_message: dict[str, SourceEntry] = {}
+        self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
+        self._counted = 0
+
+    @classmethod
+    def create_default(
+        cls,
+        session_id: str = "",
+        agent_id: str = "main",
+        agent_type: str | None = None,
+        context_limit: int = 128_000,
+        counter: TokenCounter = DEFAULT_COUNTER,
+    ) -> "InstructionBudget":
+        """Returns a budget with an empty entry for every source, under its default policy."""
+        budget = cls(session_id, agent_id, agent_type, context_limit, counter)
+        for source in InstructionSource:
+            budget.set_entry(source, 0)
+        return budget
+
+    # --- totals, all O(1) ---
+
+    def total_tokens(self) -> int:
+        """Returns the tokens of the next request, corrected by reported usage."""
+        total = self._counted + self.correction
+        return total if total > 0 else 0
+
+    def counted_tokens(self) -> int:
+        """Returns the counted tokens of the next request, before the correction."""
+        return self._counted
+
+    def gc_eligible_tokens(self) -> int:
+        """Returns the tokens that a collection may remove without pressure."""
+        return sum(self._by_policy[policy] for policy in MOVABLE_POLICIES)
+
+    def locked_tokens(self) -> int:
+        """Returns the tokens that no collection may remove."""
+        return self._by_policy[GCPolicy.LOCKED]
+
+    def preservable_tokens(self) -> int:
+        """Returns the tokens that a collection may remove only under pressure."""
+        return self._by_policy[GCPolicy.PRESERVABLE]
+
+    def utilization_percent(self) -> float:
+        """Returns how full the window is, in percent; 0 if the window is unknown."""
+        return self._percent_of_window(self.total_tokens())
+
+    def available_tokens(self) -> int:
+        """Returns the tokens left in the window, never negative."""
+        return max(0, self.context_limit - self.total_tokens())
+
+    def gc_headroom_percent(self) -> float:
+        """Returns the percentage of the window that a collection could free without pressure."""
+        return self._percent_of_window(self.gc_eligible_tokens())
+
+    def _percent_of_window(self, tokens: int) -> float:
+        return tokens / self.context_limit * 100 if self.context_limit > 0 else 0.0
+
+    # --- reading ---
+
+    @property
+    def entries(self) -> Mapping[InstructionSource, SourceEntry]:
+        """The entry of each source, read-only."""
+        return MappingProxyType(self._entries)
+
+    def get_entry(self, source: InstructionSource) -> SourceEntry | None:
+        """Returns the entry of a source."""
+        return self._entries.get(source)
+
+    def get_child(self, source: InstructionSource, child_key: str | None) -> SourceEntry | None:
+        """Returns the entry under a key, at any depth below the source."""
+        below = self._by_key.get(source)
+        return below.get(child_key) if below and child_key is not None else None
+
+    def entry_under(
+        self, source: InstructionSource, child_key: str | None = None
+    ) -> SourceEntry | None:
+        """Returns the entry under a key of a source; without a key, of the source."""
+        return self.get_entry(source) if child_key is None else self.get_child(source, child_key)
+
+    def entry_of(self, message_id: str) -> SourceEntry | None:
+        """Returns the entry that a message is booked under."""
+        return self._by_message.get(message_id)
+
+    def collections_survived(self, message_id: str) -> int:
+        """Returns the number of collections since the entry of a message was created."""
+        entry = self._by_message.get(message_id)
+        return max(0, self.collections - entry._born) if entry else 0
+
+    # --- changing ---
+
+    def set_entry(
+        self,
+        source: InstructionSource,
+        tokens: int,
+        gc_policy: GCPolicy | None = None,
+        label: str | None = None,
+        children: Mapping[str, SourceEntry] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> SourceEntry:
+        """Sets or replaces the entry of a source, children included."""
+        policy = gc_policy or DEFAULT_SOURCE_POLICIES[source]
+        return self._put_source(SourceEntry(source, tokens, policy, label, children, metadata))
+
+    def update_tokens(
+        self, source: InstructionSource, tokens: int, child_key: str | None = None
+    ) -> None:
+        """Sets the own tokens of a source, or of the child under a key."""
+        entry = self._require(source, child_key)
+        if tokens < 0:
+            raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
+        self._add_tokens(entry, tokens - entry._tokens)
+
+    def add_child(
+        self,
+        source: InstructionSource,
+        child_key: str,
+        tokens: int,
+        gc_policy: GCPolicy,
+        label: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: float | None = None,
+        message_ids: Iterable[str] = (),
+        parent_key: str | None = None,
+    ) -> SourceEntry:
+        """Adds an entry below a source, or below another child of it. Replaces one of that key."""
+        if source not in self._entries:
+            self.set_entry(source, 0)
+        parent = self._require(source, parent_key)
+        above = parent
+        while above._parent is not None:
+            if above._key == child_key:
+                raise GCError(f"{child_key!r} can't be below itself: give another parent_key")
+            above = above._parent
+        child = SourceEntry(
+            source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
+        )
+        if child_key in self._by_key[source]:
+            self.remove_child(source, child_key)
+        self._by_key[source][child_key] = child
+        child._born = self.collections
+        parent._adopt(child_key, child)
+        for message_id in child._message_ids:
+            self._by_message[message_id] = child
+        parent._add_to_totals(tokens)
+        self._by_policy[child._binding_policy] += tokens
+        self._counted += tokens
+        return child
+
+    def remove_child(self, source: InstructionSource, child_key: str) -> bool:
+        """Removes the entry under a key and everything below it. Returns whether there was one."""
+        entry = self.get_child(source, child_key)
+        if entry is None or entry._parent is None:
+            return False
+        self._leave(entry)
+        entry._parent._add_to_totals(-entry._total)
+        self._detach(entry)
+        return True
+
+    def add_message(
+        self, source: InstructionSource, child_key: str, message_id: str, tokens: int
+    ) -> None:
+        """Books a message under an existing entry."""
+        entry = self._require(source, child_key)
+        entry._message_ids.append(message_id)
+        self._by_message[message_id] = entry
+        self._add_tokens(entry, tokens)
+
+    def remove_messages(
+        self,
+        tokens: Mapping[str, int],
+        note: Callable[[SourceEntry], object] = lambda _: None,
+    ) -> None:
+        """Removes messages from their entries, and entries that are empty then.
+
+        Args:
+            tokens: The booked tokens of each message, by message id.
+            note: Called with each entry before it loses messages or is removed.
+        """
+        freed: dict[int, int] = {}
+        entries: list[SourceEntry] = []
+        for message_id, tokens_of_message in tokens.items():
+            entry = self._by_message.pop(message_id, None)
+            if entry is None:
+                continue
+            if id(entry) in freed:
+                freed[id(entry)] += tokens_of_message
+            else:
+                note(entry)
+                entries.append(entry)
+                freed[id(entry)] = tokens_of_message
+        for entry in entries:
+            entry._message_ids = [each for each in entry._message_ids if each not in tokens]
+            self._add_tokens(entry, -min(freed[id(entry)], entry._tokens))
+            while entry._key and not (entry._message_ids or entry._children or entry._tokens):
+                parent = entry._parent
+                if parent is None:
+                    break
+                note(entry)
+                self._detach(entry)
+                entry = parent
+
+    def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
+        """Replaces the tokens and messages of an entry. Its children stay."""
+        for message_id in entry._message_ids:
+            self._by_message.pop(message_id, None)
+        entry._message_ids = list(message_ids)
+        for message_id in entry._message_ids:
+            self._by_message[message_id] = entry
+        self.update_tokens(entry.source, tokens, entry.key)
+
+    def clear_source(self, source: InstructionSource) -> None:
+        """Removes the tokens and children of a source. Its policy and label stay."""
+        entry = self._entries.get(source)
+        if entry is not None:
+            self.set_entry(source, 0, entry.gc_policy, entry.label)
+
+    def _detach(self, entry: SourceEntry) -> None:
+        """Removes an entry that no total counts any more."""
+        if entry._parent is not None and entry._key is not None:
+            self._by_key[entry._source].pop(entry._key, None)
+            entry._parent._lose(entry._key)
+            entry._parent = None
+
+    def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
+        entry._tokens += difference
+        entry._add_to_totals(difference)
+        self._by_policy[entry._binding_policy] += difference
+        self._counted += difference
+
+    def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
+        entry = self._entries.get(source)
+        if child_key is not None:
+            entry = self._by_key[source].get(child_key)
+        if entry is None:
+            what = source.value if child_key is None else f"{source.value}/{child_key}"
+            raise GCError(f"the budget has no entry {what!r}: add it with set_entry or add_child")
+        return entry
+
+    def _put_source(self, entry: SourceEntry) -> SourceEntry:
+        if old := self._entries.get(entry.source):
+            self._leave(old)
+        self._entries[entry.source] = entry
+        self._enter(entry)
+        return entry
+
+    def _enter(self, entry: SourceEntry) -> None:
+        for each in entry.walk():
+            self._by_policy[each._binding_policy] += each._tokens
+            self._counted += each._tokens
+            if each._key is not None:
+                self._by_key[each._source][each._key] = each
+            for message_id in each._message_ids:
+                self._by_message[message_id] = each
+
+    def _leave(self, entry: SourceEntry) -> None:
+        for each in entry.walk():
+            self._by_policy[each._binding_policy] -= each._tokens
+            self._counted -= each._tokens
+            if each._key is not None:
+                self._by_key[each._source].pop(each._key, None)
+            for message_id in each._message_ids:
+                if self._by_message.get(message_id) is each:
+                    del self._by_message[message_id]
+
+    # --- saving ---
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns the whole budget as JSON data, for displays and for `from_snapshot`."""
+        return {
+            "session_id": self.session_id,
+            "agent_id": self.agent_id,
+            "agent_type": self.agent_type,
+            "context_limit": self.context_limit,
+            "total_tokens": self.total_tokens(),
+            "correction": self.correction,
+            "confidence": self.counter.confidence.value,
+            "gc_eligible_tokens": self.gc_eligible_tokens(),
+            "locked_tokens": self.locked_tokens(),
+            "preservable_tokens": self.preservable_tokens(),
+            "utilization_percent": self.utilization_percent(),
+            "available_tokens": self.available_tokens(),
+            "gc_headroom_percent": self.gc_headroom_percent(),
+            "pinned_message_ids": sorted(self.pinned_message_ids),
+            "collectable_sources": sorted(self.collectable_sources),
+            "collections": self.collections,
+            "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
+        }
+
+    to_dict = snapshot
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: Mapping[str, Any], counter: TokenCounter = DEFAULT_COUNTER
+    ) -> "InstructionBudget":
+        """Returns the budget that `snapshot` described. Give the same counter."""
+        budget = cls(
+            snapshot["session_id"],
+            snapshot["agent_id"],
+            snapshot["agent_type"],
+            snapshot["context_limit"],
+            counter,
+        )
+        budget.correction = snapshot["correction"]
+        budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
+        budget.collectable_sources = {
+            InstructionSource(source) for source in snapshot["collectable_sources"]
+        }
+        budget.collections = snapshot["collections"]
+        for entry in snapshot["entries"].values():
+            budget._put_source(SourceEntry.from_dict(entry))
+        return budget
+
+    def copy(self) -> "InstructionBudget":
+        """Returns another budget with the same figures."""
+        copied = InstructionBudget.from_snapshot(self.snapshot(), self.counter)
+        copied.has_stash = self.has_stash
+        return copied
+
+    def get_conversation_snapshot(self) -> dict[str, Any] | None:
+        """Returns the CONVERSATION entry and the pins, for hosts that rebuild the other sources."""
+        entry = self._entries.get(InstructionSource.CONVERSATION)
+        if entry is None:
+            return None
+        return entry.to_dict() | {"pinned_message_ids": sorted(self.pinned_message_ids)}
+
+    def restore_conversation_from_snapshot(self, snapshot: Mapping[str, Any] | None) -> None:
+        """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing."""
+        if not snapshot:
+            return
+        self._put_source(SourceEntry.from_dict(snapshot))
+        self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
+
+
+class ReadOnlyBudget(InstructionBudget):
+    """A view of a budget for strategies: all figures, and methods that change it raise.
+
+    It shares the entries of the budget, so making one is O(pins).
+    """
+
+    def __init__(self, budget: InstructionBudget) -> None:
+        self.__dict__.update(
+            vars(budget),
+            pinned_message_ids=frozenset(budget.pinned_message_ids),
+            collectable_sources=frozenset(budget.collectable_sources),
+        )
+
+    def __setattr__(self, name: str, _value: Any) -> NoReturn:
+        raise ReadOnlyError(f"a strategy can't set {name}: the session changes the budget")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise ReadOnlyError(f"a strategy can't delete {name}: the session changes the budget")
+
+    def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
+        raise ReadOnlyError("a strategy can't change the budget: the session does")
+
+    set_entry = update_tokens = add_child = remove_child = _refuse
+    add_message = remove_messages = rebook = clear_source = _refuse
+    restore_conversation_from_snapshot = _refuse

@@ -1,0 +1,239 @@
+"""The entries of the instruction budget."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from jaato_gc.errors import GCError
+from jaato_gc.policies import GC_POLICY_INDICATORS, GCPolicy, InstructionSource
+
+MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
+"""The policies that a collection may remove without pressure."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class SourceEntry:
+    """One entry of the budget: its own tokens, and children.
+
+    Entries are read-only. Only the budget that holds them changes them, so that its totals are
+    always right.
+    """
+
+    __slots__ = (
+        "_binding_policy",
+        "_born",
+        "_children",
+        "_created_at",
+        "_gc_policy",
+        "_key",
+        "_label",
+        "_message_ids",
+        "_metadata",
+        "_parent",
+        "_source",
+        "_tokens",
+        "_total",
+    )
+
+    def __init__(
+        self,
+        source: InstructionSource,
+        tokens: int,
+        gc_policy: GCPolicy,
+        label: str | None = None,
+        children: Mapping[str, "SourceEntry"] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: float | None = None,
+        message_ids: Iterable[str] = (),
+    ) -> None:
+        if tokens < 0:
+            raise GCError(f"a budget entry can't hold {tokens} tokens: give 0 or more")
+        self._source = source
+        self._key: str | None = None
+        self._label = label
+        # A long session has an entry for every exchange: most have no metadata and no children.
+        self._metadata: dict[str, Any] | None = dict(metadata) if metadata else None
+        self._created_at = time.time() if created_at is None else created_at
+        self._message_ids: list[str] = list(message_ids)
+        self._born = 0
+        self._tokens = tokens
+        self._gc_policy = gc_policy if type(gc_policy) is GCPolicy else GCPolicy(gc_policy)
+        self._binding_policy = self._gc_policy
+        self._children: dict[str, SourceEntry] | None = None
+        self._parent: SourceEntry | None = None
+        self._total: int = tokens
+        if children:
+            for key, given in children.items():
+                # One that has a parent is copied: totals are right only with one parent each.
+                child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
+                self._adopt(key, child)
+                self._total += child._total
+
+    def _adopt(self, key: str, child: "SourceEntry") -> None:
+        if self._children is None:
+            self._children = {}
+        self._children[key] = child
+        child._key, child._parent = key, self
+        child._binding_policy = child._gc_policy
+        if self._binding_policy is GCPolicy.LOCKED or child._children:
+            child._bind(self._binding_policy is GCPolicy.LOCKED)
+
+    def _bind(self, is_locked_above: bool) -> None:
+        self._binding_policy = GCPolicy.LOCKED if is_locked_above else self._gc_policy
+        for child in self.children.values():
+            child._bind(self._binding_policy is GCPolicy.LOCKED)
+
+    def _lose(self, key: str) -> None:
+        if self._children is not None:
+            del self._children[key]
+
+    @property
+    def source(self) -> InstructionSource:
+        """The source that this entry belongs to."""
+        return self._source
+
+    @property
+    def key(self) -> str | None:
+        """The key of this entry within its source; ``None`` for the source itself."""
+        return self._key
+
+    @property
+    def label(self) -> str | None:
+        """The name of this entry in displays."""
+        return self._label
+
+    @property
+    def created_at(self) -> float:
+        """When this entry was created, in seconds since the epoch."""
+        return self._created_at
+
+    @property
+    def born(self) -> int:
+        """The number of collections that its budget had seen before this entry."""
+        return self._born
+
+    @property
+    def message_ids(self) -> tuple[str, ...]:
+        """The ids of the messages that are booked under this entry."""
+        return tuple(self._message_ids)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of this entry alone, without its children."""
+        return self._tokens
+
+    @property
+    def gc_policy(self) -> GCPolicy:
+        """The policy this entry was given."""
+        return self._gc_policy
+
+    @property
+    def parent(self) -> "SourceEntry | None":
+        """The entry above this one."""
+        return self._parent
+
+    @property
+    def children(self) -> Mapping[str, "SourceEntry"]:
+        """The children by key, read-only."""
+        return _NOTHING if self._children is None else MappingProxyType(self._children)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Additional data about this entry, read-only."""
+        return _NOTHING if self._metadata is None else MappingProxyType(self._metadata)
+
+    def total_tokens(self) -> int:
+        """Returns the tokens of this entry and everything below it."""
+        return self._total
+
+    def effective_gc_policy(self) -> GCPolicy:
+        """Returns the policy of the children if they agree, PARTIAL if they differ.
+
+        A LOCKED entry stays LOCKED, and an entry without children has its own policy.
+        """
+        if self._gc_policy is GCPolicy.LOCKED or not self._children:
+            return self._gc_policy
+        policies = {child.effective_gc_policy() for child in self._children.values()}
+        return policies.pop() if len(policies) == 1 else GCPolicy.PARTIAL
+
+    def binding_policy(self) -> GCPolicy:
+        """Returns the policy that a collection must respect: LOCKED if an entry above is LOCKED."""
+        return self._binding_policy
+
+    def indicator(self) -> str:
+        """Returns a sign for displays: 🔒 ◑ ◐ ○."""
+        return GC_POLICY_INDICATORS[self.effective_gc_policy()]
+
+    def walk(self) -> Iterator["SourceEntry"]:
+        """Returns this entry and everything below it, parents first."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def gc_eligible_tokens(self) -> int:
+        """Returns the tokens here that a collection may remove without pressure."""
+        return self._tokens_under(*MOVABLE_POLICIES)
+
+    def locked_tokens(self) -> int:
+        """Returns the tokens here that no collection may remove."""
+        return self._tokens_under(GCPolicy.LOCKED)
+
+    def preservable_tokens(self) -> int:
+        """Returns the tokens here that a collection may remove only under pressure."""
+        return self._tokens_under(GCPolicy.PRESERVABLE)
+
+    def _tokens_under(self, *policies: GCPolicy) -> int:
+        return sum(entry._tokens for entry in self.walk() if entry.binding_policy() in policies)
+
+    def _add_to_totals(self, difference: int) -> None:
+        """Adds to the totals from here up."""
+        entry: SourceEntry | None = self
+        while entry is not None:
+            entry._total += difference
+            entry = entry._parent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything about this entry as JSON data, for `from_dict`."""
+        return {
+            "source": self._source.value,
+            "tokens": self._tokens,
+            "total_tokens": self._total,
+            "gc_policy": self._gc_policy.value,
+            "effective_gc_policy": self.effective_gc_policy().value,
+            "indicator": self.indicator(),
+            "label": self._label,
+            "metadata": dict(self._metadata or _NOTHING),
+            "created_at": self._created_at,
+            "born": self._born,
+            "message_ids": list(self._message_ids),
+            "children": {key: child.to_dict() for key, child in self.children.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
+        """Returns the entry that `to_dict` described."""
+        if type(data["tokens"]) is not int:
+            raise TypeError(f"expected an integer, got tokens={data['tokens']!r:.80}")
+        entry = cls(
+            source=InstructionSource(data["source"]),
+            tokens=data["tokens"],
+            gc_policy=GCPolicy(data["gc_policy"]),
+            label=data.get("label"),
+            children={key: cls.from_dict(child) for key, child in data["children"].items()},
+            metadata=data.get("metadata"),
+            created_at=data.get("created_at"),
+            message_ids=data.get("message_ids", ()),
+        )
+        entry._born = data.get("born", 0)
+        return entry
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SourceEntry) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        name = self._key or self._source.value
+        return f"<SourceEntry {name} {self.indicator()} {self._total} tokens>"

@@ -1,0 +1,65 @@
+"""Collecting: when, how much, what is protected, and the collection that a strategy works on."""
+
+from jaato_gc.collecting.account import (
+    account,
+    cache_impact,
+    conclude,
+    failure,
+    open_collection,
+)
+from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.goal import Goal, goal_of
+from jaato_gc.collecting.outcome import Changes, Outcome
+from jaato_gc.collecting.outcome_rules import (
+    broken_outcome_rules,
+    check_collection,
+    is_user_text,
+)
+from jaato_gc.collecting.protection import protect
+from jaato_gc.collecting.results import (
+    CacheImpact,
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    Shortfall,
+)
+from jaato_gc.collecting.shortening import Shortening, shortened, without_shortenable
+from jaato_gc.collecting.triggers import (
+    ContextUsage,
+    Limits,
+    crossed_threshold,
+    should_collect,
+    trigger_tokens,
+)
+
+__all__ = [
+    "CacheImpact",
+    "Changes",
+    "Collection",
+    "ContextUsage",
+    "GCOutcome",
+    "GCRemovalItem",
+    "GCResult",
+    "GCTriggerReason",
+    "Goal",
+    "Limits",
+    "Outcome",
+    "Shortening",
+    "Shortfall",
+    "account",
+    "broken_outcome_rules",
+    "cache_impact",
+    "check_collection",
+    "conclude",
+    "crossed_threshold",
+    "failure",
+    "goal_of",
+    "is_user_text",
+    "open_collection",
+    "protect",
+    "shortened",
+    "should_collect",
+    "trigger_tokens",
+    "without_shortenable",
+]

@@ -1,0 +1,270 @@
+"""The account of a collection: its edits and its result, recounted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaato_gc.budget import InstructionBudget
+from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.outcome import Changes, Outcome
+from jaato_gc.collecting.results import (
+    CacheImpact,
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    Shortfall,
+)
+from jaato_gc.collecting.triggers import ContextUsage
+from jaato_gc.config import GCConfig
+from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits, opens_with_user
+from jaato_gc.messages import Message, Role, fill_template, is_notice, notice_message
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
+
+
+def open_collection(
+    plugin_name: str,
+    notice: str | None,
+    history: Sequence[Message],
+    context_usage: ContextUsage,
+    config: GCConfig,
+    reason: GCTriggerReason,
+    budget: InstructionBudget | None,
+) -> Collection:
+    """Returns a collection for a strategy, with a reserve for its notice if it has a template."""
+    collection = Collection.of(history, context_usage, config, reason, budget)
+    cost = _notice_cost(notice, collection, plugin_name)
+    return replace(collection, reserve=cost) if cost else collection
+
+
+def conclude(
+    collection: Collection, plugin_name: str, notice: str | None
+) -> tuple[Outcome, GCResult]:
+    """Closes a collection and returns its outcome and its result.
+
+    With a template, a notice is added, unless it would cost more than is freed or miss the goal.
+    """
+    changes: Changes = collection.close()
+    text = None
+    wanted, freed = collection.goal.tokens_to_free or 0, collection.tokens_freed
+    elsewhere = sum([each.tokens for each in changes if isinstance(each, SourceRemoval)])
+    is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
+    misses_goal = freed - collection.reserve < wanted <= freed
+    if notice is not None and is_worth_it and not misses_goal:
+        text = _notice_text(notice, collection, plugin_name, freed)
+        changes = [*_notice_edits(collection.history, changes, text), *changes]
+    details = {
+        "turns_before": len(collection.turns),
+        "turns_removed": collection.turns_removed,
+        **collection.details,
+    }
+    return account(collection, changes, plugin_name, details, text)
+
+
+def account(
+    collection: Collection,
+    changes: Changes,
+    plugin_name: str,
+    details: dict[str, Any],
+    notification: str | None = None,
+) -> tuple[Outcome, GCResult]:
+    """Returns the outcome and the result of some changes to the history of a collection."""
+    outcome = Outcome.of(collection, changes)
+    budget, counter = collection.budget, collection.counter
+    items, freed = _removal_list(changes, counter, budget)
+    turns_removed = sum([message.opens_turn for message in outcome.removed.values()])
+    ended = collection.goal.outcome(freed=freed, turns_removed=turns_removed)
+    shortfall = None
+    if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
+        missing = max(0, (collection.goal.tokens_to_free or 0) - freed)
+        shortfall = _shortfall(missing, collection, outcome, items)
+    total = budget.total_tokens() if budget else count_tokens(collection.history, counter)
+    return outcome, GCResult(
+        success=True,
+        items_collected=len(items),
+        tokens_before=total,
+        tokens_after=max(0, total - freed),
+        plugin_name=plugin_name,
+        trigger_reason=collection.reason,
+        notification=notification,
+        details=details,
+        removal_list=items,
+        outcome=ended,
+        shortfall=shortfall,
+        cache=cache_impact(outcome.edits, outcome.after, counter),
+        confidence=counter.confidence,
+    )
+
+
+def failure(collection: Collection, plugin_name: str, outcome: GCOutcome, error: str) -> GCResult:
+    """Returns the result of a collection that changes nothing because of an error."""
+    budget = collection.budget
+    total = budget.total_tokens() if budget else count_tokens(collection.history)
+    return GCResult(
+        success=False,
+        items_collected=0,
+        tokens_before=total,
+        tokens_after=total,
+        plugin_name=plugin_name,
+        trigger_reason=collection.reason,
+        error=error,
+        outcome=outcome,
+        confidence=collection.counter.confidence,
+    )
+
+
+def cache_impact(
+    edits: Sequence[Edit], after: Sequence[Message], counter: TokenCounter = DEFAULT_COUNTER
+) -> CacheImpact:
+    """Returns the effect of some edits on the prompt cache, from the edited history."""
+    first = min((edit.position for edit in edits), default=None)
+    prefix = after if first is None else after[:first]
+    return CacheImpact(
+        first_changed=first,
+        prefix_tokens=count_tokens(prefix, counter),
+        rewritten_tokens=0 if first is None else count_tokens(after[first:], counter),
+    )
+
+
+# --- the removal list ---
+
+
+def _removal_list(
+    changes: Changes, counter: TokenCounter, budget: InstructionBudget | None
+) -> tuple[list[GCRemovalItem], int]:
+    """Returns one item per key, in the order of the changes, and the tokens that all free."""
+    items: dict[object, GCRemovalItem] = {}
+    ids: dict[str, list[str]] = {}
+    elsewhere: dict[int, int] = {}
+    freed_here = 0
+    for change in changes:
+        if isinstance(change, SourceRemoval):
+            tokens = _source_tokens(change, budget)
+            elsewhere |= tokens  # once each, if two items overlap
+            items[change.source, change.child_key] = GCRemovalItem(
+                change.source, change.child_key, sum(tokens.values()), change.reason
+            )
+            continue
+        before, after, key = change.before, change.after, change.key
+        freed = message_tokens(before, counter) if before else 0
+        if after:
+            freed -= message_tokens(after, counter)
+        freed_here += freed
+        if before and key:
+            item = items.get(key)
+            if item is None:
+                ids[key] = []
+                source = InstructionSource.CONVERSATION
+                item = items[key] = GCRemovalItem(
+                    source, key, 0, change.reason, (), change.action, change.keep
+                )
+            ids[key].append(before.message_id)
+            item.tokens_freed += freed
+            item.keep |= change.keep
+    for key, listed in ids.items():
+        items[key].message_ids = tuple(listed)
+    return list(items.values()), freed_here + sum(elsewhere.values())
+
+
+def _source_tokens(removal: SourceRemoval, budget: InstructionBudget | None) -> dict[int, int]:
+    """Returns the tokens of every entry that a removal covers, by the entry's identity."""
+    if budget is None:
+        return {id(removal): removal.tokens}
+    entry = budget.entry_under(removal.source, removal.child_key)
+    return {id(each): each.tokens for each in (entry.walk() if entry else ())}
+
+
+# --- the shortfall ---
+
+
+def _shortfall(
+    missing: int,
+    collection: Collection,
+    outcome: Outcome,
+    items: Iterable[GCRemovalItem],
+) -> Shortfall:
+    counter, budget = collection.counter, collection.budget
+    current = {edit.before.message_id: edit.after for edit in outcome.edits if edit.before}
+    held: dict[str, int] = {}
+    largest, largest_tokens = None, 0
+    for group in collection.groups:
+        hold = "strategy" if collection.holds(group) else f"{group.hold or ''}"
+        for message in group.messages if hold else ():
+            tokens = message_tokens(current.get(message.message_id) or message, counter)
+            held[hold] = held.get(hold, 0) + tokens
+            if group.hold is Hold.RECENT and tokens > largest_tokens:
+                largest, largest_tokens = message.message_id, tokens
+    floor = {"system": 0, "conversation": 0}
+    for message in outcome.after:
+        source = "system" if message.role is Role.SYSTEM else "conversation"
+        floor[source] += message_tokens(message, counter)
+    if budget:
+        for each, entry in budget.entries.items():
+            if each is not InstructionSource.CONVERSATION:
+                floor[each.value] = entry.total_tokens()
+        for item in items:
+            if item.source is not InstructionSource.CONVERSATION:
+                floor[item.source.value] -= item.tokens_freed
+    return Shortfall(missing, floor, held, largest, largest_tokens)
+
+
+# --- the notice ---
+
+
+def _notice_cost(notice: str | None, collection: Collection, plugin_name: str) -> int:
+    """Returns the tokens that a notice costs at most, beyond the one that it replaces."""
+    if notice is None:
+        return 0
+    counter = collection.counter
+    tokens = count_tokens(collection.history, counter)
+    text = _notice_text(notice, collection, plugin_name, tokens, removed=len(collection.turns))
+    old = count_tokens(filter(is_notice, collection.history), counter)
+    return max(0, message_tokens(notice_message(text), counter) - old)
+
+
+def _notice_text(
+    notice: str,
+    collection: Collection,
+    plugin_name: str,
+    freed: int,
+    *,
+    removed: int | None = None,
+) -> str:
+    turns = len(collection.turns)
+    values = {
+        "turns_removed": collection.turns_removed if removed is None else removed,
+        "turns_kept": turns - collection.turns_removed,
+        "tokens_freed": freed,
+        "plugin_name": plugin_name,
+        "reason": collection.reason.value,
+    }
+    return fill_template(notice, values)
+
+
+def _notice_edits(history: Sequence[Message], changes: Changes, text: str) -> list[Edit]:
+    """Returns the edits that put a notice into a history, in place of any that it had.
+
+    It follows the first user message, which rarely goes, so it rarely moves. If anything else would
+    come first, it follows the system messages.
+    """
+    edits = [change for change in changes if isinstance(change, Edit)]
+    removals = [
+        Edit(position, message, None)
+        for position, message in enumerate(history)
+        if is_notice(message)
+    ]
+    after = apply_edits(history, [*edits, *removals])
+    place = 0
+    while place < len(after) and after[place].role is Role.SYSTEM:
+        place += 1
+    if opens_with_user(after):
+        place = next((at + 1 for at, each in enumerate(after) if each.opens_turn), place)
+    notice = notice_message(text)
+    if len(removals) == 1 and apply_edits(history, edits)[place : place + 1] == [notice]:
+        return []  # the same notice is there already
+    positions = {message.message_id: position for position, message in enumerate(history)}
+    positions |= {edit.message_id: edit.position for edit in edits if edit.before is None}
+    follower = after[place] if place < len(after) else None
+    position = positions[follower.message_id] if follower else len(history)
+    return [Edit(position, None, notice), *removals]

@@ -1,0 +1,100 @@
+"""The edits of one collection so far, and what they free."""
+
+from collections.abc import Mapping, Sequence
+
+from jaato_gc.history import Edit, EditAction, Group, SourceRemoval
+from jaato_gc.messages import Message
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import TokenCounter, message_tokens, recount
+
+
+class EditLog:
+    """Records removals, shortened forms and insertions. The history itself is never changed.
+
+    Args:
+        history: The history.
+        counter: Counts the tokens.
+    """
+
+    def __init__(self, history: Sequence[Message], counter: TokenCounter) -> None:
+        self._counter = counter
+        self._positions = {message.message_id: at for at, message in enumerate(history)}
+        # Only the newest change of a message is kept, in the order in which they were made.
+        self._changes: dict[str | tuple[InstructionSource, str | None], Edit | SourceRemoval] = {}
+        self._removed_groups: set[int] = set()
+        self.freed = 0
+        self.turns_removed = 0
+
+    @property
+    def changes(self) -> list[Edit | SourceRemoval]:
+        """All changes, in the order in which they were made."""
+        return list(self._changes.values())
+
+    def position(self, message: Message) -> int:
+        """Returns the position of a message in the history."""
+        return self._positions[message.message_id]
+
+    def is_removed(self, group: Group) -> bool:
+        """Returns whether a group was removed."""
+        return id(group) in self._removed_groups
+
+    def current(self, message: Message) -> Message:
+        """Returns the current form of a message."""
+        edit = self._changes.get(message.message_id)
+        return edit.after if isinstance(edit, Edit) and edit.after else message
+
+    def size(self, message: Message) -> int:
+        """Returns the tokens of the current form of a message."""
+        return message_tokens(self.current(message), self._counter)
+
+    def remove(self, group: Group, key: str, reason: str, action: EditAction, keep: bool) -> None:
+        """Removes a group."""
+        self._removed_groups.add(id(group))
+        self.turns_removed += group.opens_turn
+        for message in group.messages:
+            message_id = message.message_id
+            earlier = self._changes.pop(message_id, None)  # the removal counts as the newest change
+            current = earlier.after if isinstance(earlier, Edit) else None
+            self.freed += message_tokens(current or message, self._counter)
+            position = self._positions[message_id]
+            self._changes[message_id] = Edit(position, message, None, key, reason, action, keep)
+
+    def shorten(
+        self, message: Message, shorter: Message, key: str, reason: str, keep: bool
+    ) -> None:
+        """Replaces a message by a shorter form, if that has fewer tokens."""
+        gain = self.size(message) - recount(shorter, self.current(message), self._counter)
+        if gain > 0:
+            self.freed += gain
+            edit = Edit(self.position(message), message, shorter, key, reason, "shorten", keep)
+            self._put(message.message_id, edit)
+
+    def insert(self, message: Message, position: int) -> None:
+        """Inserts a message before the one at a position."""
+        self.freed -= message_tokens(message, self._counter)
+        self._put(message.message_id, Edit(position, None, message))
+
+    def withdraw(self, inserted: Message) -> None:
+        """Takes back the insertion of a message."""
+        del self._changes[inserted.message_id]
+        self.freed += message_tokens(inserted, self._counter)
+
+    def remove_source(self, removal: SourceRemoval) -> None:
+        """Removes something that is not in the history, once."""
+        if (removal.source, removal.child_key) not in self._changes:
+            self._changes[removal.source, removal.child_key] = removal
+            self.freed += removal.tokens
+
+    def _put(self, message_id: str, edit: Edit) -> None:
+        if message_id in self._changes:
+            del self._changes[message_id]  # so that it counts as the newest change
+        self._changes[message_id] = edit
+
+    @property
+    def insertions(self) -> Mapping[int, Message]:
+        """The inserted messages by position."""
+        return {
+            each.position: each.after
+            for each in self._changes.values()
+            if isinstance(each, Edit) and each.before is None and each.after is not None
+        }

@@ -1,0 +1,126 @@
+"""When a collection is due. Every such decision is made here."""
+
+import math
+from dataclasses import dataclass
+from typing import TypedDict
+
+from jaato_gc.collecting.results import GCTriggerReason
+from jaato_gc.config import GCConfig
+from jaato_gc.tokens import Confidence
+
+DEFAULT_MIN_FREE_SHARE = 0.02
+"""Continuous mode ignores less than this share of the window: see ``min_free_tokens``."""
+
+
+class ContextUsage(TypedDict, total=False):
+    """How full the window is. Every key may be missing; a strategy uses what there is."""
+
+    context_limit: int
+    """The model's window, in tokens."""
+    total_tokens: int
+    """The tokens of the next request."""
+    percent_used: float
+    """The percentage of the window in use."""
+    tokens_remaining: int
+    """The tokens left in the window."""
+    turns: int
+    """The number of turns in the history."""
+    confidence: Confidence
+    """How reliable the figures are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The figures from which on a collection is due, for one configuration and window.
+
+    Args:
+        tokens: Due at this many tokens; ``None`` if the window is unknown.
+        turns: Due with more turns than this; ``None``: no limit.
+    """
+
+    tokens: int | None
+    turns: int | None
+
+    @classmethod
+    def of(cls, config: GCConfig, context_limit: int | None) -> "Limits":
+        """Returns the limits of a configuration."""
+        return cls(trigger_tokens(config, context_limit), config.max_turns)
+
+    def reached(self, total_tokens: int | None, turns: int | None) -> GCTriggerReason | None:
+        """Returns why a collection is due; ``None`` if it is not."""
+        if total_tokens is not None and self.tokens is not None and total_tokens >= self.tokens:
+            return GCTriggerReason.THRESHOLD
+        if turns is not None and self.turns is not None and turns > self.turns:
+            return GCTriggerReason.TURN_LIMIT
+        return None
+
+
+def should_collect(
+    context_usage: ContextUsage, config: GCConfig
+) -> tuple[bool, GCTriggerReason | None]:
+    """Returns whether a collection is due, and why.
+
+    It is due at the threshold (``>=``), in continuous mode above the target (``>``) by enough to be
+    worth it, or beyond ``max_turns``.
+    """
+    if not config.auto_trigger:
+        return False, None
+    limits = Limits.of(config, context_usage.get("context_limit"))
+    total = context_usage.get("total_tokens")
+    if (total is None or limits.tokens is None) and _percent_is_due(context_usage, config):
+        return True, GCTriggerReason.THRESHOLD
+    reason = limits.reached(total, context_usage.get("turns"))
+    return reason is not None, reason
+
+
+def _percent_is_due(context_usage: ContextUsage, config: GCConfig) -> bool:
+    percent = context_usage.get("percent_used") or 0.0
+    if config.continuous_mode:
+        # Without a window, tokens can't be converted to a percentage.
+        slack = 100 * DEFAULT_MIN_FREE_SHARE if config.min_free_tokens is None else 0.0
+        return percent > min(config.target_percent + slack, 100.0)
+    return percent >= config.threshold_percent
+
+
+def trigger_tokens(config: GCConfig, context_limit: int | None) -> int | None:
+    """Returns the number of tokens at which a collection is due; ``None`` without a window."""
+    window = config.window(context_limit)
+    if window is None:
+        return None
+    limit = max(0, window - config.reserve_output_tokens)
+    if not config.continuous_mode:
+        return min(math.ceil(window * config.threshold_percent / 100), limit)
+    slack = config.min_free_tokens
+    if slack is None:
+        slack = int(window * DEFAULT_MIN_FREE_SHARE)
+    target = min(int(window * config.target_percent / 100), limit)
+    return min(target + slack, limit) + 1
+
+
+def crossed_threshold(
+    tokens: int, config: GCConfig, context_limit: int
+) -> tuple[float, float] | None:
+    """Returns the percentage in use and the threshold that it crosses; ``None`` if it does not.
+
+    In continuous mode the threshold is the target.
+    """
+    percent = tokens / (config.window(context_limit) or context_limit) * 100
+    if config.continuous_mode:
+        return (percent, config.target_percent) if percent > config.target_percent else None
+    return (percent, config.threshold_percent) if percent >= config.threshold_percent else None
+
+
+def is_under_pressure(
+    config: GCConfig, reason: GCTriggerReason, total_tokens: int, context_limit: int | None
+) -> bool:
+    """Returns whether PRESERVABLE content may be removed: a refused request, or a full window.
+
+    There is no pressure in continuous mode.
+    """
+    percent = config.pressure_percent
+    if not percent:
+        return False
+    if reason is GCTriggerReason.CONTEXT_LIMIT:
+        return True
+    window = config.window(context_limit)
+    return window is not None and total_tokens >= window * percent / 100

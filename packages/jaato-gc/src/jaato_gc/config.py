@@ -1,0 +1,331 @@
+"""Configuration: when to collect, how far, what to preserve, and options of strategies."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Self, TypedDict
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    NonNegativeInt,
+    PositiveInt,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from jaato_gc.errors import GCConfigError
+from jaato_gc.frozen import FrozenDict, frozen
+
+ENVIRONMENT_VARIABLES = {
+    "threshold_percent": "JAATO_GC_THRESHOLD",
+    "target_percent": "JAATO_GC_TARGET",
+    "pressure_percent": "JAATO_GC_PRESSURE",
+}
+"""The settings that can come from the environment, each with its variable."""
+
+DEFAULT_NOTICE = "Earlier parts of this conversation were removed to free context space."
+"""The same text after every collection, so that the prompt cache keeps matching."""
+
+NOTICE_FIELDS = ("turns_removed", "turns_kept", "tokens_freed", "plugin_name", "reason")
+"""The fields that a notification template may name in braces."""
+
+TEMPLATE_FIELD = re.compile(r"\{([A-Za-z_][^{}]*)\}")
+
+
+def _not_a_fraction(percent: float) -> float:
+    if 0 < percent < 1:
+        raise PydanticCustomError("fraction", _fraction_hint(percent))
+    return percent
+
+
+def _fraction_hint(percent: float) -> str:
+    return f"expected a percentage from 0 to 100: did you mean {percent * 100:g}?"
+
+
+def _as_tuple(values: Any) -> Any:
+    return tuple(values) if isinstance(values, set | frozenset | range) else values
+
+
+Percent = Annotated[
+    float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_not_a_fraction)
+]
+
+
+class Settings(BaseModel):
+    """Base class of everything that a user configures: strict, immutable, one clear error."""
+
+    # Built on first use: a program may import this and never configure anything.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            raise GCConfigError(explain(error, cls.model_fields)) from None
+
+
+def _from_environment(key: str, default: float) -> Callable[[], float]:
+    def read() -> float:
+        variable = ENVIRONMENT_VARIABLES[key]
+        text = os.environ.get(variable, "").strip()
+        if not text:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        where = f"environment variable {variable}={text!r}"
+        if 0 < value < 1:
+            raise GCConfigError(f"{where}: {_fraction_hint(value)}")
+        if 0 < value <= 100 or (value == 0 and key != "threshold_percent"):
+            return value
+        above = "above 0 and up to" if key == "threshold_percent" else "from 0 to"
+        raise GCConfigError(f"{where}: {key} must be a number {above} 100; correct it or unset it")
+
+    return read
+
+
+class GCConfigOverrides(TypedDict, total=False):
+    """The settings of `GCConfig` that can be overridden for one collection."""
+
+    threshold_percent: float
+    target_percent: float
+    pressure_percent: float | None
+    max_turns: int | None
+    auto_trigger: bool
+    check_before_send: bool
+    preserve_recent_turns: int
+    preserve_recent_groups: int
+    pinned_turn_indices: Sequence[int]
+    min_free_tokens: int | None
+    max_tokens: int | None
+    reserve_output_tokens: int
+
+
+class GCConfig(Settings):
+    """When to collect, how far, and what to preserve.
+
+    A setting that is not given comes from the environment, then from its default.
+    """
+
+    threshold_percent: Percent = Field(
+        default_factory=_from_environment("threshold_percent", 80.0), gt=0
+    )
+    """Collect when this percentage of the window is used. Ignored in continuous mode."""
+    target_percent: Percent = Field(default_factory=_from_environment("target_percent", 60.0))
+    """The percentage in use after a collection. The default is below the threshold."""
+    pressure_percent: Percent | None = Field(
+        default_factory=_from_environment("pressure_percent", 90.0)
+    )
+    """PRESERVABLE content may be removed from here on. 0 or ``None`` selects continuous mode."""
+    max_turns: PositiveInt | None = None
+    """Collect when there are more turns than this."""
+    auto_trigger: bool = True
+    """False: collect only when the host asks or the provider refuses a request."""
+    check_before_send: bool = True
+    """Check before every request whether a collection is due."""
+    preserve_recent_turns: NonNegativeInt = 5
+    """The number of newest turns that are never removed."""
+    preserve_recent_groups: NonNegativeInt = 3
+    """The number of newest tool calls whose results stay whole inside recent turns."""
+    pinned_turn_indices: Annotated[
+        Sequence[NonNegativeInt], BeforeValidator(_as_tuple), AfterValidator(tuple)
+    ] = ()
+    """Turns that are never removed, counted from 0. Any sequence is accepted."""
+    plugin_config: Annotated[dict[str, Any], AfterValidator(frozen)] = Field(
+        default_factory=FrozenDict
+    )
+    """Options of the strategy. Keys of this class are accepted too, and override it."""
+    min_free_tokens: NonNegativeInt | None = None
+    """Continuous mode waits until it can free this much; ``None``: 2 % of the window."""
+    max_tokens: PositiveInt | None = None
+    """Use no more of the window than this, however large it is."""
+    reserve_output_tokens: NonNegativeInt = 0
+    """Keep this much of the window free for the answer."""
+    _has_options: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="after")
+    def _settle_target(self) -> Self:
+        if self.continuous_mode or self.target_percent < self.threshold_percent:
+            return self
+        if self._is_given("target_percent"):
+            raise GCConfigError(
+                f"{self._with_origin('target_percent')} must be below "
+                f"{self._with_origin('threshold_percent')}: a collection starts at the "
+                "threshold and ends at the target; lower the target or raise the threshold"
+            )
+        # Past pydantic's own bookkeeping: a derived target must not look as if it was given.
+        self.__dict__["target_percent"] = 0.75 * self.threshold_percent
+        return self
+
+    def _is_given(self, key: str) -> bool:
+        return key in self.model_fields_set or self._is_from_environment(key)
+
+    def _is_from_environment(self, key: str) -> bool:
+        variable = os.environ.get(ENVIRONMENT_VARIABLES[key], "")
+        return key not in self.model_fields_set and bool(variable.strip())
+
+    def _with_origin(self, key: str) -> str:
+        origin = f" (from {ENVIRONMENT_VARIABLES[key]})" if self._is_from_environment(key) else ""
+        return f"{key}={getattr(self, key):g}{origin}"
+
+    @property
+    def continuous_mode(self) -> bool:
+        """Whether every turn is trimmed to the target, instead of collecting at the threshold."""
+        return not self.pressure_percent
+
+    def given(self) -> dict[str, Any]:
+        """Returns the settings that were given explicitly."""
+        given = self.model_fields_set
+        return {key: getattr(self, key) for key in GCConfig.model_fields if key in given}
+
+    def merged(self, *layers: Mapping[str, Any]) -> "GCConfig":
+        """Returns this configuration with other settings on top, the last layer first.
+
+        Raises:
+            GCConfigError: A key is unknown, a value is invalid, or two settings contradict.
+        """
+        if type(self) is GCConfig and not any(layers):
+            return self
+        settings = self.given()
+        for layer in layers:
+            settings |= layer
+        merged = GCConfig(**settings)
+        merged._has_options = self._has_options
+        return merged
+
+    def with_options(self, overrides: Mapping[str, Any]) -> "GCConfig":
+        """Returns this configuration with the settings among a strategy's options on top, once.
+
+        Calling it again returns the same configuration, so that settings for one collection keep
+        their priority over the options.
+        """
+        if self._has_options:
+            return self
+        merged = self.merged(overrides).model_copy()
+        merged._has_options = True
+        return merged
+
+    def for_one_collection(self, overrides: Mapping[str, Any]) -> "GCConfig":
+        """Returns this configuration with settings that apply to one collection only.
+
+        Raises:
+            GCConfigError: A key is unknown, a value is invalid, or ``plugin_config`` is given.
+        """
+        if "plugin_config" in overrides:
+            raise GCConfigError(
+                "plugin_config can't be overridden for one collection: call set_gc_plugin"
+            )
+        if "target_percent" in overrides:  # the threshold has no part in one collection
+            return self.merged({"threshold_percent": 100.0}, overrides)
+        return self.merged(overrides)
+
+    # --- the same in tokens; None if the window is unknown ---
+
+    def window(self, context_limit: int | None) -> int | None:
+        """Returns the part of the model's window that may be used."""
+        cap = self.max_tokens
+        if not context_limit or context_limit < 0:
+            return cap
+        return context_limit if cap is None or cap > context_limit else cap
+
+    def request_limit(self, context_limit: int | None) -> int | None:
+        """Returns the size of the largest request that leaves room for the answer."""
+        window = self.window(context_limit)
+        return None if window is None else max(0, window - self.reserve_output_tokens)
+
+    def target_tokens(self, context_limit: int | None) -> int | None:
+        """Returns the size of the context after a collection."""
+        window = self.window(context_limit)
+        if window is None:
+            return None
+        target, limit = int(window * self.target_percent / 100), window - self.reserve_output_tokens
+        return min(target, max(0, limit))
+
+
+class StrategySettings(Settings):
+    """The options that every strategy has. Subclass it to add options of your own."""
+
+    notify_on_gc: bool = False
+    """Tell the model, in a message of its own, that something was removed."""
+    notification_template: str = DEFAULT_NOTICE
+    """The text of that message; may name ``{turns_removed} {turns_kept} {tokens_freed}`` etc."""
+
+    @field_validator("notification_template")
+    @classmethod
+    def _known_fields_only(cls, template: str) -> str:
+        for field in TEMPLATE_FIELD.findall(template):
+            if field not in NOTICE_FIELDS:
+                raise GCConfigError(
+                    f"notification_template={template!r:.80}: unknown field {{{field}}}; "
+                    f"valid fields are {', '.join(f'{{{name}}}' for name in sorted(NOTICE_FIELDS))}"
+                )
+        return template
+
+    @property
+    def notice_template(self) -> str | None:
+        """The template if the model is to be told, else ``None``."""
+        return self.notification_template if self.notify_on_gc else None
+
+
+def split_options(
+    name: str, options: Mapping[str, Any], model: type[BaseModel]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits the options of a strategy into those of its own model and those of `GCConfig`.
+
+    Raises:
+        GCConfigError: A key belongs to neither.
+    """
+    own: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
+    for key, value in options.items():
+        if key in model.model_fields:
+            own[key] = value
+        elif key in GCConfig.model_fields:
+            shared[key] = value
+        else:
+            known = [*model.model_fields, *GCConfig.model_fields]
+            raise GCConfigError(f"{name}: {unknown_key(key, known)}")
+    return own, shared
+
+
+def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
+    """Returns one line with everything that is wrong with the data for a model."""
+    problems = []
+    for item in error.errors():
+        key = ".".join(str(step) for step in item["loc"])
+        if item["type"] == "extra_forbidden":
+            problems.append(unknown_key(key, _sibling_keys(item["loc"], fields)))
+        else:
+            message = item["msg"][0].lower() + item["msg"][1:]
+            problems.append(f"{key}={item['input']!r:.80}: {message}")
+    return "; ".join(problems)
+
+
+def _sibling_keys(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) -> list[str]:
+    """Returns the valid keys beside an unknown one, from the outermost model on."""
+    for step in path[:-1]:
+        field = fields.get(str(step))
+        fields = getattr(field.annotation, "model_fields", {}) if field else {}
+    return [".".join(map(str, [*path[:-1], name])) for name in fields]
+
+
+def unknown_key(key: str, known_keys: Iterable[str]) -> str:
+    """Returns the message for an unknown key, with the closest valid one."""
+    known = sorted(known_keys)
+    import difflib  # here, because only mistakes need it
+
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(known)}"
+    return f"unknown key {key!r}: {hint}"

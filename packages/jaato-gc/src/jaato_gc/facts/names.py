@@ -1,0 +1,106 @@
+"""Facts: paths, commands, identifiers and numbers, which a summary in prose tends to lose."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaato_gc.messages import Message
+from jaato_gc.tokens import TokenCounter, as_text
+
+_COMMAND_ARGUMENTS = ("command", "cmd", "script")
+# Possessive quantifiers: trying a long blob from each of its positions would take too long.
+# Compiled on first use, because most programs that import this never summarise.
+_FACT = r"""(?xm)
+    ^\$\ \S[^\n]*+                                               # commands
+    | https?://[^\s"'<>)\]}]++                                   # addresses
+    | (?<![\w.@+-])(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]++[/\\])+[\w.@+-]++  # paths
+    | (?<![\w-])[\w-]++\.(?:py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql
+        |md|txt|json|ya?ml|toml|cfg|ini|log)\b                   # files
+    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
+    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b        # hashes
+    | \b[A-Z][A-Z0-9]+-\d+\b                                     # tickets
+    | \b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b                          # snake_case
+    | \b[A-Z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b                     # CamelCase
+    | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                          # CONSTANTS
+    | (?<![\w.])\d(?:[\d.,:]*\d)?[ ]?(?:%|(?:ms|s|min|h|kB|KB|MB|GB|TB|tokens|USD|EUR)\b)
+    | (?<![\w.])\d[\d.,:]*\d                                     # numbers
+    """
+_COMMAND = "$ "
+_LONGEST_FACT = 200
+"""Characters: commands are cut there, and anything else of this length is data, not a fact."""
+_BLANKS = {"n": "\n", "r": "\r", "t": "\t"}
+_ESCAPED = r'\\(["\\/nrt])'
+_LONGEST_TEXT = 200_000
+"""Characters of one message that are searched, at both ends of a longer one."""
+
+
+def extract_facts(messages: Iterable[Message]) -> list[str]:
+    """Returns paths, commands, addresses, identifiers and numbers, the last mentioned first."""
+    found: dict[str, None] = {}
+    for message in messages:
+        for fact in _facts_of(message):
+            found.pop(fact, None)  # the latest mention decides the order
+            found[fact] = None
+    return list(reversed(found))
+
+
+def _facts_of(message: Message) -> Iterable[str]:
+    for call in message.function_calls:
+        for argument in _COMMAND_ARGUMENTS:
+            command = call.args.get(argument)
+            if isinstance(command, str) and command.strip():
+                yield _COMMAND + command.strip().splitlines()[0][:_LONGEST_FACT]
+    text = "\n".join(_texts_of(message))
+    if len(text) > _LONGEST_TEXT:
+        text = text[: _LONGEST_TEXT // 2] + "\n" + text[-_LONGEST_TEXT // 2 :]
+    for match in re.finditer(_FACT, text):
+        fact = match.group().rstrip(".,: \r")
+        if fact.startswith(_COMMAND):
+            fact = fact[: len(_COMMAND) + _LONGEST_FACT]
+        elif len(fact) > _LONGEST_FACT:
+            continue
+        yield fact
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        yield from filter(None, (part.thought, part.text))
+        if call := part.function_call:
+            yield call.name
+            yield _unescaped(call.args)
+        if answer := part.function_response:
+            yield answer.name
+            yield _unescaped(answer.result)
+
+
+def _unescaped(value: Any) -> str:
+    """Returns arguments or results as text, with escaped line ends and backslashes restored."""
+    if isinstance(value, str):
+        return value
+    return re.sub(_ESCAPED, lambda match: _BLANKS.get(match[1], match[1]), as_text(value))
+
+
+def is_mentioned(fact: str, text: str) -> bool:
+    """Returns whether a text mentions a fact, not only a longer word that contains it."""
+    fact = fact.removeprefix(_COMMAND)
+    start = text.find(fact)
+    while start >= 0:
+        neighbours = (
+            text[max(0, start - 1) : start] + text[start + len(fact) : start + len(fact) + 1]
+        )
+        if not any(each.isalnum() or each == "_" for each in neighbours):
+            return True
+        start = text.find(fact, start + 1)
+    return False
+
+
+def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -> list[str]:
+    """Returns as many of the first facts as fit, one to a line."""
+    kept: list[str] = []
+    spent = 0
+    for fact in facts:
+        spent += counter.count_text(f"\n{fact}")
+        if spent > max_tokens:
+            break
+        kept.append(fact)
+    return kept

@@ -1,0 +1,59 @@
+"""Read-only copies of JSON-like values, for messages and configurations."""
+
+from typing import Any, NoReturn
+
+
+def _refuse(self: object, *_arguments: Any, **_named: Any) -> NoReturn:
+    raise TypeError(
+        f"{type(self).__name__} is read-only, because it belongs to a message or a configuration: "
+        "copy it, change the copy, and make another object from it"
+    )
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dict that can't be changed. Copies and pickles of it are plain dicts."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[Any, Any]], tuple[dict[Any, Any]]]:
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list that can't be changed. Copies and pickles of it are plain lists."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+_CONTAINERS = (dict, list, tuple)  # a union of types would be made at every call
+_FROZEN = (FrozenDict, FrozenList)
+
+
+def frozen(value: Any) -> Any:
+    """Returns a read-only copy of a JSON-like value; the value itself if it has no containers.
+
+    Values of other types are returned unchanged, and so is a value that contains itself.
+    """
+    if not isinstance(value, _CONTAINERS) or isinstance(value, _FROZEN):
+        return value
+    try:
+        return _copy(value)
+    except RecursionError:
+        return value
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return FrozenDict({key: _copy(each) for key, each in value.items()})
+    if isinstance(value, list):
+        return FrozenList(map(_copy, value))
+    if type(value) is tuple:
+        return tuple(map(_copy, value))
+    return value

@@ -1,0 +1,59 @@
+"""Histories: pairing of calls and results, groups and turns, validity, repair and edits."""
+
+from jaato_gc.history.edits import (
+    Edit,
+    EditAction,
+    SourceRemoval,
+    apply_edits,
+    edits_between,
+    in_order,
+    inverse,
+    moved_to,
+)
+from jaato_gc.history.fast_check import FastCheck, proved_violations, unproved_violations
+from jaato_gc.history.invariants import (
+    Violation,
+    check_history,
+    new_violations,
+    opens_with_user,
+)
+from jaato_gc.history.layout import (
+    Group,
+    Hold,
+    Layout,
+    Turn,
+    lay_out,
+    new_group,
+    split_into_turns,
+    turn_starts,
+)
+from jaato_gc.history.pairing import pair_calls
+from jaato_gc.history.repair import repair_history
+
+__all__ = [
+    "Edit",
+    "EditAction",
+    "FastCheck",
+    "Group",
+    "Hold",
+    "Layout",
+    "SourceRemoval",
+    "Turn",
+    "Violation",
+    "apply_edits",
+    "check_history",
+    "edits_between",
+    "in_order",
+    "inverse",
+    "lay_out",
+    "moved_to",
+    "new_group",
+    "new_violations",
+    "opens_with_user",
+    "pair_calls",
+    "proved_violations",
+    "repair_history",
+    "split_into_turns",
+    "turn_starts",
+    "unproved_violations",
+]

@@ -1,0 +1,121 @@
+"""The rules that a history has to satisfy before it can be sent."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jaato_gc.history.pairing import Pairing, pair_calls
+from jaato_gc.messages import SYSTEM, USER, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a history breaks.
+
+    Args:
+        invariant: Name of the rule.
+        message_id: The message at fault; ``None`` if the history as a whole is.
+        detail: The fault in words.
+    """
+
+    invariant: str
+    message_id: str | None
+    detail: str
+
+    def __str__(self) -> str:
+        where = f" at message {self.message_id!r}" if self.message_id else ""
+        return f"{self.invariant}{where}: {self.detail}"
+
+
+def unique_ids(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    """No two messages have the same id."""
+    if len({message.message_id for message in messages}) == len(messages):
+        return  # the usual case, without a loop
+    seen: set[str] = set()
+    for message in messages:
+        if message.message_id in seen:
+            yield Violation("unique_ids", message.message_id, "another message has this id")
+        seen.add(message.message_id)
+
+
+def user_first(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    """The first message that is not a system message is a user message."""
+    if not opens_with_user(messages):
+        detail = "the first message that is not a system message must be a user message"
+        yield Violation("user_first", None, detail)
+
+
+def no_empty_message(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    """Every message has content."""
+    for message in messages:
+        if message.is_empty:
+            yield Violation("no_empty_message", message.message_id, "it has no content")
+
+
+def results_have_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """Every tool result answers an earlier call."""
+    for position, callers in pairing.callers.items():
+        if None in callers:
+            detail = "it has a tool result that answers no earlier call"
+            yield Violation("results_have_calls", messages[position].message_id, detail)
+
+
+def results_follow_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """Every tool result directly follows its call."""
+    for position, callers in pairing.callers.items():
+        right = (pairing.exchange_starts[position], position, None)  # None breaks another rule
+        if [caller for caller in callers if caller not in right]:
+            detail = "its tool result does not directly follow its call"
+            yield Violation("results_follow_calls", messages[position].message_id, detail)
+
+
+def calls_have_results(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """Every tool call has a result, except the calls at the end."""
+    for position, calls in pairing.unanswered.items():
+        if position < pairing.last_exchange:
+            names = ", ".join(sorted(call.name for call in calls))
+            detail = f"no result answers its call of {names}"
+            yield Violation("calls_have_results", messages[position].message_id, detail)
+
+
+Rule = Callable[[Sequence[Message], Pairing], Iterator[Violation]]
+
+HISTORY_INVARIANTS: tuple[Rule, ...] = (
+    unique_ids,
+    user_first,
+    no_empty_message,
+    results_have_calls,
+    results_follow_calls,
+    calls_have_results,
+)
+"""The rules. A rule that is added here applies to every request and to every collection."""
+
+
+def check_history(messages: Sequence[Message]) -> list[Violation]:
+    """Returns everything that a provider would refuse about a history. Empty: it can be sent.
+
+    Any host can use it, before any request.
+    """
+    return broken_rules(messages, HISTORY_INVARIANTS)
+
+
+def broken_rules(messages: Sequence[Message], rules: Iterable[Rule]) -> list[Violation]:
+    """Returns the violations of some rules."""
+    pairing = pair_calls(messages)
+    return [violation for rule in rules for violation in rule(messages, pairing)]
+
+
+def new_violations(before: Sequence[Message], after: Sequence[Message]) -> list[Violation]:
+    """Returns the violations of a history that an earlier one did not have."""
+    found = check_history(after)
+    if found:
+        inherited = set(check_history(before))
+        found = [violation for violation in found if violation not in inherited]
+    return found
+
+
+def opens_with_user(messages: Iterable[Message]) -> bool:
+    """Returns whether the first message after the system messages is a user message, if any."""
+    for message in messages:
+        if message.role is not SYSTEM:
+            return message.role is USER and not message.is_tool_output
+    return True

@@ -1,0 +1,66 @@
+"""Which tool result answers which tool call."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jaato_gc.messages import TOOL, FunctionCall, Message
+
+
+@dataclass(slots=True)
+class Pairing:
+    """The calls and results of a history, by position of their messages."""
+
+    callers: dict[int, list[int | None]] = field(default_factory=dict)
+    """For each message with results: the position of the call of each result, None if missing."""
+    unanswered: dict[int, list[FunctionCall]] = field(default_factory=dict)
+    """For each message with calls that no later result answers: those calls."""
+    exchange_starts: dict[int, int] = field(default_factory=dict)
+    """For each message with results: the last message before it that has calls, or no results.
+
+    In a valid history that message has the calls.
+    """
+    last_exchange: int = 0
+    """The last message, or the one that the final results answer.
+
+    Calls from here on are open: they may still be answered. Earlier unanswered calls are dangling.
+    """
+
+
+def pair_calls(history: Sequence[Message]) -> Pairing:
+    """Matches results to calls, in one pass.
+
+    Ids may repeat, so a result belongs to the latest earlier call with its id that is still
+    unanswered. Without ids, it belongs to the latest such call with its name.
+    """
+    pairing = Pairing()
+    last_exchange = 0
+    open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
+    for position, message in enumerate(history):
+        callers: list[int | None] | None = None
+        has_calls, is_tool_output = False, message.role is TOOL
+        for part in message.parts:
+            if call := part.function_call:
+                has_calls = True
+                key = (call.id, "") if call.id else (None, call.name)
+                open_calls.setdefault(key, []).append((position, call))
+            if answer := part.function_response:
+                is_tool_output = True
+                if call:
+                    continue
+                key = (answer.call_id, "") if answer.call_id else (None, answer.name)
+                waiting = open_calls.get(key)
+                callers = callers or []
+                callers.append(waiting.pop()[0] if waiting else None)
+        if is_tool_output:
+            pairing.exchange_starts[position] = last_exchange
+            if has_calls:
+                last_exchange = position
+        else:
+            last_exchange = position
+        if callers:
+            pairing.callers[position] = callers
+    pairing.last_exchange = last_exchange
+    for waiting in open_calls.values():
+        for position, call in waiting:
+            pairing.unanswered.setdefault(position, []).append(call)
+    return pairing

@@ -1,0 +1,52 @@
+"""Messages: types, JSON form, content digest, and the messages that collections write."""
+
+from jaato_gc.messages.digest import stash_key
+from jaato_gc.messages.json import message_from_dict, message_to_dict
+from jaato_gc.messages.synthetic import (
+    NOTICE_ID,
+    fenced,
+    fill_template,
+    is_notice,
+    notice_message,
+    summary_message,
+    summary_text,
+)
+from jaato_gc.messages.types import (
+    SYSTEM,
+    TOOL,
+    USER,
+    FunctionCall,
+    InlineData,
+    Message,
+    Part,
+    Role,
+    SyntheticKind,
+    ToolResult,
+    mint_message_id,
+    seal,
+)
+
+__all__ = [
+    "NOTICE_ID",
+    "SYSTEM",
+    "TOOL",
+    "USER",
+    "FunctionCall",
+    "InlineData",
+    "Message",
+    "Part",
+    "Role",
+    "SyntheticKind",
+    "ToolResult",
+    "fenced",
+    "fill_template",
+    "is_notice",
+    "message_from_dict",
+    "message_to_dict",
+    "mint_message_id",
+    "notice_message",
+    "seal",
+    "stash_key",
+    "summary_message",
+    "summary_text",
+]

@@ -1,0 +1,283 @@
+"""The neutral message that every provider's history is converted to and from."""
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+from jaato_gc.errors import MessageError
+from jaato_gc.frozen import frozen
+from jaato_gc.policies import GCPolicy
+
+
+class Role(StrEnum):
+    """The author of a message."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+_set = object.__setattr__
+
+# Before Python 3.12, looking up a member of an enum costs more than a call, and every message is
+# compared with these.
+USER, MODEL, TOOL, SYSTEM = Role
+
+
+class SyntheticKind(StrEnum):
+    """The kind of a message that a collection added."""
+
+    NOTICE = "notice"
+    SUMMARY = "summary"
+    RECALL = "recall"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A tool call made by the model.
+
+    ``id`` may be ``None`` (some providers give none) and may repeat within a history.
+    """
+
+    id: str | None
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a tool call. ``result`` is a string or any JSON-like value."""
+
+    call_id: str | None
+    name: str
+    result: Any = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InlineData:
+    """An image or another attachment: raw bytes, base64 text, or a reference to it.
+
+    Give ``width`` and ``height`` if they are known and the payload is missing: images are counted
+    by their dimensions, never by the length of their payload.
+    """
+
+    mime_type: str
+    data: bytes | str | None = None
+    uri: str | None = None
+    width: int | None = None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Part:
+    """One piece of a message. Usually exactly one of the first five fields is set.
+
+    ``extra`` carries a provider's own fields (signatures, cache markers) unchanged. A field with
+    ``signature`` in its name marks the part as signed by the provider: it is never changed.
+    """
+
+    text: str | None = None
+    function_call: FunctionCall | None = None
+    function_response: ToolResult | None = None
+    inline_data: InlineData | None = None
+    thought: str | None = None
+    extra: dict[str, Any] | None = None
+
+    def __init__(
+        self,
+        text: str | None = None,
+        function_call: FunctionCall | None = None,
+        function_response: ToolResult | None = None,
+        inline_data: InlineData | None = None,
+        thought: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        # Written by hand, here and below: that of a frozen dataclass takes twice as long.
+        _set(self, "text", text)
+        _set(self, "function_call", function_call)
+        _set(self, "function_response", function_response)
+        _set(self, "inline_data", inline_data)
+        _set(self, "thought", thought)
+        _set(self, "extra", extra)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the provider signed this part and would notice a change."""
+        return _names_a_signature(self.extra)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this part has no content, or only whitespace."""
+        text, thought = self.text, self.thought
+        if (text and not text.isspace()) or (thought and not thought.isspace()):
+            return False
+        return not (self.function_call or self.function_response or self.inline_data or self.extra)
+
+
+def _names_a_signature(fields: object) -> bool:
+    return isinstance(fields, dict) and any(
+        "signature" in key.lower() or _names_a_signature(value) for key, value in fields.items()
+    )
+
+
+_result_of = attrgetter("function_response")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Message:
+    """One message of a history. It can't be changed: make another with `with_parts`.
+
+    Args:
+        role: The author.
+        parts: The content; any sequence of `Part`, kept as a tuple.
+        message_id: An id of the host's choice; if empty, a short unique one is made.
+        synthetic: Set on messages that a collection added; ``None`` on real ones.
+        policy: The host's policy for this message; ``None`` leaves it to the budget.
+        extra: Provider fields that are passed through unchanged.
+        origin: The object that a format read this message from, so that it can return the same
+            object again. Neither compared nor saved.
+    """
+
+    role: Role
+    parts: Sequence[Part]
+    message_id: str = ""
+    synthetic: SyntheticKind | None = None
+    policy: GCPolicy | None = None
+    extra: dict[str, Any] | None = None
+    origin: object = field(default=None, repr=False, compare=False)
+    # The last count of tokens and the counter that made it: written by `message_tokens` alone.
+    _counted_by: str | None = field(init=False, repr=False, compare=False)
+    _tokens: int = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        role: Role,
+        parts: Sequence[Part],
+        message_id: str = "",
+        synthetic: SyntheticKind | None = None,
+        policy: GCPolicy | None = None,
+        extra: dict[str, Any] | None = None,
+        origin: object = None,
+    ) -> None:
+        if type(parts) is not tuple:
+            if isinstance(parts, str):
+                raise MessageError(
+                    f"parts={parts!r:.80}: expected a sequence of Part; "
+                    "use Message.from_text(role, text)"
+                )
+            parts = tuple(parts)
+        if policy is not None and type(policy) is not GCPolicy:
+            policy = GCPolicy(policy)
+        if synthetic is not None and type(synthetic) is not SyntheticKind:
+            synthetic = SyntheticKind(synthetic)
+        _set(self, "role", role if type(role) is Role else Role(role))  # a string, as from JSON
+        _set(self, "parts", parts)
+        _set(self, "message_id", message_id or mint_message_id())
+        _set(self, "synthetic", synthetic)
+        _set(self, "policy", policy)
+        _set(self, "extra", extra)
+        _set(self, "origin", origin)
+        _set(self, "_counted_by", None)
+        _set(self, "_tokens", 0)  # copy and pickle read every field
+
+    @classmethod
+    def from_text(cls, role: Role, text: str, **fields: Any) -> "Message":
+        """Returns a message of one text part."""
+        return cls(role, (Part(text=text),), **fields)
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined."""
+        return "".join(part.text for part in self.parts if part.text)
+
+    @property
+    def function_calls(self) -> list[FunctionCall]:
+        """The tool calls in this message."""
+        return [part.function_call for part in self.parts if part.function_call]
+
+    @property
+    def function_responses(self) -> list[ToolResult]:
+        """The tool results in this message."""
+        return [part.function_response for part in self.parts if part.function_response]
+
+    @property
+    def is_tool_output(self) -> bool:
+        """Whether this message carries tool results, whichever role the provider gives them."""
+        if self.role is TOOL:
+            return True
+        return any(map(_result_of, self.parts))
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether a turn starts here: a real user message."""
+        return self.role is USER and self.synthetic is None and not self.is_tool_output
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this message has no content that a provider would accept."""
+        # No all(), and text is checked here first: a collection asks this of every message.
+        for part in self.parts:
+            text = part.text
+            if (text and not text.isspace()) or not part.is_empty:
+                return False
+        return True
+
+    def with_parts(self, parts: Iterable[Part]) -> "Message":
+        """Returns the same message, id included, with other parts."""
+        return replace(self, parts=tuple(parts))
+
+
+def seal(message: Message) -> None:
+    """Replaces the nested values of a message by read-only copies.
+
+    Raises:
+        MessageError: It is not a message, or one of its parts is not a `Part`.
+    """
+    if not isinstance(message, Message):
+        raise MessageError(
+            f"expected a Message, got {type(message).__name__} {message!r:.80}: "
+            "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
+        )
+    if message.extra is not None:
+        _freeze(message, "extra")
+    for part in message.parts:
+        if not isinstance(part, Part):
+            raise MessageError(f"expected a Part, got {type(part).__name__} {part!r:.80}")
+        if part.function_call is not None:
+            _freeze(part.function_call, "args")
+        if part.function_response is not None:
+            _freeze(part.function_response, "result")
+        if part.extra is not None:
+            _freeze(part, "extra")
+
+
+def _freeze(owner: object, name: str) -> None:
+    value = getattr(owner, name)
+    if type(value) is not str and (copy := frozen(value)) is not value:
+        _set(owner, name, copy)
+
+
+_id_prefix = ""
+_id_numbers = itertools.count(1)
+
+
+def _choose_id_prefix() -> None:
+    global _id_prefix
+    _id_prefix = f"msg-{os.urandom(4).hex()}-"
+
+
+_choose_id_prefix()
+# A forked worker would otherwise make the same ids as its parent.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_choose_id_prefix)
+
+
+def mint_message_id() -> str:
+    """Returns a new message id: a random prefix per process and a counter."""
+    return f"{_id_prefix}{next(_id_numbers)}"

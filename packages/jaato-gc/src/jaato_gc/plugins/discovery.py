@@ -1,0 +1,141 @@
+"""Installed plugins, and whether they may be loaded."""
+
+import logging
+import os
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from jaato_gc._version import __version__
+from jaato_gc.plugins.hookspecs import PROJECT_NAME
+from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
+
+logger = logging.getLogger("jaato_gc")
+
+FACTORY_GROUP = "jaato.gc_plugins"
+"""Another group of entry points: factories without arguments, named like their strategy."""
+
+ALLOWED_VARIABLE = "JAATO_GC_LOAD_PLUGINS"
+BLOCKED_VARIABLE = "JAATO_GC_DISABLED_PLUGINS"
+
+
+class PluginStatus(StrEnum):
+    """Whether an installed plugin can be used."""
+
+    OK = "ok"
+    BROKEN = "broken"
+    BLOCKED = "blocked"
+
+
+@dataclass(slots=True)
+class InstalledPlugin:
+    """An installed plugin.
+
+    Args:
+        name: Name of its entry point.
+        distribution: The distribution that it comes from.
+        version: The version of that distribution.
+        status: Whether it can be used.
+        cause: Why it can't be used, if it can't.
+        strategies: The strategies that it offers.
+        formats: The formats that it offers.
+        core_range: The version of jaato-gc that it requires, such as ``jaato-gc<1,>=0.1``.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    status: PluginStatus = PluginStatus.OK
+    cause: str | None = None
+    strategies: list[StrategyInfo] = field(default_factory=list)
+    formats: list[FormatInfo] = field(default_factory=list)
+    core_range: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """The plugin with its distribution and version, for error messages."""
+        return f"plugin {self.name!r} of {self.distribution} {self.version}".removesuffix(" -")
+
+    def fail(self, error: BaseException) -> None:
+        """Marks the plugin as broken."""
+        self.status = PluginStatus.BROKEN
+        self.cause = f"{type(error).__name__}: {error}"
+        if self.core_range:  # it may have been installed without its dependencies
+            self.cause += f" (it requires {self.core_range}; this is {__version__})"
+        logger.warning("%s can't be used: %s", self.origin, self.cause)
+
+
+def record_of(entry_point: "EntryPoint") -> InstalledPlugin:
+    """Returns the record of a plugin that is not loaded yet, blocked if the environment says so."""
+    record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
+    record.core_range = _core_range(entry_point.dist)
+    if cause := _why_blocked(record):
+        record.status, record.cause = PluginStatus.BLOCKED, cause
+    return record
+
+
+def installed_entry_points() -> "list[EntryPoint]":
+    """Returns the entry points of all plugins, those with hook implementations first."""
+    import importlib.metadata  # here, because it takes long to import
+
+    groups = (PROJECT_NAME, FACTORY_GROUP)
+    try:
+        return [
+            entry_point
+            for group in groups
+            for entry_point in importlib.metadata.entry_points(group=group)
+        ]
+    except Exception:
+        logger.debug("reading distributions one by one: one of them is broken", exc_info=True)
+    # The first of a name counts, as on sys.path.
+    found: dict[tuple[str, str, str], EntryPoint] = {}
+    for distribution in importlib.metadata.distributions():
+        try:
+            for entry_point in distribution.entry_points:
+                if entry_point.group in groups:
+                    name, _ = _name_and_version(distribution)
+                    key = (entry_point.group, name, entry_point.name)
+                    found.setdefault(key, entry_point)
+        except Exception as error:
+            logger.warning(
+                "the entry points of %s can't be read: %s: %s",
+                _name_and_version(distribution)[0],
+                type(error).__name__,
+                error,
+            )
+    return sorted(found.values(), key=lambda entry_point: groups.index(entry_point.group))
+
+
+def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:
+    # Not distribution.name, which warns if there is none, and will raise.
+    metadata: Any = distribution.metadata if distribution else {}
+    return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
+
+
+def _core_range(distribution: "Distribution | None") -> str | None:
+    needs = (distribution.requires if distribution else None) or ()
+    return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
+
+
+def _why_blocked(plugin: InstalledPlugin) -> str | None:
+    names = {_normalized(plugin.name), _normalized(plugin.distribution)}
+    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
+    if names & blocked:
+        return f"it is named in {BLOCKED_VARIABLE}"
+    if allowed and not names & allowed:
+        return f"it is not named in {ALLOWED_VARIABLE}"
+    return None
+
+
+def _names_in(variable: str) -> set[str]:
+    names = os.environ.get(variable, "").split(",")
+    return {_normalized(name.strip()) for name in names if name.strip()}
+
+
+def _normalized(name: str) -> str:
+    """Returns one spelling for ``gc_mine`` and ``mine``, ``My_Plugin`` and ``my-plugin``."""
+    return re.sub(r"[-_.]+", "-", name).lower().removeprefix("gc-")

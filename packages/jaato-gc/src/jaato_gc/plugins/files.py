@@ -1,0 +1,219 @@
+"""Strategy and configuration from a file, a sub-agent's profile, or a dict in code."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict
+
+from jaato_gc.config import GCConfig
+from jaato_gc.errors import GCConfigError, GCError
+from jaato_gc.plugins.protocol import GCPlugin
+from jaato_gc.plugins.registry import PluginRegistry, load_gc_plugin
+
+DEFAULT_FILE = ".jaato/gc.json"
+DEFAULT_PROFILES = ".jaato/profiles"
+MAX_FILE_BYTES = 1 << 20
+"""A configuration has a few hundred bytes; a larger file is something else."""
+
+
+class GCProfileConfig(GCConfig):
+    """A strategy and its settings in one object, as in a file, a profile or inline code.
+
+    Keys of `GCConfig` configure the session; all others are options of the strategy.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "truncate"
+    """The strategy, with or without ``gc_``."""
+    notify_on_gc: bool = False
+    """Tell the model when something was removed."""
+    summarize_middle_turns: int | None = None
+    """The number of turns that gc_hybrid summarizes instead of truncating."""
+
+    def to_gc_config(self) -> GCConfig:
+        """Returns the settings of the session."""
+        return GCConfig(**self.given())
+
+    def to_plugin_config(self) -> dict[str, Any]:
+        """Returns the options of the strategy."""
+        options = dict(self.model_extra or {})
+        if "notify_on_gc" in self.model_fields_set:
+            options["notify_on_gc"] = self.notify_on_gc
+        if self.summarize_middle_turns is not None:
+            options["summarize_middle_turns"] = self.summarize_middle_turns
+        return options | self.plugin_config
+
+    def load(self, registry: PluginRegistry | None = None) -> tuple[GCPlugin, GCConfig]:
+        """Returns the strategy, initialized, and the configuration of the session."""
+        config = self.to_gc_config()
+        plugin = load_gc_plugin(self.type, self.to_plugin_config(), registry)
+        config.merged(getattr(plugin, "overrides", {}))  # raise now, while the file is known
+        return plugin, config
+
+
+def load_gc_from_file(
+    path: str | Path = DEFAULT_FILE, registry: PluginRegistry | None = None
+) -> tuple[GCPlugin, GCConfig] | None:
+    """Returns strategy and configuration from a JSON file; ``None`` if the file does not exist.
+
+    Both shapes are read: ``{"type": …, <settings>}`` and ``{"plugin": …, "config": {<settings>}}``.
+
+    Raises:
+        GCConfigError: The file is invalid.
+        GCPluginError: The strategy can't be used.
+    """
+    path = Path(path)
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        pass  # it may exist but be unreadable: reading it says why
+    return _load(str(path), _read_json(path), registry)
+
+
+def load_gc_from_profile(
+    profile: str | Path,
+    directory: str | Path = DEFAULT_PROFILES,
+    registry: PluginRegistry | None = None,
+) -> tuple[GCPlugin, GCConfig] | None:
+    """Returns strategy and configuration from a profile; ``None`` if it has no ``gc`` block.
+
+    Args:
+        profile: The profile's name (its file is ``<name>.json`` or says so in its ``name``), or the
+            path of its file.
+        directory: The folder of the profiles.
+        registry: The registry of strategies.
+
+    Raises:
+        GCConfigError: The profile does not exist or is invalid.
+        GCPluginError: The strategy can't be used.
+    """
+    path = _find_profile(str(profile), Path(directory))
+    document = _read_json(path)
+    return _load_block(str(path), document, registry)
+
+
+def load_gc_inline(
+    inline_config: Mapping[str, Any], registry: PluginRegistry | None = None
+) -> tuple[GCPlugin, GCConfig] | None:
+    """Returns strategy and configuration from ``{"gc": {…}}``; ``None`` without a ``gc`` block.
+
+    Raises:
+        GCConfigError: The configuration is invalid.
+        GCPluginError: The strategy can't be used.
+    """
+    return _load_block("inline config", inline_config, registry)
+
+
+def _load_block(
+    where: str, document: Mapping[str, Any], registry: PluginRegistry | None
+) -> tuple[GCPlugin, GCConfig] | None:
+    if not isinstance(document, Mapping):
+        raise GCConfigError(f"{where}: {document!r:.80} must be an object with a 'gc' block")
+    block = document.get("gc")
+    if block is None:
+        return None
+    if not isinstance(block, Mapping):
+        raise GCConfigError(f"{where}: gc={block!r:.80}: must be an object of settings")
+    return _load(f"{where}: gc", block, registry)
+
+
+def _load(
+    where: str, document: Mapping[str, Any], registry: PluginRegistry | None
+) -> tuple[GCPlugin, GCConfig]:
+    try:
+        return GCProfileConfig.model_validate(_flatten(document)).load(registry)
+    except GCError as error:
+        raise type(error)(f"{where}: {error}") from error.__cause__
+
+
+def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns either shape of document as ``{"type": …, <settings>}``."""
+    settings = dict(document)
+    nested = settings.pop("config", {})
+    if not isinstance(nested, Mapping):
+        raise GCConfigError(f"config={nested!r:.80}: must be an object of settings")
+    named = settings.pop("plugin", None)
+    given = settings.get("type")
+    if named is not None:
+        if not isinstance(named, str):
+            raise GCConfigError(f"plugin={named!r:.80}: must be the name of a strategy")
+        if given is not None and _short(given) != _short(named):
+            raise GCConfigError(
+                f"type={given!r} and plugin={named!r} name different strategies: keep one of them"
+            )
+        settings["type"] = named
+    for key, value in nested.items():
+        if key in settings:
+            raise GCConfigError(f"{key!r} is given twice, inside and outside config: keep one")
+        settings[key] = value
+    return settings
+
+
+def _short(name: object) -> str:
+    return str(name).removeprefix("gc_")
+
+
+def _find_profile(profile: str, directory: Path) -> Path:
+    if profile.endswith(".json") and Path(profile).exists():
+        return Path(profile)
+    path = directory / f"{profile}.json"
+    if path.exists():
+        return path
+    profiles = sorted(directory.glob("*.json")) if directory.is_dir() else []
+    for candidate in profiles:
+        if _read_json(candidate).get("name") == profile:
+            return candidate
+    names = ", ".join(candidate.stem for candidate in profiles) or "none"
+    raise GCConfigError(f"profile {profile!r} does not exist in {directory}: it has {names}")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.is_dir():
+            raise GCConfigError(f"{path} is a directory: name the JSON file itself")
+        if path.exists() and not path.is_file():
+            raise GCConfigError(f"{path} is not a regular file: name a JSON file")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise GCConfigError(
+                f"{path} has {size} bytes, far more than a configuration: is it another file? "
+                f"At most {MAX_FILE_BYTES} are read"
+            )
+        document = json.loads(
+            path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_duplicates
+        )
+    except OSError as error:
+        raise GCConfigError(f"{path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise GCConfigError(f"{path} is not UTF-8 text, at byte {error.start}") from error
+    except _DuplicateKeyError as error:
+        raise GCConfigError(f"{path}: {error} is given twice: keep one") from error
+    except json.JSONDecodeError as error:
+        raise GCConfigError(
+            f"{path} is not valid JSON, at line {error.lineno} column {error.colno}: {error.msg}"
+        ) from error
+    except ValueError as error:  # a NUL in the path, a number of thousands of digits
+        raise GCConfigError(f"{path} can't be read: {error}") from error
+    except RecursionError as error:
+        raise GCConfigError(f"{path} is nested too deeply to be a configuration") from error
+    if not isinstance(document, dict):
+        raise GCConfigError(f'{path} must hold a JSON object, such as {{"type": "truncate"}}')
+    return document
+
+
+class _DuplicateKeyError(Exception):
+    pass
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in document:
+            raise _DuplicateKeyError(repr(key))
+        document[key] = value
+    return document

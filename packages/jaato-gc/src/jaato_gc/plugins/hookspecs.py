@@ -1,0 +1,202 @@
+"""The hooks that a distribution can implement, to register plugins and to observe sessions.
+
+A plugin is a module (or object) with functions of these names, marked with `hookimpl` and announced
+as an entry point of the group ``jaato_gc``::
+
+    # my_package/__init__.py
+    from jaato_gc.plugin import StrategyInfo, hookimpl
+
+    @hookimpl
+    def jaato_gc_register_strategies():
+        return [StrategyInfo("gc_mine", MyStrategy, "Keeps what I like.")]
+
+    # pyproject.toml
+    [project.entry-points.jaato_gc]
+    mine = "my_package"
+
+An implementation may leave out arguments that it does not need.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from jaato_gc.plugins.protocol import StrategyInfo
+
+if TYPE_CHECKING:
+    from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
+    from jaato_gc.messages import Message
+    from jaato_gc.plugins.protocol import FormatInfo
+    from jaato_gc.stash import Stash
+    from jaato_gc.tokens import TokenCounter
+
+PROJECT_NAME = "jaato_gc"
+"""Pluggy's project name, and the group of entry points."""
+
+hookspec = pluggy.HookspecMarker(PROJECT_NAME)
+hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
+"""Marks a function of a plugin as an implementation of the hook of the same name."""
+
+
+# --- registering: called when a registry is first asked for something of the kind ---
+
+
+@hookspec
+def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[empty-body]
+    """Register strategies.
+
+    Called by a `PluginRegistry` once, when it first needs a strategy. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_register_strategies():
+            return [StrategyInfo("gc_mine", MyStrategy, "Keeps what I like.", MySettings)]
+    """
+
+
+@hookspec
+def jaato_gc_register_formats() -> "Iterable[FormatInfo]":  # type: ignore[empty-body]
+    """Register formats that histories are read from and written to.
+
+    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_register_formats():
+            return [FormatInfo("acme-chat", AcmeFormat, "Acme's chat logs.")]
+    """
+
+
+@hookspec(firstresult=True)
+def jaato_gc_stash(agent_id: str) -> "Stash | None":
+    """Returns the stash for an agent. The first plugin that has one wins.
+
+    Called by `PluginRegistry.stash` when a session is created without a stash, never within a turn.
+    If it raises `StashError`, so does the session, because it must not continue without the stash
+    that its host expects. On any other error the plugin is listed as broken and the next is asked.
+
+    Args:
+        agent_id: The agent. Agents should not see each other's content unless configured to.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_stash(agent_id):
+            return AcmeStash(namespace=agent_id)
+    """
+
+
+@hookspec(firstresult=True)
+def jaato_gc_token_counter(model: str | None) -> "TokenCounter | None":
+    """Returns the counter for a model. The first plugin that has one wins.
+
+    Called by `PluginRegistry.token_counter`, once per session, never within a turn. Return ``None``
+    for unknown models. If it raises, the plugin is listed as broken and the next is asked.
+
+    Args:
+        model: The provider's name of the model, or ``None`` if the host did not give one.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_token_counter(model):
+            return AcmeCounter() if model and model.startswith("acme-") else None
+    """
+
+
+# --- observing: called by the session; an error is logged and never reaches the turn ---
+
+
+@hookspec
+def jaato_gc_before_collect(
+    plugin_name: str,
+    history: "tuple[Message, ...]",
+    context_usage: "ContextUsage",
+    reason: "GCTriggerReason",
+    agent_id: str,
+) -> None:
+    """Called before a collection runs.
+
+    Called by the session right before it runs the strategy. An error is logged with the plugin's
+    distribution and version, and the collection goes on.
+
+    Args:
+        plugin_name: The strategy.
+        history: The history, read-only.
+        context_usage: How full the window is.
+        reason: Why the collection runs.
+        agent_id: The agent of the session.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_before_collect(plugin_name, reason):
+            print(f"{plugin_name} collects: {reason}")
+    """
+
+
+@hookspec
+def jaato_gc_after_collect(
+    result: "GCResult", history: "tuple[Message, ...]", agent_id: str, seconds: float
+) -> None:
+    """Called after a collection, even if it failed.
+
+    Called by the session when history and budget are in their new state. An error is logged with
+    the plugin's distribution and version.
+
+    Args:
+        result: The result.
+        history: The history after it, read-only.
+        agent_id: The agent of the session.
+        seconds: The time that planning and applying took.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_after_collect(result):
+            metrics.count("gc.tokens_freed", result.tokens_freed)
+    """
+
+
+@hookspec
+def jaato_gc_threshold_crossed(percent_used: float, threshold: float, agent_id: str) -> None:
+    """Called when usage crosses the threshold while an answer is streaming.
+
+    Called by the session at most once per turn. An error is logged with the plugin's distribution
+    and version.
+
+    Args:
+        percent_used: How full the window is.
+        threshold: The threshold, or the target in continuous mode.
+        agent_id: The agent of the session.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_threshold_crossed(percent_used):
+            print(f"context is {percent_used:.0f} % full")
+    """
+
+
+@hookspec
+def jaato_gc_budget_updated(agent_id: str, snapshot: dict[str, Any]) -> None:
+    """Called after every change of the budget.
+
+    Called by the session after every change. An error is logged with the plugin's distribution and
+    version.
+
+    Args:
+        agent_id: The agent of the session.
+        snapshot: `InstructionBudget.snapshot`.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_budget_updated(agent_id, snapshot):
+            dashboard.show(agent_id, snapshot["utilization_percent"])
+    """

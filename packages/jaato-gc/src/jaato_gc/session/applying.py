@@ -1,0 +1,288 @@
+"""Applying plans, undoing them, and restoring content: as a whole or not at all."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from jaato_gc.collecting import (
+    GCOutcome,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    cache_impact,
+)
+from jaato_gc.errors import NotConfiguredError, StalePlanError
+from jaato_gc.history import Edit, apply_edits, in_order
+from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session.journal import RESTORE, GCPlan, Journal, JournalEntry
+from jaato_gc.session.live_history import AppliedEdits, LiveHistory
+from jaato_gc.session.observers import Observers
+from jaato_gc.session.recovery import Place, Recovery
+from jaato_gc.session.scheduling import Schedule
+from jaato_gc.stash import Stash
+from jaato_gc.tokens import count_tokens
+
+MAX_STALE_PLANS = 3
+"""How often a collection is planned again because the history changed in between."""
+
+SourceRemover = Callable[[InstructionSource, str | None], None]
+"""Drops something that is not in the history: called with its source and key."""
+
+_CONVERSATION = InstructionSource.CONVERSATION
+_NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
+
+
+class Collections:
+    """The collections of one session: planned, applied, undone.
+
+    Args:
+        live: The history and its budget.
+        schedule: The strategy, and when it is used.
+        observers: The observers of the session.
+        journal: The applied collections.
+        stash: The stash, if there is one.
+        remove_source: Drops content outside of the history, if the host can.
+    """
+
+    def __init__(
+        self,
+        live: LiveHistory,
+        schedule: Schedule,
+        observers: Observers,
+        journal: Journal,
+        stash: Stash | None,
+        remove_source: SourceRemover | None,
+    ) -> None:
+        self._live = live
+        self._schedule = schedule
+        self._observers = observers
+        self.journal = journal
+        self.stash = stash
+        self._recovery = Recovery(live, journal, stash)
+        self._remove_source = remove_source
+        self.results: list[GCResult] = []
+        self.plans_made = 0
+        self._running = threading.RLock()  # reentrant: an observer may ask for a collection
+
+    # --- collecting ---
+
+    def collect(
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
+    ) -> GCResult:
+        """Plans and applies, after any other collection that is running."""
+        with self._running:
+            for _ in range(MAX_STALE_PLANS):
+                try:
+                    return self.apply(self.plan(reason, overrides))
+                except StalePlanError:  # an undo or a pin came in between
+                    continue
+            return self.apply(self.plan(reason, overrides))
+
+    def collect_automatically(
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
+    ) -> GCResult | None:
+        """Plans and applies, unless another collection is running."""
+        if not self._running.acquire(blocking=False):
+            return None
+        try:
+            result = self.collect(reason, overrides)
+        finally:
+            self._running.release()
+        self._schedule.record(result)
+        return result
+
+    def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
+        """Returns a plan for a collection.
+
+        Raises:
+            NotConfiguredError: There is no strategy.
+            GCConfigError: An override is invalid.
+        """
+        planner = self._schedule.planner
+        if planner is None:
+            raise NotConfiguredError("there is no strategy to collect with: call set_gc_plugin")
+        config = planner.config.for_one_collection(overrides)
+        if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
+            # The session pinned the messages of those turns when the strategy was set.
+            config = config.model_copy(update={"pinned_turn_indices": ()})
+        with self._live.lock:
+            usage = self._live.usage()
+            self.plans_made += 1
+            gc_id = f"gc_{self.plans_made}"
+        with self._live.lent() as (history, budget):
+            name, agent_id = planner.plugin.name, budget.agent_id
+            self._observers.collection_starts(name, history, usage, reason, agent_id)
+            started = time.perf_counter()
+            plan = planner.plan(history, usage, reason, budget, gc_id, config)
+            return replace(plan, seconds=time.perf_counter() - started)
+
+    # --- applying ---
+
+    def apply(self, plan: GCPlan) -> GCResult:
+        """Applies a plan, as a whole or not at all.
+
+        Raises:
+            StalePlanError: A message that it changes was changed, pinned or removed since.
+        """
+        started = time.perf_counter()
+        result = plan.result
+        if result.success and (result.removal_list or plan.edits):
+            result = self._apply(plan)
+        else:
+            self.results.append(result)
+        seconds = plan.seconds + time.perf_counter() - started
+        agent_id = self._live.budget.agent_id
+        self._observers.collection_ended(result, self._live.messages, agent_id, seconds)
+        return result
+
+    def _apply(self, plan: GCPlan) -> GCResult:
+        live, result = self._live, plan.result
+        sources = [item for item in result.removal_list if item.source is not _CONVERSATION]
+        if self.stash or sources:  # before other systems are told
+            live.check_plan(plan.edits, plan.before)
+            self._check_sources(sources)
+        dropped: list[GCRemovalItem] = []
+        freed = 0
+        try:  # other systems come first: if one fails, the history is unchanged
+            keys = self._put_into_stash(plan)
+            for item in sources:
+                if self._remove_source:
+                    self._remove_source(item.source, item.child_key)
+                freed += live.drop(item.source, item.child_key)  # it is gone from here on
+                dropped.append(item)
+        except Exception as error:
+            return self._given_up(result, dropped, freed, error)
+        with live.lock:
+            live.check_pins(plan.edits)
+            total = live.budget.total_tokens()
+            applied = live.apply(plan.edits, plan.before, result.plugin_name)
+            live.budget.collections += 1
+            if all(message.message_id in keys for message in applied.removed):
+                applied.stash_keys = keys
+            result = replace(
+                result,
+                tokens_before=total + freed,
+                tokens_after=live.budget.total_tokens(),
+                details=dict(result.details),
+                removal_list=_with_stash_keys(result.removal_list, keys),
+            )
+            self._enter(result, applied)
+        self._observers.budget_changed(live.budget)
+        return result
+
+    def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
+        for item in items:
+            entry = self._live.budget.entry_under(item.source, item.child_key)
+            if entry and any(each.binding_policy() is GCPolicy.LOCKED for each in entry.walk()):
+                name = item.child_key or item.source.value
+                raise StalePlanError(f"{name!r} was locked since: make a new plan")
+
+    def _put_into_stash(self, plan: GCPlan) -> dict[str, str]:
+        """Stores what a plan removes, and returns the keys by message id."""
+        if self.stash is None:
+            return {}
+        messages = [edit.before for edit in in_order(plan.edits) if edit.before and edit.keep]
+        if not messages:
+            return {}
+        keys = self.stash.put(plan.gc_id, messages)
+        return dict(zip((message.message_id for message in messages), keys, strict=True))
+
+    def _enter(self, result: GCResult, applied: AppliedEdits) -> None:
+        tokens = count_tokens(applied.removed, self._live.budget.counter)
+        self.journal.add(JournalEntry(result, applied, tokens))
+        self.results.append(result)  # with the entry: a saved journal refers to its result
+
+    def _given_up(
+        self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
+    ) -> GCResult:
+        """Returns the result if the stash or the host failed. What the host dropped is gone."""
+        total = self._live.budget.total_tokens()
+        failed = replace(
+            result,
+            success=False,
+            outcome=GCOutcome.FAILED,
+            error=f"the history is unchanged: {type(error).__name__}: {error}",
+            items_collected=len(dropped),
+            tokens_before=total + freed,
+            tokens_after=total,
+            removal_list=dropped,
+            notification=None,
+        )
+        self.results.append(failed)
+        if dropped:
+            self._observers.budget_changed(self._live.budget)
+        return failed
+
+    def budget_changed(self) -> None:
+        """Notifies the observers that the budget changed."""
+        self._observers.budget_changed(self._live.budget)
+
+    def repaired(self, edits: Sequence[Edit]) -> None:
+        """Notes a repair: a collection can't be undone if what it left was repaired."""
+        newest = self.journal.entries[-1].applied if self.journal.entries else None
+        if newest and any(edit.position < newest.length for edit in edits):
+            self._live.repairs += 1
+
+    # --- undoing and restoring ---
+
+    def undo(self, gc_id: str | None) -> None:
+        """Undoes the newest collection.
+
+        Raises:
+            UndoError: There is none, another one is newer, or its content is no longer kept.
+        """
+        with self._live.lock:
+            entry = self.journal.newest(gc_id)
+            applied = self._recovery.complete(entry)
+            if applied is not None:
+                self._live.revert(applied)
+            self.journal.pop()
+            entry.result.details["undone"] = True
+            self._live.budget.collections -= not entry.is_restore
+            self._schedule.waits_for_message = True
+        self._observers.budget_changed(self._live.budget)
+
+    def restore(self, keys: Sequence[str], at: Place) -> GCResult:
+        """Puts stashed messages back.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash does not have them.
+            GCError: There is no place for them.
+        """
+        live = self._live
+        with live.lock:
+            before, edits, restored = self._recovery.edits_to_restore(keys, at)
+            total = live.budget.total_tokens()
+            applied = live.apply(edits, before, None if at == "place" else RESTORE)
+            self.plans_made += 1
+            result = GCResult(
+                success=True,
+                items_collected=0,
+                tokens_before=total,
+                tokens_after=live.budget.total_tokens(),
+                plugin_name=RESTORE,
+                trigger_reason=GCTriggerReason.MANUAL,
+                details={"restored": restored},
+                outcome=GCOutcome.REACHED,
+                cache=cache_impact(edits, apply_edits(before, edits), live.budget.counter),
+                confidence=live.confidence,
+                gc_id=f"gc_{self.plans_made}",
+            )
+            self._enter(result, applied)
+            self._schedule.history_changed()
+            self._schedule.waits_for_message = True
+        self._observers.budget_changed(live.budget)
+        return result
+
+
+def _with_stash_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:
+    if not keys:
+        return items
+    return [
+        replace(item, stash_keys=tuple(keys[each] for each in item.message_ids if each in keys))
+        for item in items
+    ]

@@ -1,0 +1,147 @@
+"""Plans, and the journal of applied collections that undo works from."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jaato_gc.collecting import GCResult
+from jaato_gc.errors import UndoError
+from jaato_gc.history import Edit, apply_edits
+from jaato_gc.messages import Message
+
+if TYPE_CHECKING:
+    from jaato_gc.session.live_history import AppliedEdits
+
+DEFAULT_JOURNAL_TOKENS = 2_000_000
+
+RESTORE = "restore"
+"""The plugin name in the result of `GCSession.restore_stashed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GCPlan:
+    """A collection that is worked out but not applied.
+
+    Apply it with `GCSession.apply` at any time. Messages that were appended since stay at the end.
+
+    Args:
+        gc_id: Its id in the journal, once applied.
+        before: The history that it was made for.
+        edits: What it changes.
+        result: What its result would be.
+        seconds: The time that planning took.
+    """
+
+    gc_id: str
+    before: tuple[Message, ...]
+    edits: tuple[Edit, ...]
+    result: GCResult
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def after(self) -> list[Message]:
+        """The history that would remain."""
+        return apply_edits(self.before, self.edits)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the history would stay as it is."""
+        return not self.edits
+
+
+@dataclass(slots=True)
+class JournalEntry:
+    """An applied collection.
+
+    Args:
+        result: Its result.
+        applied: Its edits; ``None`` if its content is no longer kept.
+        tokens: The tokens of the content that is kept here.
+    """
+
+    result: GCResult
+    applied: "AppliedEdits | None"
+    tokens: int
+
+    @property
+    def gc_id(self) -> str:
+        """The id of the collection."""
+        return self.result.gc_id or ""
+
+    @property
+    def is_restore(self) -> bool:
+        """Whether content was restored, not removed."""
+        return self.result.plugin_name == RESTORE
+
+    @property
+    def is_stashed(self) -> bool:
+        """Whether its content is only in the stash."""
+        return self.tokens == 0 and self.applied is not None and bool(self.applied.stash_keys)
+
+    def release(self) -> None:
+        """Drops the content, except for what is needed to get it from a stash.
+
+        A restore replaced short forms at most. They stay, because no stash has them.
+        """
+        self.tokens = 0
+        if self.applied and not self.applied.removed:
+            return  # it removed sources only, and has no content to drop
+        if self.applied and self.applied.stash_keys:
+            self.applied.edits = [_without_content(edit) for edit in self.applied.edits]
+        elif not self.is_restore:
+            self.applied = None
+
+
+def _without_content(edit: Edit) -> Edit:
+    if edit.before is None:
+        return edit
+    return edit._replace(before=edit.before.with_parts(()))
+
+
+class Journal:
+    """The applied collections, oldest first, with their content up to a number of tokens.
+
+    Args:
+        max_tokens: The number of tokens of removed content that is kept.
+    """
+
+    def __init__(self, max_tokens: int = DEFAULT_JOURNAL_TOKENS) -> None:
+        self.max_tokens = max_tokens
+        self.entries: list[JournalEntry] = []
+        self._tokens = 0
+        self._first_kept = 0
+
+    def add(self, entry: JournalEntry) -> None:
+        """Adds an entry, and releases the content of the oldest ones if there is too much."""
+        self.entries.append(entry)
+        self._tokens += entry.tokens
+        while self._tokens > self.max_tokens and self._first_kept < len(self.entries):
+            oldest = self.entries[self._first_kept]
+            self._tokens -= oldest.tokens
+            oldest.release()
+            self._first_kept += 1
+
+    def newest(self, gc_id: str | None = None) -> JournalEntry:
+        """Returns the entry to undo next.
+
+        Raises:
+            UndoError: There is none, another one is newer, or its content is no longer kept.
+        """
+        if not self.entries:
+            raise UndoError("there is no collection to undo")
+        entry = self.entries[-1]
+        if gc_id is not None and gc_id != entry.gc_id:
+            raise UndoError(
+                f"{gc_id!r} is not the newest collection, {entry.gc_id!r} is: undo that one first"
+            )
+        if entry.applied is None:
+            raise UndoError(
+                f"the content of {entry.gc_id!r} is no longer kept: the journal keeps "
+                f"{self.max_tokens} tokens; raise journal_tokens or use a stash"
+            )
+        return entry
+
+    def pop(self) -> None:
+        """Removes the newest entry."""
+        entry = self.entries.pop()
+        self._tokens -= entry.tokens
+        self._first_kept = min(self._first_kept, len(self.entries))

@@ -1,0 +1,437 @@
+"""The live history of a session and its budget, always in step with each other."""
+
+import logging
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from operator import is_
+from typing import SupportsIndex, overload
+
+from jaato_gc.budget import BookedEntry, Booking, InstructionBudget, ReadOnlyBudget
+from jaato_gc.collecting import ContextUsage
+from jaato_gc.errors import StalePlanError, UndoError
+from jaato_gc.history import (
+    Edit,
+    FastCheck,
+    Violation,
+    apply_edits,
+    in_order,
+    inverse,
+    lay_out,
+    moved_to,
+    new_violations,
+    pair_calls,
+    proved_violations,
+    unproved_violations,
+)
+from jaato_gc.messages import Message, Role, is_notice, mint_message_id, seal
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import Confidence, count_tokens, message_tokens
+
+logger = logging.getLogger("jaato_gc")
+
+
+class Request(Sequence[Message]):
+    """The messages of a request, as they were when it was made.
+
+    It is a read-only view, so making one costs the same however long the history is. Later changes
+    of the session do not show in it. ``list(request)`` makes a list.
+
+    Args:
+        messages: A list that only ever grows at its end.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+        self._length = len(messages)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._messages, self._length)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Message | list[Message]:
+        places = range(self._length)[index]
+        if isinstance(places, range):
+            return [self._messages[place] for place in places]
+        return self._messages[places]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Request({list(self)!r})"
+
+
+@dataclass(slots=True)
+class AppliedEdits:
+    """Edits that were applied, with what is needed to undo them.
+
+    Args:
+        edits: The edits.
+        touched: The budget entries that they changed, as they were.
+        length: The number of messages that the edited part of the history has after them.
+        repairs: How often that part of the history had been repaired until then.
+        reports: How often the provider had reported its usage until then.
+        stash_keys: The keys of all messages that left the history, by id, if all are stashed.
+    """
+
+    edits: list[Edit]
+    touched: list[BookedEntry]
+    length: int = 0
+    repairs: int = 0
+    reports: int = 0
+    stash_keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def removed(self) -> list[Message]:
+        """The messages that left the history, in their order."""
+        return [edit.before for edit in self.edits if edit.before is not None]
+
+    @property
+    def added(self) -> list[Message]:
+        """The messages that entered the history, in their order."""
+        return [edit.after for edit in self.edits if edit.after is not None]
+
+
+class LiveHistory:
+    """The messages that would be sent next, and their cost.
+
+    Every change is made under ``lock``, and happens as a whole or not at all: everything that can
+    fail (counting, mostly) is done before anything is changed.
+
+    Args:
+        booking: Books the messages into the budget.
+    """
+
+    def __init__(self, booking: Booking) -> None:
+        self.booking = booking
+        self.messages: list[Message] = []
+        """Only ever grows at its end, because requests refer to it; edits make another list."""
+        self.turns = 0
+        self.pinned_turns: set[int] = set()
+        """Turns to pin when they begin, by their number in the whole session."""
+        self.numbers: dict[str, int] = {}
+        """The place of each message in the whole session, if removed messages can be restored."""
+        self.lock = threading.RLock()
+        self.repairs = 0
+        """How often a part of the history that a collection had left was repaired."""
+        self.reports = 0
+        """How often the provider reported its usage."""
+        self.uncertain_tokens = 0
+        """Tokens that were added or removed since the provider last reported its usage."""
+        self.counted_at_request: int | None = None
+        self._lent: list[InstructionBudget] = []
+        self._check_from(0)
+
+    @property
+    def budget(self) -> InstructionBudget:
+        """The budget."""
+        return self.booking.budget
+
+    # --- changing ---
+
+    def begin_with(self, messages: list[Message]) -> None:
+        """Sets messages that are in the budget already."""
+        self.messages = messages
+        self._check_from(0)
+
+    def append(self, message: Message) -> Message:
+        """Adds a message at the end and returns it as booked: a taken id is replaced.
+
+        Raises:
+            MessageError: It is not a message.
+        """
+        seal(message)
+        booking = self.booking
+        tokens = message_tokens(message, booking.budget.counter)
+        with self.lock:
+            if self._lent:
+                self._take_back()
+            budget = booking.budget
+            if budget.entry_of(message.message_id) is not None:
+                taken, message = message.message_id, replace(message, message_id=mint_message_id())
+                logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
+            turns_opened = booking.turns_opened
+            try:
+                has_calls, has_results = self._fast_check.see(message)
+                booking.book(message, tokens, has_calls, has_results)
+            except BaseException:
+                self._check_from(self._checked)  # without the message that was not added
+                raise
+            self.turns += booking.turns_opened - turns_opened
+            self.messages.append(message)
+            if budget.has_stash or self.numbers:
+                self.numbers.pop(message.message_id, None)  # a removed id may be used again
+                last = next(reversed(self.numbers.values()), -1)
+                self.numbers[message.message_id] = last + 1
+            if self.pinned_turns and booking.turn in self.pinned_turns:
+                budget.pinned_message_ids.add(message.message_id)
+            self.uncertain_tokens += tokens
+        return message
+
+    def apply(
+        self, edits: Sequence[Edit], base: Sequence[Message], created_by: str | None
+    ) -> AppliedEdits:
+        """Applies edits that were made for an earlier state of the history.
+
+        Args:
+            edits: The edits.
+            base: The history that their positions refer to.
+            created_by: The strategy that made new messages; ``None``: they are restored.
+
+        Raises:
+            StalePlanError: A message that they change was changed or removed since.
+        """
+        with self.lock:
+            edits, messages = self._edited(edits, base)
+            moved = self._count(edits)
+            stays_valid = self._fast_check.is_valid and created_by is not None
+            self._take_back()
+            touched = self.booking.apply(edits, created_by)
+            before = len(self.messages)
+            self.messages = messages
+            self._note(edits, sign=1, moved=moved)
+            # Edits of a plan were checked when it was made.
+            self._check_from(len(messages) if stays_valid else 0)
+            # What was appended since the plan follows the edited part.
+            length = min(len(base), before) + len(messages) - before
+            return AppliedEdits(edits, touched, length, self.repairs, self.reports)
+
+    def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
+        """Checks that edits could be applied now.
+
+        Raises:
+            StalePlanError: A message that they change was changed, pinned or removed since.
+        """
+        with self.lock:
+            self._edited(edits, base)
+            self.check_pins(edits)
+
+    def _edited(
+        self, edits: Sequence[Edit], base: Sequence[Message]
+    ) -> tuple[list[Edit], list[Message]]:
+        """Returns edits with their positions in the current history, and the edited history."""
+        has_moved = not self._begins_with(base)
+        edits = in_order(self._current_positions(edits, base) if has_moved else edits)
+        self._check_new_ids(edits)
+        messages = apply_edits(self.messages, edits)
+        faults = new_violations(self.messages, messages) if has_moved else []
+        if faults:
+            raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
+        return edits, messages
+
+    def _begins_with(self, base: Sequence[Message]) -> bool:
+        return len(base) <= len(self.messages) and all(map(is_, base, self.messages))
+
+    def _current_positions(self, edits: Sequence[Edit], base: Sequence[Message]) -> list[Edit]:
+        moved = moved_to(edits, base, self.messages)
+        if moved is None:
+            raise StalePlanError(
+                "a message that the plan changes was changed or removed since: make a new plan"
+            )
+        return moved
+
+    def _check_new_ids(self, edits: Sequence[Edit]) -> None:
+        new_ids = [edit.after.message_id for edit in edits if edit.after]
+        if not new_ids:
+            return
+        replaced = {edit.before.message_id for edit in edits if edit.before}
+        for new_id in new_ids:
+            if new_id not in replaced and self.budget.entry_of(new_id):
+                raise StalePlanError(f"the id {new_id!r} is taken: make a new plan")
+
+    def check_pins(self, edits: Sequence[Edit]) -> None:
+        """Checks that no edit changes a pinned message. A notice is replaced, pinned or not.
+
+        Raises:
+            StalePlanError: A message that they change was pinned since.
+        """
+        with self.lock:
+            pinned = self.budget.pinned_message_ids
+            if not pinned or not edits:
+                return
+            kept = {  # a pin keeps the whole group
+                message.message_id
+                for group in lay_out(self.messages).groups
+                if any(message.message_id in pinned for message in group.messages)
+                for message in group.messages
+            }
+            for edit in edits:
+                before = edit.before
+                if before and before.message_id in kept and not is_notice(before):
+                    raise StalePlanError(
+                        f"message {before.message_id!r} was pinned since: make a new plan"
+                    )
+
+    def drop(self, source: InstructionSource, key: str | None) -> int:
+        """Removes something from the budget that is not in the history. Returns its tokens."""
+        with self.lock:
+            self._take_back()
+            before = self.budget.counted_tokens()
+            if key is None:
+                self.budget.clear_source(source)
+            else:
+                self.budget.remove_child(source, key)
+            return before - self.budget.counted_tokens()
+
+    def revert(self, applied: AppliedEdits) -> None:
+        """Undoes edits. Messages that were appended since stay at the end.
+
+        Raises:
+            UndoError: A message that would come back was appended again meanwhile, or the history
+                was repaired since.
+        """
+        with self.lock:
+            if applied.repairs != self.repairs:
+                raise UndoError("the history was repaired since: positions no longer match")
+            added = {message.message_id for message in applied.added}
+            for message in applied.removed:
+                taken = self.budget.entry_of(message.message_id) is not None
+                if taken and message.message_id not in added:
+                    raise UndoError(f"message {message.message_id!r} is in the history again")
+            undoing = inverse(applied.edits)
+            if any(
+                edit.before is not None and not self._is_at(edit.position, edit.before.message_id)
+                for edit in undoing
+            ):
+                raise UndoError("the history was changed since: positions no longer match")
+            moved, uncertain = self._count(applied.edits), self.uncertain_tokens
+            restored = apply_edits(self.messages, undoing)
+            counter = self.budget.counter
+            counted = {each.message_id: message_tokens(each, counter) for each in restored}
+            self._take_back()
+            self.booking.revert(applied.touched, applied.edits, counted.__getitem__)
+            self.messages = restored
+            self._note(applied.edits, sign=-1, moved=moved)
+            self._check_from(0)
+            if applied.reports != self.reports:
+                self.uncertain_tokens = uncertain + moved  # newer reports don't cover it
+
+    def _is_at(self, position: int, message_id: str) -> bool:
+        messages = self.messages
+        return position < len(messages) and messages[position].message_id == message_id
+
+    def _count(self, edits: Sequence[Edit]) -> int:
+        messages = [edit.before for edit in edits if edit.before]
+        messages += [edit.after for edit in edits if edit.after]
+        return count_tokens(messages, self.budget.counter)
+
+    def _note(self, edits: Sequence[Edit], *, sign: int, moved: int) -> None:
+        opened = sum([edit.after.opens_turn for edit in edits if edit.after])
+        closed = sum([edit.before.opens_turn for edit in edits if edit.before])
+        self.turns += sign * (opened - closed)
+        self.uncertain_tokens = max(0, self.uncertain_tokens + sign * moved)
+
+    # --- lending the budget to a strategy ---
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple[tuple[Message, ...], ReadOnlyBudget]]:
+        """Returns history and budget to read while messages may still arrive.
+
+        If one does, the session continues with a copy of the budget.
+        """
+        with self.lock:
+            messages, budget = tuple(self.messages), self.budget
+            self._lent.append(budget)
+        try:
+            yield messages, ReadOnlyBudget(budget)
+        finally:
+            with self.lock:
+                self._lent.remove(budget)
+
+    def _take_back(self) -> None:
+        if self.budget in self._lent:
+            self.booking.budget = self.budget.copy()
+
+    # --- figures ---
+
+    def usage(self) -> ContextUsage:
+        """Returns how full the window is."""
+        budget = self.budget
+        return {
+            "context_limit": budget.context_limit,
+            "total_tokens": budget.total_tokens(),
+            "percent_used": budget.utilization_percent(),
+            "tokens_remaining": budget.available_tokens(),
+            "turns": self.turns,
+            "confidence": self.confidence,
+        }
+
+    @property
+    def confidence(self) -> Confidence:
+        """How reliable the figures are."""
+        return Confidence.CALIBRATED if self.reports else self.budget.counter.confidence
+
+    def upper_bound(self) -> int:
+        """Returns the most tokens that the next request can have.
+
+        Reported usage is certain; what came since is as reliable as the counter.
+        """
+        budget = self.budget
+        uncertain = self.uncertain_tokens if self.reports else budget.counted_tokens()
+        return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
+
+    def anchor(self, input_tokens: int) -> bool:
+        """Corrects the budget by the reported usage. Returns whether that changed the total."""
+        with self.lock:
+            counted, budget = self.counted_at_request, self.budget
+            if input_tokens <= 0 or counted is None:
+                return False
+            before, budget.correction = budget.correction, input_tokens - counted
+            self.uncertain_tokens = abs(budget.counted_tokens() - counted)
+            self.reports += 1
+            return budget.correction != before
+
+    def request(self) -> Request:
+        """Returns the request to send now."""
+        with self.lock:
+            self.counted_at_request = self.budget.counted_tokens()
+            return Request(self.messages)
+
+    # --- validity ---
+
+    def faults(self) -> list[Violation]:
+        """Returns everything that a provider would refuse about the next request.
+
+        Ordinary messages were checked when they were appended. Of other histories, the part since
+        the last valid request is checked, with the exchange that it belongs to.
+        """
+        with self.lock:
+            if self._fast_check.is_valid:
+                return unproved_violations(self.messages)
+            start = self._checked
+            while start > 0 and self.messages[start - 1].is_tool_output:
+                start -= 1
+            start = max(0, start - 1)
+            tail = self.messages[start:]
+            faults = proved_violations(tail, is_beginning=start == 0)
+            at_fault = {fault.message_id for fault in faults}
+            for position, calls in pair_calls(tail).unanswered.items():
+                if tail[position].message_id not in at_fault:
+                    names = ", ".join(call.name for call in calls)
+                    detail = f"append the results of its open calls first: {names}"
+                    message_id = tail[position].message_id
+                    faults.append(Violation("calls_have_results", message_id, detail))
+            if not faults:
+                self._check_from(len(self.messages))
+            return [*faults, *unproved_violations(self.messages)]
+
+    def _check_from(self, position: int) -> None:
+        """Checks everything from a position on; all messages before it are valid."""
+        self._checked = position
+        before = islice(self.messages, position)
+        is_beginning = all(message.role is Role.SYSTEM for message in before)
+        self._fast_check = FastCheck(self.messages[position:], is_beginning=is_beginning)

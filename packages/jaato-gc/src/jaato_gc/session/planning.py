@@ -1,0 +1,195 @@
+"""Planning: running a strategy and turning what it wants into a plan that is safe to apply."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaato_gc.budget import ReadOnlyBudget
+from jaato_gc.collecting import (
+    Collection,
+    ContextUsage,
+    GCOutcome,
+    GCResult,
+    GCTriggerReason,
+    Outcome,
+    account,
+    broken_outcome_rules,
+    conclude,
+    failure,
+    open_collection,
+    should_collect,
+)
+from jaato_gc.config import GCConfig
+from jaato_gc.deadline import DeadlineError, within
+from jaato_gc.errors import GCError
+from jaato_gc.history import Edit, split_into_turns
+from jaato_gc.messages import Message
+from jaato_gc.plugins import GCPlugin, GCStrategy
+from jaato_gc.session.journal import GCPlan
+from jaato_gc.session.verification import RejectedAnswerError, copies_of, read_answer
+
+logger = logging.getLogger("jaato_gc")
+
+
+@dataclass(slots=True)
+class Planner:
+    """A strategy with its effective configuration.
+
+    Args:
+        plugin: The strategy.
+        config: The configuration of the session, merged with the options of the strategy.
+        deadline_seconds: The time limit of a collection; ``None``: no limit.
+        disabled: Why the strategy is no longer used; ``None`` if it is.
+    """
+
+    plugin: GCPlugin
+    config: GCConfig
+    deadline_seconds: float | None = None
+    disabled: str | None = None
+    takes_budget: bool = field(init=False)
+    asks_core: bool = field(init=False)
+    """Whether core decides when to collect, because the strategy does not override it."""
+
+    def __post_init__(self) -> None:
+        self.takes_budget = _accepts(self.plugin.collect, "budget")
+        asked = getattr(type(self.plugin), "should_collect", None)
+        self.asks_core = asked is GCStrategy.should_collect
+
+    def should_collect(self, usage: ContextUsage) -> tuple[bool, GCTriggerReason | None]:
+        """Returns whether the strategy wants to collect, and why. If it fails, core decides."""
+        try:
+            due, reason = self.plugin.should_collect(usage, self.config)
+            return (True, reason and GCTriggerReason(reason)) if due else (False, None)
+        except Exception:
+            logger.exception("%s failed in should_collect; core decides", self.plugin.name)
+            return should_collect(usage, self.config)
+
+    def plan(
+        self,
+        history: tuple[Message, ...],
+        usage: ContextUsage,
+        reason: GCTriggerReason,
+        budget: ReadOnlyBudget,
+        gc_id: str,
+        config: GCConfig,
+    ) -> GCPlan:
+        """Returns a plan that is safe to apply, even if the strategy fails.
+
+        Args:
+            history: The history to collect.
+            usage: How full the window is.
+            reason: Why.
+            budget: The budget.
+            gc_id: The id of the collection.
+            config: The configuration of this collection.
+        """
+        plugin = self.plugin
+        notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
+        collection = open_collection(plugin.name, notice, history, usage, config, reason, budget)
+        edits: Sequence[Edit] = ()
+        try:
+            if self.disabled:
+                raise _DisabledError(self.disabled)
+            outcome, result = self._run(collection, usage, notice)
+            for violation in broken_outcome_rules(outcome):
+                raise RejectedAnswerError(str(violation))
+            edits = outcome.edits
+        except RejectedAnswerError as error:
+            result = self._unchanged(collection, GCOutcome.REJECTED, str(error))
+        except DeadlineError as error:
+            self.disabled = f"collect took {error} and is not called any more"
+            result = self._unchanged(collection, GCOutcome.FAILED, self.disabled)
+        except _DisabledError as error:
+            result = self._unchanged(collection, GCOutcome.FAILED, str(error))
+        except _FailedError as error:
+            result = failure(collection, plugin.name, GCOutcome.FAILED, str(error))
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            result = self._unchanged(collection, GCOutcome.FAILED, cause)
+        finally:
+            collection.close()
+        result.gc_id = gc_id
+        return GCPlan(gc_id, history, tuple(edits), result)
+
+    def _run(
+        self, collection: Collection, usage: ContextUsage, notice: str | None
+    ) -> tuple[Outcome, GCResult]:
+        """Runs the strategy and returns its outcome and its result."""
+        plugin = self.plugin
+        if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
+            try:
+                self._within(lambda: plugin.select(collection))
+            except GCError as error:
+                raise _FailedError(str(error)) from error
+            return conclude(collection, plugin.name, notice)
+        given = copies_of(collection.history)
+        config = self._config_for_plugin(collection)
+        arguments: list[Any] = [list(given), usage, config, collection.reason]
+        named: dict[str, Any] = {}
+        if self.takes_budget:
+            if _is_keyword_only(plugin.collect, "budget"):
+                named["budget"] = collection.budget
+            else:
+                arguments.append(collection.budget)
+        returned = self._within(lambda: plugin.collect(*arguments, **named))
+        answer = read_answer(returned, collection, given, takes_budget=self.takes_budget)
+        if answer.error is not None:
+            raise _FailedError(answer.error)
+        return account(collection, answer.changes, plugin.name, answer.details, answer.notification)
+
+    def _within(self, work: Callable[[], Any]) -> Any:
+        return work() if self.deadline_seconds is None else within(self.deadline_seconds, work)
+
+    def _config_for_plugin(self, collection: Collection) -> GCConfig:
+        """Returns the configuration, with pins as turns for a strategy that sees no budget."""
+        config, budget = collection.config, collection.budget
+        if self.takes_budget or budget is None or not budget.pinned_message_ids:
+            return config
+        pinned = budget.pinned_message_ids
+        turns = {
+            turn.index
+            for turn in split_into_turns(collection.history)
+            if any(message.message_id in pinned for message in turn.messages)
+        }
+        indices = tuple(sorted(turns.union(config.pinned_turn_indices)))
+        return config.model_copy(update={"pinned_turn_indices": indices})
+
+    def _unchanged(self, collection: Collection, outcome: GCOutcome, cause: str) -> GCResult:
+        error = f"{origin_of(self.plugin)}: {cause}"
+        return failure(collection, self.plugin.name, outcome, error)
+
+
+class _DisabledError(Exception):
+    """The strategy is not used any more."""
+
+
+class _FailedError(Exception):
+    """The strategy reported a failure."""
+
+
+def origin_of(plugin: GCPlugin) -> str:
+    """Returns a strategy's name with its distribution and version."""
+    return f"{plugin.name} of {_distribution_of(type(plugin).__module__)}"
+
+
+@functools.cache  # looking through all distributions takes a tenth of a second
+def _distribution_of(module: str) -> str:
+    import importlib.metadata  # here, because it takes long to import and only errors need it
+
+    package = module.partition(".")[0]
+    for distribution in importlib.metadata.packages_distributions().get(package, ()):
+        return f"{distribution} {importlib.metadata.version(distribution)}"
+    return f"module {module}"
+
+
+def _is_keyword_only(function: Callable[..., Any], argument: str) -> bool:
+    parameter = inspect.signature(function).parameters.get(argument)
+    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
+
+
+def _accepts(function: Callable[..., Any], argument: str) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.name == argument or each.kind is each.VAR_POSITIONAL for each in parameters)

@@ -1,0 +1,155 @@
+"""The provider callable of a host, and its answers: whole or streamed, sync or async."""
+
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaato_gc.errors import ContextLimitError, ProviderError
+from jaato_gc.messages import FunctionCall, Message, Part, Role
+
+Provider = Callable[[list[Message]], Any]
+"""Sends a request to a model and returns the answer.
+
+The answer is a text or a `Message`, a tuple of that and a `UsageReport`, an iterator of `Chunk`, or
+an awaitable or async iterator of those. If the request is too long, the callable raises
+`ContextLimitError` or the SDK's own error.
+"""
+
+ToolHandler = Callable[[FunctionCall], Any]
+"""Runs a tool call. Returns a `ToolResult`, or any value that becomes one. May be async."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """The usage that the provider reports for a request, anywhere in a stream or with an answer."""
+
+    input_tokens: int
+    output_tokens: int = 0
+
+
+Chunk = str | Part | UsageReport | Message
+"""A piece of an answer: text, a part (such as a call), a usage report, or the whole message."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer that is assembled from its chunks."""
+
+    on_text: Callable[[str], None]
+    on_usage: Callable[[UsageReport], None]
+    has_begun: bool = False
+    _parts: list[Part] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _finished: Message | None = None
+
+    def take(self, chunk: Chunk) -> None:
+        """Adds a chunk."""
+        self.has_begun = True
+        if isinstance(chunk, str):
+            self._texts.append(chunk)
+            self._show(chunk)
+        elif isinstance(chunk, Part):
+            self._end_text()
+            self._parts.append(chunk)
+            self._show(chunk.text)
+        elif isinstance(chunk, Message):
+            if not self._texts and not self._parts:
+                self._show(chunk.text)
+            self._finished = chunk
+        elif isinstance(chunk, UsageReport):
+            self.on_usage(chunk)
+        else:
+            raise ProviderError(
+                f"expected str, Part, Message or UsageReport, the provider gave {chunk!r:.80}"
+            )
+
+    def _show(self, text: str | None) -> None:
+        if text:
+            self.on_text(text)
+
+    def _end_text(self) -> None:
+        if self._texts:
+            self._parts.append(Part(text="".join(self._texts)))
+            self._texts = []
+
+    def message(self) -> Message:
+        """Returns the finished message."""
+        self._end_text()
+        message = self._finished or Message(Role.MODEL, self._parts)
+        if message.role is not Role.MODEL:
+            raise ProviderError(f"expected role model, the provider gave role {message.role!s}")
+        if message.is_empty:
+            raise ProviderError("the provider gave an empty answer")
+        return message
+
+    def collect(self, reply: Any) -> Message:
+        """Returns the answer of a synchronous provider."""
+        refuse_awaitable(reply, "the provider")
+        for chunk in _chunks(reply):
+            self.take(chunk)
+        return self.message()
+
+    async def collect_async(self, reply: Any) -> Message:
+        """Returns the answer of any provider."""
+        if inspect.isawaitable(reply):
+            reply = await reply
+        if isinstance(reply, AsyncIterable):
+            async for chunk in reply:
+                self.take(chunk)
+        else:
+            for chunk in _chunks(reply):
+                self.take(chunk)
+        return self.message()
+
+
+def _chunks(reply: Any) -> Iterator[Chunk]:
+    if isinstance(reply, str | Message):
+        return iter((reply,))
+    if isinstance(reply, tuple):  # an answer and the report on it
+        return iter(reply)
+    try:
+        return iter(reply)
+    except TypeError:
+        raise ProviderError(
+            f"expected str, Message or an iterator, the provider returned {reply!r:.80}"
+        ) from None
+
+
+def refuse_awaitable(value: Any, whose: str) -> None:
+    """Raises an error if plain code got something that needs an event loop."""
+    if inspect.isawaitable(value) or isinstance(value, AsyncIterable):
+        if inspect.iscoroutine(value):
+            value.close()  # or Python would warn that it was never awaited
+        raise ProviderError(f"{whose} is asynchronous: use await session.send_message_async(…)")
+
+
+async def awaited(value: Any) -> Any:
+    """Returns the value, awaited if it is awaitable."""
+    return await value if isinstance(value, Awaitable) else value
+
+
+_REFUSALS = (
+    "context_length_exceeded",
+    "context window",
+    "context size",
+    "exceed context limit",
+    "maximum context length",
+    "maximum prompt length",
+    "prompt is too long",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+    "input token count",
+    "too many tokens:",  # with a comma instead, one provider means its rate limit
+)
+
+
+def is_context_refusal(error: Exception) -> bool:
+    """Returns whether an error says that a request was too long for the window.
+
+    `ContextLimitError` does, and other errors whose text is that of a large provider's API.
+    """
+    if isinstance(error, ContextLimitError):
+        return True
+    text = str(error).lower()
+    return any(phrase in text for phrase in _REFUSALS)

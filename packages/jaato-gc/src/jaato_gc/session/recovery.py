@@ -1,0 +1,153 @@
+"""Restoring removed content from the journal and the stash."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from jaato_gc.collecting import without_shortenable
+from jaato_gc.errors import GCError, NotConfiguredError, StashError, UndoError
+from jaato_gc.history import Edit, edits_between, lay_out, new_violations
+from jaato_gc.messages import Message, Role, SyntheticKind, fenced, stash_key
+from jaato_gc.session.journal import Journal, JournalEntry
+from jaato_gc.session.live_history import AppliedEdits, LiveHistory
+from jaato_gc.stash import Stash
+from jaato_gc.tokens import message_tokens, render
+
+Place = Literal["place", "tail"]
+"""Where content is restored: at its old place, or in one message at the end."""
+
+
+class Recovery:
+    """Finds removed content, and the edits that restore it.
+
+    Args:
+        live: The history.
+        journal: The applied collections.
+        stash: The stash, if there is one.
+    """
+
+    def __init__(self, live: LiveHistory, journal: Journal, stash: Stash | None) -> None:
+        self._live = live
+        self._journal = journal
+        self._stash = stash
+
+    def complete(self, entry: JournalEntry) -> AppliedEdits | None:
+        """Returns the edits of a collection with their content, from the stash if necessary.
+
+        Raises:
+            UndoError: The stash does not have the content, or not unchanged.
+        """
+        applied = entry.applied
+        if applied is None or not entry.is_stashed:
+            return applied
+        if self._stash is None:
+            raise UndoError("its content is in a stash: give that stash to the session")
+        ids = [message.message_id for message in applied.removed]
+        keys = [applied.stash_keys[message_id] for message_id in ids]
+        try:
+            messages = dict(zip(ids, self._stash.restore(keys), strict=True))
+        except StashError as error:
+            raise UndoError(f"its content can't be read from the stash: {error}") from error
+        for message_id, key in zip(ids, keys, strict=True):
+            if stash_key(messages[message_id]) != key:
+                raise UndoError(f"the content under {key!r} in the stash was redacted")
+        edits = [
+            edit._replace(before=messages[edit.before.message_id]) if edit.before else edit
+            for edit in applied.edits
+        ]
+        return replace(applied, edits=edits)
+
+    def edits_to_restore(
+        self, keys: Sequence[str], at: Place
+    ) -> tuple[list[Message], list[Edit], list[str]]:
+        """Returns the history, the edits that restore stashed messages, and their ids.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash does not have them.
+            GCError: There is no place for them.
+        """
+        if self._stash is None:
+            raise NotConfiguredError(
+                "there is no stash to restore from: give one to GCSession(stash=…)"
+            )
+        if not keys:
+            raise GCError("there is nothing to restore: name at least one key")
+        wanted: dict[str, Message] = {}
+        for message in self._stash.restore(keys):
+            known = wanted.get(message.message_id, message)
+            wanted[message.message_id] = self._larger(known, message)
+        before = list(self._live.messages)
+        after = (
+            [*before, _recalled(wanted.values())]
+            if at == "tail"
+            else self._in_place(before, wanted)
+        )
+        for fault in new_violations(before, after):
+            raise GCError(f"it can't be restored there: {fault}")
+        return before, edits_between(before, after), list(wanted)
+
+    def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:
+        present = {message.message_id for message in before}
+        numbers = self._live.numbers
+        queue: list[tuple[int, Message]] = []
+        for exchange in self._exchanges(wanted.keys() - present):
+            number = None
+            for message in exchange:
+                number = numbers.get(message.message_id, number)
+                if number is None:
+                    raise _no_place(message.message_id)
+                if message.message_id not in present:
+                    queue.append((number, wanted.get(message.message_id, message)))
+        queue.sort(key=lambda each: each[0])
+        queue.reverse()
+        after: list[Message] = []
+        for message in before:
+            number = numbers.get(message.message_id, -1)  # a synthetic message has none
+            while queue and queue[-1][0] < number:
+                after.append(queue.pop()[1])
+            back = wanted.get(message.message_id, message)
+            if back is not message and without_shortenable(back) != without_shortenable(message):
+                raise _no_place(message.message_id)  # another message has its id
+            after.append(self._larger(message, back))
+        return after + [message for _, message in reversed(queue)]
+
+    def _larger(self, message: Message, other: Message) -> Message:
+        """Returns the larger one of two forms of a message."""
+        counter = self._live.budget.counter
+        is_larger = message_tokens(other, counter) > message_tokens(message, counter)
+        return other if is_larger else message
+
+    def _exchanges(self, message_ids: set[str]) -> Iterator[Sequence[Message]]:
+        """Returns removed messages, each with the call or the results that belong to it."""
+        missing = set(message_ids)
+        for entry in reversed(self._journal.entries):
+            if entry.applied is None:
+                continue
+            ids = {message.message_id for message in entry.applied.removed}
+            ids -= {message.message_id for message in entry.applied.added}
+            if missing.isdisjoint(ids):
+                continue
+            applied = self.complete(entry)
+            removed = applied.removed if applied else []
+            for group in lay_out([each for each in removed if each.message_id in ids]).groups:
+                names = {message.message_id for message in group.messages}
+                if not missing.isdisjoint(names):
+                    missing -= names
+                    yield group.messages
+        if missing:
+            raise _no_place(min(missing))
+
+
+def _no_place(message_id: str) -> GCError:
+    return GCError(
+        f"message {message_id!r} has no place in this session: restore it with at='tail'"
+    )
+
+
+def _recalled(messages: Iterable[Message]) -> Message:
+    return Message.from_text(
+        Role.USER,
+        fenced(SyntheticKind.RECALL, render(messages)),
+        synthetic=SyntheticKind.RECALL,
+    )

@@ -1,0 +1,534 @@
+"""The session: a history and its budget, collected by a strategy when it is due."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
+from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
+from jaato_gc.config import GCConfig, GCConfigOverrides
+from jaato_gc.errors import (
+    ContextFloorError,
+    GCConfigError,
+    GCPluginError,
+    MessageError,
+    NotConfiguredError,
+)
+from jaato_gc.history import split_into_turns
+from jaato_gc.messages import Message, Role
+from jaato_gc.plugins import (
+    DEFAULT_PROFILES,
+    GCPlugin,
+    GCStrategy,
+    PluginRegistry,
+    load_gc_from_profile,
+    load_gc_inline,
+)
+from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session.applying import Collections, SourceRemover
+from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
+from jaato_gc.session.live_history import LiveHistory, Request
+from jaato_gc.session.observers import BudgetListener, Observers
+from jaato_gc.session.planning import Planner
+from jaato_gc.session.provider import Answer, Provider, ToolHandler
+from jaato_gc.session.recovery import Place
+from jaato_gc.session.saving import dump, load, parse
+from jaato_gc.session.scheduling import Schedule
+from jaato_gc.session.sending import Sender
+from jaato_gc.session.turn_loop import Turn, run, run_async, turn
+from jaato_gc.stash import RecallTool, Stash, recall_tool
+from jaato_gc.tokens import TokenCounter
+
+ThresholdCallback = Callable[[float, float], None]
+"""Called with the percentage in use and the threshold that it crossed."""
+
+
+class GCSession:
+    """A conversation that never outgrows its window.
+
+    The session has a history and a budget. A host with its own loop uses it at four points of a
+    turn: `append` for every message, `before_send` for the request, `report_usage` while and after
+    the answer streams, `after_turn` at the end. `send_message` does all of it.
+
+    The session guarantees, for any strategy: it sends no request that does not fit and no invalid
+    history; it never loses LOCKED, pinned or recent content; a collection is applied as a whole or
+    not at all, and can be undone.
+
+    Args:
+        provider: Sends a request to the model; only `send_message` needs it.
+        tools: Runs the model's tool calls; without it, calls are left to the host.
+        context_limit: The model's window, in tokens.
+        counter: Counts tokens; chosen by ``model`` if not given.
+        model: The model's name, to choose a counter.
+        registry: The registry of plugins.
+        session_id: An id for the budget's snapshots.
+        agent_id: The agent's id, for displays.
+        agent_type: The agent's type, for displays.
+        policy_of: Returns the policy for a message, or ``None`` for the default.
+        tool_policies: The policies for calls and results of tools, by the tool's name.
+        on_source_removed: Called with source and key before a collection removes something that is
+            not in the history (tool schemas, enrichment). Without it they are never removed.
+        on_instruction_budget_updated: Called with a snapshot of the budget after every change.
+        ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
+        stash: Where messages are stored before they are removed; by default a plugin's stash.
+        journal_tokens: The number of tokens of removed content that is kept in memory for undo.
+        deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
+        repair: Repair an invalid history before sending it, instead of raising.
+    """
+
+    def __init__(
+        self,
+        provider: Provider | None = None,
+        *,
+        tools: ToolHandler | None = None,
+        context_limit: int = 128_000,
+        counter: TokenCounter | None = None,
+        model: str | None = None,
+        registry: PluginRegistry | None = None,
+        session_id: str = "",
+        agent_id: str = "main",
+        agent_type: str | None = None,
+        policy_of: PolicyOf | None = None,
+        tool_policies: Mapping[str, GCPolicy] | None = None,
+        on_source_removed: SourceRemover | None = None,
+        on_instruction_budget_updated: BudgetListener | None = None,
+        ui_hooks: Any = None,
+        stash: Stash | None = None,
+        journal_tokens: int = DEFAULT_JOURNAL_TOKENS,
+        deadline_seconds: float | None = None,
+        repair: bool = False,
+    ) -> None:
+        _check_context_limit(context_limit)
+        self.provider = provider
+        self.tools = tools
+        self.deadline_seconds = deadline_seconds
+        self.registry = registry or PluginRegistry()
+        self.on_gc_threshold: ThresholdCallback | None = None
+        """Called in every turn that has no callback of its own."""
+        budget = InstructionBudget.create_default(
+            session_id,
+            agent_id,
+            agent_type,
+            context_limit,
+            counter or self.registry.token_counter(model),
+        )
+        if on_source_removed:
+            budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
+        stash = stash if stash is not None else self.registry.stash(agent_id)
+        budget.has_stash = stash is not None
+        self._live = LiveHistory(Booking(budget, policy_of, tool_policies))
+        self._observers = Observers(
+            self.registry, on_instruction_budget_updated, ui_hooks, self._live.lock
+        )
+        self._schedule = Schedule(self._live)
+        self._collections = Collections(
+            self._live,
+            self._schedule,
+            self._observers,
+            Journal(journal_tokens),
+            stash,
+            on_source_removed,
+        )
+        self._sender = Sender(self._live, self._schedule, self._collections, repair=repair)
+        self._turn_callback: ThresholdCallback | None = None
+
+    # --- setting up ---
+
+    def set_gc_plugin(self, plugin: GCPlugin, config: GCConfig | None = None) -> None:
+        """Sets the strategy and its configuration. The previous strategy is shut down.
+
+        Options in ``config.plugin_config`` reach the strategy. Options that the strategy was
+        created with prevail over them, and over the other settings of ``config``.
+
+        Raises:
+            GCConfigError: An option is unknown, or settings contradict each other.
+            GCPluginError: A subclass of `GCStrategy` does not call its constructor.
+        """
+        config = config or GCConfig()
+        options = config.plugin_config
+        if isinstance(plugin, GCStrategy):
+            if not hasattr(plugin, "options"):
+                name = type(plugin).__name__
+                raise GCPluginError(f"{name} is not initialized: call super().__init__() in it")
+            if not options.keys() <= plugin.options.keys():
+                plugin.initialize({**options, **plugin.options})
+            overrides = plugin.overrides
+        else:
+            overrides = {key: options[key] for key in options if key in GCConfig.model_fields}
+        planner = Planner(plugin, config.with_options(overrides), self.deadline_seconds)
+        self._shut_down_plugin()
+        self._pin_turns(planner.config.pinned_turn_indices)
+        self._schedule.use(planner)
+
+    def set_context_limit(self, context_limit: int) -> GCResult | None:
+        """Sets the model's window. Collects at once if it is too full then."""
+        _check_context_limit(context_limit)
+        with self._live.lock:
+            self.budget.context_limit = context_limit
+        self._schedule.window_changed()
+        self._observers.budget_changed(self.budget)
+        reason = self._schedule.due()
+        return self._collections.collect_automatically(reason) if reason else None
+
+    def _pin_turns(self, indices: Iterable[int]) -> None:
+        """Pins the messages of turns: of those that exist, and of those that begin later."""
+        live = self._live
+        with live.lock:
+            turns = split_into_turns(live.messages)
+            for index in indices:
+                if index < len(turns):
+                    ids = (message.message_id for message in turns[index].messages)
+                    self.budget.pinned_message_ids.update(ids)
+                if index >= len(turns) - 1:  # the last turn may continue
+                    earlier = max(0, live.booking.turns_opened - len(turns))
+                    live.pinned_turns.add(earlier + index)
+
+    def close(self) -> None:
+        """Shuts the strategy down. The history stays readable."""
+        self._shut_down_plugin()
+        self._schedule.use(None)
+
+    def _shut_down_plugin(self) -> None:
+        if self.plugin:
+            self._observers.call(self.plugin.shutdown)
+
+    # --- reading ---
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages, in a new list."""
+        with self._live.lock:
+            return list(self._live.messages)
+
+    @property
+    def budget(self) -> InstructionBudget:
+        """The budget. Add tool schemas and enrichment here; the session adds the conversation."""
+        return self._live.budget
+
+    @property
+    def config(self) -> GCConfig:
+        """The effective configuration."""
+        return self._schedule.config
+
+    @property
+    def plugin(self) -> GCPlugin | None:
+        """The strategy."""
+        return self._schedule.planner.plugin if self._schedule.planner else None
+
+    @property
+    def repair(self) -> bool:
+        """Whether an invalid history is repaired before it is sent."""
+        return self._sender.repair
+
+    @property
+    def paused_because(self) -> str | None:
+        """Why automatic collections are off at the moment; ``None`` if they are on."""
+        return self._schedule.paused_because
+
+    def get_context_usage(self) -> ContextUsage:
+        """Returns how full the window is."""
+        return self._live.usage()
+
+    def get_gc_history(self) -> list[GCResult]:
+        """Returns the results of all collections so far, oldest first."""
+        return list(self._collections.results)
+
+    # --- the points of a turn ---
+
+    def append(self, message: Message) -> Message:
+        """Adds a message and returns it as booked: nested values are copied, a taken id replaced.
+
+        Raises:
+            MessageError: It is not a `Message`.
+        """
+        booked = self._live.append(message)
+        self._schedule.history_changed()
+        self._observers.budget_changed(self._live.budget)
+        return booked
+
+    def before_send(self) -> Request:
+        """Returns the request to send, after a collection if one is due.
+
+        Raises:
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            ContextFloorError: The request does not fit, and nothing more can be removed.
+        """
+        return self._sender.request()
+
+    def report_usage(self, input_tokens: int, output_tokens: int = 0) -> None:
+        """Sets the usage that the provider reports, while the answer streams or after it.
+
+        It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
+        per turn.
+        """
+        if self._live.anchor(input_tokens):
+            self._observers.budget_changed(self.budget)
+        if crossed := self._schedule.crosses_threshold(input_tokens + output_tokens):
+            callback = self._turn_callback or self.on_gc_threshold
+            self._observers.threshold_crossed(callback, *crossed, self.budget.agent_id)
+
+    def after_turn(self) -> GCResult | None:
+        """Collects if that became due during the turn."""
+        schedule = self._schedule
+        schedule.threshold_told = False
+        reason = schedule.due(after_turn=True)
+        schedule.threshold_crossed = False
+        return self._collections.collect_automatically(reason) if reason else None
+
+    def recover_from_refusal(self) -> bool:
+        """Collects because the provider refused the request as too long.
+
+        Returns whether the request is smaller now. Only then is it worth another try.
+        """
+        return self._sender.recover_from_refusal()
+
+    def floor_error(self) -> ContextFloorError:
+        """Returns the error for a request that is too long even after a collection."""
+        return self._sender.floor_error()
+
+    # --- a whole turn ---
+
+    def send_message(
+        self,
+        prompt: str | Message | None,
+        on_output: Callable[[str], None] | None = None,
+        on_gc_threshold: ThresholdCallback | None = None,
+    ) -> Message:
+        """Sends a message and returns the model's final answer, after all tool calls.
+
+        Args:
+            prompt: The message; ``None`` continues the turn, for example after an error.
+            on_output: Called with each piece of text as it streams.
+            on_gc_threshold: Called with the percentage in use and the threshold, once, if it is
+                crossed during this turn.
+
+        Raises:
+            ContextFloorError: A request does not fit, and nothing more can be removed.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            NotConfiguredError: The session has no provider.
+        """
+        return run(self._turn(prompt, on_output, on_gc_threshold))
+
+    async def send_message_async(
+        self,
+        prompt: str | Message | None,
+        on_output: Callable[[str], None] | None = None,
+        on_gc_threshold: ThresholdCallback | None = None,
+    ) -> Message:
+        """`send_message` for an event loop: provider and tools may be async."""
+        return await run_async(self._turn(prompt, on_output, on_gc_threshold))
+
+    def _turn(
+        self,
+        prompt: str | Message | None,
+        on_output: Callable[[str], None] | None,
+        on_gc_threshold: ThresholdCallback | None,
+    ) -> Turn:
+        if self.provider is None:
+            raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
+        self._turn_callback = on_gc_threshold
+        if prompt is not None:
+            is_text = isinstance(prompt, str)
+            self.append(Message.from_text(Role.USER, prompt) if is_text else prompt)  # type: ignore[arg-type]
+            self._schedule.threshold_told = False  # even if the previous turn ended in an error
+
+        def new_answer() -> Answer:
+            return Answer(
+                on_text=lambda text: self._observers.call(on_output, text),
+                on_usage=lambda usage: self.report_usage(usage.input_tokens, usage.output_tokens),
+            )
+
+        return turn(self, self.provider, self.tools, new_answer)
+
+    # --- pins ---
+
+    def pin(self, message_id: str) -> None:
+        """Keeps a message, with its call and results, until it is unpinned.
+
+        Raises:
+            MessageError: There is no message with this id.
+        """
+        with self._live.lock:
+            self._check_message_id(message_id)
+            if self.budget.entry_of(message_id) is None:
+                raise MessageError(f"there is no message {message_id!r} to pin")
+            self.budget.pinned_message_ids.add(message_id)
+
+    def unpin(self, message_id: str) -> None:
+        """Stops keeping a message."""
+        with self._live.lock:
+            self._check_message_id(message_id)
+            self.budget.pinned_message_ids.discard(message_id)
+
+    def _check_message_id(self, message_id: object) -> None:
+        if isinstance(message_id, Message):
+            raise MessageError("expected a message id, got a Message: give message.message_id")
+        if not isinstance(message_id, str):
+            raise MessageError(f"expected a message id, got {message_id!r:.80}")
+
+    # --- collecting ---
+
+    def manual_gc(self, **overrides: Unpack[GCConfigOverrides]) -> GCResult:
+        """Collects now: to the target, or everything that may be removed if usage is below it.
+
+        Args:
+            **overrides: Settings of `GCConfig` for this collection, like ``target_percent=30.0``.
+
+        Raises:
+            NotConfiguredError: There is no strategy.
+            GCConfigError: An override is invalid.
+        """
+        return self._collections.collect(GCTriggerReason.MANUAL, overrides)
+
+    def plan_gc(
+        self,
+        reason: GCTriggerReason = GCTriggerReason.MANUAL,
+        **overrides: Unpack[GCConfigOverrides],
+    ) -> GCPlan:
+        """Returns a plan for a collection, without applying it.
+
+        Args:
+            reason: The reason, which decides how much has to be freed.
+            **overrides: Settings of `GCConfig` for this collection.
+
+        Raises:
+            NotConfiguredError: There is no strategy.
+            GCConfigError: An override is invalid.
+        """
+        return self._collections.plan(reason, overrides)
+
+    def apply(self, plan: GCPlan) -> GCResult:
+        """Applies a plan. The strategy is not called again.
+
+        Raises:
+            StalePlanError: A message that it changes was changed, pinned or removed since.
+        """
+        return self._collections.apply(plan)
+
+    def undo(self, gc_id: str | None = None) -> None:
+        """Undoes the newest collection: history, budget and usage are as before it.
+
+        Messages that were appended since stay at the end. No automatic collection runs until the
+        next message. What a collection dropped outside the history is not restored.
+
+        Args:
+            gc_id: The expected id of the newest collection, as a safeguard.
+
+        Raises:
+            UndoError: There is none, another one is newer, or its content is no longer kept.
+        """
+        self._collections.undo(gc_id)
+
+    # --- the stash ---
+
+    @property
+    def stash(self) -> Stash | None:
+        """The stash that removed content goes to."""
+        return self._collections.stash
+
+    def restore_stashed(self, keys: Iterable[str], at: Place = "place") -> GCResult:
+        """Restores removed content by the keys that notes and removal lists name.
+
+        Shortened messages become whole again. Removed ones return to their old place, with the call
+        or the results that belong to them; or all content comes in one message at the end, which
+        leaves the prompt cache intact. No automatic collection runs until the next message, and
+        `undo` takes it back.
+
+        Args:
+            keys: Keys of the stash.
+            at: ``"place"`` or ``"tail"``.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash does not have them.
+            GCError: There is no place for them.
+        """
+        return self._collections.restore(list(dict.fromkeys(keys)), at)
+
+    def recall_tool(self, name: str = "recall") -> RecallTool:
+        """Returns a tool with which the model gets removed content back: see `recall_tool`.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+        """
+        if self.stash is None:
+            raise NotConfiguredError(
+                "there is no stash to recall from: give one to GCSession(stash=…)"
+            )
+        return recall_tool(self.stash, name)
+
+    # --- saving, and sub-agents ---
+
+    def save(self) -> str:
+        """Returns the whole state as JSON text: history, budget, pins, journal, counters.
+
+        Raises:
+            SavedSessionError: A message has a value that JSON can't represent.
+        """
+        return dump(self)
+
+    @classmethod
+    def restore(
+        cls,
+        saved: str,
+        provider: Provider | None = None,
+        *,
+        plugin: GCPlugin | None = None,
+        **options: Any,
+    ) -> "GCSession":
+        """Returns a session that behaves as the saved one would have.
+
+        Args:
+            saved: What `save` returned.
+            provider: As for a new session.
+            plugin: The strategy, if its name and options do not suffice (a summarizer, say).
+            **options: As for a new session: the saved text has no callables and no counter.
+
+        Raises:
+            SavedSessionError: The text is not a saved session, or the counter is another one.
+        """
+        document = parse(saved)
+        agent_id = document["budget"]["agent_id"]  # a plugin's stash belongs to the agent
+        session = cls(provider, **{"agent_id": agent_id, **options})
+        load(session, document, plugin)
+        if "context_limit" in options:  # the model may be another one
+            session.set_context_limit(options["context_limit"])
+        return session
+
+    def child(
+        self,
+        profile: str | Mapping[str, Any],
+        provider: Provider | None = None,
+        *,
+        profiles: str | Path = DEFAULT_PROFILES,
+        **options: Any,
+    ) -> "GCSession":
+        """Returns a session for a sub-agent, with a configuration of its own.
+
+        Args:
+            profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
+            provider: The provider of the sub-agent; by default the one of this session.
+            profiles: The folder of the profiles.
+            **options: As for a new session. Window, counter, tools and registry are inherited.
+        """
+        inherited = {
+            "context_limit": self.budget.context_limit,
+            "counter": self.budget.counter,
+            "tools": self.tools,
+            "registry": self.registry,
+            "agent_id": profile if isinstance(profile, str) else f"{self.budget.agent_id}-child",
+        }
+        child = GCSession(provider or self.provider, **{**inherited, **options})
+        loaded = (
+            load_gc_from_profile(profile, profiles, self.registry)
+            if isinstance(profile, str)
+            else load_gc_inline(profile, self.registry)
+        )
+        if loaded:
+            child.set_gc_plugin(*loaded)
+        return child
+
+
+def _check_context_limit(context_limit: int) -> None:
+    if context_limit <= 0:
+        raise GCConfigError(f"context_limit={context_limit}: give the model's window in tokens")

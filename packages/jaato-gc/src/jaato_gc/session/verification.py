@@ -1,0 +1,347 @@
+"""Reading the answer of a strategy that returns a history: as edits, or not at all."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jaato_gc.collecting import (
+    Collection,
+    GCOutcome,
+    Outcome,
+    is_user_text,
+    without_shortenable,
+)
+from jaato_gc.collecting.outcome_rules import removal_list_is_true
+from jaato_gc.collecting.results import GCRemovalItem
+from jaato_gc.errors import MessageError
+from jaato_gc.history import Edit, EditAction, SourceRemoval, edits_between
+from jaato_gc.messages import (
+    Message,
+    Role,
+    SyntheticKind,
+    is_notice,
+    message_to_dict,
+    seal,
+)
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import message_tokens
+
+_ACTIONS: dict[str, EditAction] = {"shorten": "shorten", "summarize": "summarize"}
+
+
+class RejectedAnswerError(Exception):
+    """The answer of a strategy is invalid."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """The answer of a strategy, read but not yet applied.
+
+    Args:
+        changes: What it changes.
+        details: Its figures.
+        notification: The notice that it says it added.
+        error: Why it failed; ``None`` if it did not.
+    """
+
+    changes: list[Edit | SourceRemoval]
+    details: dict[str, Any]
+    notification: str | None = None
+    error: str | None = None
+
+
+def read_answer(
+    answer: Any, collection: Collection, given: Sequence[Message], *, takes_budget: bool
+) -> Answer:
+    """Returns the answer of a strategy as changes.
+
+    Args:
+        answer: What ``collect`` returned.
+        collection: The collection that it was asked for.
+        given: The copies of the history that the strategy was given.
+        takes_budget: Whether it knows pins and policies. If not, what it must keep is put back.
+
+    Raises:
+        RejectedAnswerError: It is not an answer, or it does more than removing and shortening.
+    """
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise RejectedAnswerError(f"expected (history, result), collect returned {answer!r:.80}")
+    history, result = answer
+    read = Answer([], _field(result, "details", dict), _field(result, "notification", str, None))
+    if not _succeeded(result):
+        read.error = _field(result, "error", str, None) or "it gave no reason"
+        return read
+    items = [_removal_item(item) for item in _field(result, "removal_list", list)]
+    if not isinstance(history, list | tuple):
+        raise RejectedAnswerError(f"expected a list of messages, got {history!r:.80}")
+    matched = _match(history, collection, given, is_summary="summary_tokens" in read.details)
+    merged = _put_back(matched, collection, takes_budget=takes_budget)
+    edits = edits_between(collection.history, merged)
+    if takes_budget and items:
+        left = set(map(id, matched))
+        put_back = {each.message_id for each in merged if id(each) not in left}
+        own = [item for item in items if item.source is InstructionSource.CONVERSATION]
+        said = [
+            replace(item, message_ids=[each for each in item.message_ids if each not in put_back])
+            for item in _with_message_ids(own, edits, collection)
+        ]
+        for violation in removal_list_is_true(Outcome(collection.history, merged, edits), said):
+            raise RejectedAnswerError(str(violation))
+    read.changes = [*_accounted(edits, items, collection), *_source_removals(items)]
+    return read
+
+
+def copies_of(history: Iterable[Message]) -> list[Message]:
+    """Returns copies of messages for a strategy, with their token counts."""
+    copies = []
+    for message in history:
+        copied = replace(message, parts=tuple(map(replace, message.parts)))
+        if message._counted_by is not None:
+            object.__setattr__(copied, "_tokens", message._tokens)
+            object.__setattr__(copied, "_counted_by", message._counted_by)
+        copies.append(copied)
+    return copies
+
+
+# --- the result: read by attribute, because other hosts have classes of their own ---
+
+
+def _field(result: Any, name: str, kind: type, *default: Any) -> Any:
+    value = getattr(result, name, None)
+    if value is None:
+        return default[0] if default else kind()
+    if not isinstance(value, kind):
+        raise RejectedAnswerError(f"the result has {name}={value!r:.80}, expected {kind.__name__}")
+    return kind(value)
+
+
+def _succeeded(result: Any) -> bool:
+    success = getattr(result, "success", None)
+    if success is None:
+        raise RejectedAnswerError(f"expected a result with success, got {result!r:.80}")
+    outcome = getattr(result, "outcome", None)
+    try:
+        return bool(success) and (outcome is None or GCOutcome(_value(outcome)).is_success)
+    except ValueError:
+        raise RejectedAnswerError(f"the result has an unknown outcome={outcome!r:.80}") from None
+
+
+def _value(member: Any) -> Any:
+    """Returns the value of an enum member, also of an enum that is not ours."""
+    return getattr(member, "value", member)
+
+
+def _removal_item(item: Any) -> GCRemovalItem:
+    try:
+        key, reason = getattr(item, "child_key", None), getattr(item, "reason", "")
+        ids = tuple(getattr(item, "message_ids", None) or ())
+        source = InstructionSource(_value(item.source))
+    except (AttributeError, TypeError, ValueError):
+        raise RejectedAnswerError(f"the removal list has an invalid item {item!r:.80}") from None
+    if not isinstance(key, str | None) or not all(isinstance(each, str) for each in (reason, *ids)):
+        raise RejectedAnswerError(f"the removal list has an invalid item {item!r:.80}")
+    action = _ACTIONS.get(str(getattr(item, "action", "")), "remove")
+    keep = bool(getattr(item, "keep", True))
+    return GCRemovalItem(source, key, 0, reason, ids, action, keep)
+
+
+# --- the history: matched to the session's own messages ---
+
+
+def _match(
+    history: Iterable[Any],
+    collection: Collection,
+    given: Sequence[Message],
+    *,
+    is_summary: bool,
+) -> list[Message]:
+    """Returns the returned history in the session's own messages and valid new ones.
+
+    Messages are matched by id. One with an unknown id matches the next unmatched message with the
+    same role and parts.
+    """
+    returned = list(history)
+    for message in returned:
+        if not isinstance(message, Message):
+            raise RejectedAnswerError(f"expected a message in the history, got {message!r:.80}")
+        try:
+            seal(message)
+        except MessageError as error:
+            raise RejectedAnswerError(str(error)) from None
+    own = {message.message_id: message for message in collection.history}
+    untouched = dict(zip(map(id, given), collection.history, strict=True))
+    named = {message.message_id for message in returned}
+    by_content: dict[str, list[Message]] = {}
+    if not named <= own.keys():
+        for message in reversed(collection.history):
+            if message.message_id not in named:
+                by_content.setdefault(_content(message), []).append(message)
+    matched: list[Message] = []
+    for message in returned:
+        if id(message) in untouched:
+            matched.append(untouched[id(message)])
+        elif message.message_id in own:
+            matched.append(_form_of(own[message.message_id], message, collection))
+        elif same := by_content.get(_content(message)):
+            matched.append(same.pop())
+        else:
+            matched.append(_new_message(message, is_summary))
+    ids = [message.message_id for message in matched]
+    for message_id in ids if len(set(ids)) < len(ids) else ():
+        if ids.count(message_id) > 1:
+            raise RejectedAnswerError(f"message {message_id!r} is in the history twice")
+    return matched
+
+
+def _content(message: Message) -> str:
+    """Returns role and parts in their serialised form, which no ``__eq__`` can falsify."""
+    data = message_to_dict(message)
+    return repr((data["role"], data["parts"]))
+
+
+def _form_of(own: Message, returned: Message, collection: Collection) -> Message:
+    """Returns the session's own message if the returned one is equal, else the shorter form."""
+    old, new = message_to_dict(own), message_to_dict(returned)
+    if old == new:
+        return own
+    if is_notice(own) and returned.synthetic is SyntheticKind.NOTICE:
+        return returned  # a notice is replaced, not shortened
+    form = own.with_parts(returned.parts)
+    parts_only = {**old, "parts": None} == {**new, "parts": None}
+    rest, own_rest = without_shortenable(form), without_shortenable(own)
+    counter = collection.counter
+    if (
+        not parts_only
+        or message_to_dict(rest) != message_to_dict(own_rest)
+        or message_tokens(form, counter) >= message_tokens(own, counter)
+    ):
+        raise RejectedAnswerError(
+            f"message {own.message_id!r} was changed: only results and arguments can be shortened"
+        )
+    return form
+
+
+def _new_message(message: Message, is_summary: bool) -> Message:
+    if not is_user_text(message):
+        raise RejectedAnswerError(
+            f"message {message.message_id!r} is new: only a user message of text can be added"
+        )
+    if message.synthetic is not None:
+        return message
+    kind = SyntheticKind.SUMMARY if is_summary else SyntheticKind.NOTICE
+    return replace(message, synthetic=kind)
+
+
+def _put_back(
+    matched: list[Message], collection: Collection, *, takes_budget: bool
+) -> list[Message]:
+    """Returns the history with the messages that the strategy should have left.
+
+    A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
+    and summaries. For others only the last calls are restored.
+    """
+    last = collection.config.preserve_recent_groups
+    calls = [group for group in collection.groups if group.is_call][-last:] if last else []
+    groups = [*calls]
+    if not takes_budget:
+        groups += [
+            group
+            for group in collection.groups
+            if group.hold or group.messages[0].synthetic is SyntheticKind.SUMMARY
+        ]
+    whole = {message.message_id: message for group in calls for message in group.messages}
+    matched = [whole.get(message.message_id, message) for message in matched]
+    keep = {message.message_id for group in groups for message in group.messages}
+    merged = _merged(collection.history, matched, keep)
+    first = next((message for message in merged if message.role is not Role.SYSTEM), None)
+    if takes_budget or first is None or first.role is Role.USER:
+        return merged
+    opening = None
+    for message in collection.history:
+        if message.message_id == first.message_id:
+            break
+        if message.opens_turn or (opening is None and message.role is Role.USER):
+            opening = message.message_id  # a notice, if no request precedes it
+    return _merged(collection.history, matched, keep | {opening}) if opening else merged
+
+
+def _merged(before: Sequence[Message], after: Sequence[Message], keep: set[str]) -> list[Message]:
+    missing = keep - {message.message_id for message in after}
+    if not missing:
+        return list(after)
+    merged: list[Message] = []
+    rest = iter(after)
+    upcoming = next(rest, None)
+    old_ids = {message.message_id for message in before}
+    for message in before:
+        while upcoming is not None and upcoming.message_id not in old_ids:
+            merged.append(upcoming)  # a new message comes before this one
+            upcoming = next(rest, None)
+        if upcoming is not None and upcoming.message_id == message.message_id:
+            merged.append(upcoming)
+            upcoming = next(rest, None)
+        elif message.message_id in missing:
+            merged.append(message)
+    if upcoming is not None:
+        merged.append(upcoming)
+    return merged + list(rest)
+
+
+# --- the account: the strategy's own keys and reasons, as far as it gives them ---
+
+
+def _with_message_ids(
+    items: Iterable[GCRemovalItem], edits: Iterable[Edit], collection: Collection
+) -> list[GCRemovalItem]:
+    """Returns items with the messages they cover, if they name only a turn or an entry."""
+    removed = {edit.message_id for edit in edits if edit.before is not None}
+    turns = {turn.key: turn for turn in collection.turns}
+    covered = []
+    for item in items:
+        if not item.message_ids:
+            meant = list(_ids_under(item.child_key, turns, collection))
+            ids = tuple(each for each in meant if each in removed) or tuple(meant)
+            item = replace(item, message_ids=ids)
+        covered.append(item)
+    return covered
+
+
+def _ids_under(key: str | None, turns: Mapping[str, Any], collection: Collection) -> Iterator[str]:
+    if key is not None and key in turns:
+        yield from (message.message_id for message in turns[key].messages)
+    elif collection.budget and key is not None:
+        entry = collection.budget.get_child(InstructionSource.CONVERSATION, key)
+        for each in entry.walk() if entry else ():
+            yield from each.message_ids
+
+
+def _accounted(
+    edits: Sequence[Edit], items: Iterable[GCRemovalItem], collection: Collection
+) -> list[Edit]:
+    """Returns the edits under the keys and reasons of the removal list; else under their turns."""
+    own = [item for item in items if item.source is InstructionSource.CONVERSATION]
+    named: dict[str, GCRemovalItem] = {}
+    for covering in _with_message_ids(own, edits, collection):
+        for message_id in covering.message_ids:
+            named.setdefault(message_id, covering)
+    turn_keys = {each.message_id: turn.key for turn in collection.turns for each in turn.messages}
+    accounted = []
+    for edit in edits:
+        if edit.before is not None and not is_notice(edit.before):
+            message_id = edit.message_id
+            item = named.get(message_id)
+            key = (item and item.child_key) or turn_keys.get(message_id, message_id)
+            reason = (item and item.reason) or "collected"
+            action: EditAction = "shorten" if edit.after else "remove"
+            if item and action == "remove" and item.action == "summarize":
+                action = "summarize"
+            keep = item.keep if item else True
+            edit = edit._replace(key=key, reason=reason, action=action, keep=keep)
+        accounted.append(edit)
+    return accounted
+
+
+def _source_removals(items: Iterable[GCRemovalItem]) -> Iterator[SourceRemoval]:
+    for item in items:
+        if item.source is not InstructionSource.CONVERSATION:
+            yield SourceRemoval(item.source, item.child_key, 0, item.reason)

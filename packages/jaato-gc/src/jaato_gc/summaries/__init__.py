@@ -1,0 +1,15 @@
+"""Summaries: writing, validating and placing them."""
+
+from jaato_gc.summaries.placing import TurnSummarizer
+from jaato_gc.summaries.summarizer import HOST_LOOP, Summarizer, SummarizerFunction
+from jaato_gc.summaries.writer import Summary, SummarySettings, SummaryWriter
+
+__all__ = [
+    "HOST_LOOP",
+    "Summarizer",
+    "SummarizerFunction",
+    "Summary",
+    "SummarySettings",
+    "SummaryWriter",
+    "TurnSummarizer",
+]

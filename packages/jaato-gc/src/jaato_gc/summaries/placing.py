@@ -1,0 +1,189 @@
+"""Replacing turns by summaries in a collection."""
+
+from collections.abc import Iterable, Sequence
+
+from jaato_gc.collecting import Collection, GCTriggerReason
+from jaato_gc.collecting.collection import ends_turn
+from jaato_gc.errors import SummaryError
+from jaato_gc.history import EditAction, Group, Turn
+from jaato_gc.messages import Message, SyntheticKind
+from jaato_gc.summaries.validation import NotShorterError
+from jaato_gc.summaries.writer import Summary, SummarySettings, SummaryWriter
+from jaato_gc.tokens import count_tokens
+
+FEW_TOKENS = 100
+"""Content up to this size may have no shorter summary."""
+SUMMARIES_SHARE = 0.25
+"""Summaries together never take more than this share of the target."""
+
+
+class TurnSummarizer:
+    """Replaces turns of a collection by summaries.
+
+    Args:
+        collection: The collection.
+        settings: The options of the strategy.
+    """
+
+    def __init__(self, collection: Collection, settings: SummarySettings) -> None:
+        self._collection = collection
+        self._settings = settings
+        self._writer = SummaryWriter(settings, collection.counter)
+        self._written: dict[str, Summary] = {}
+
+    def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:
+        """Replaces turns by summaries, oldest first, until the goal is reached.
+
+        With ``on_summarizer_error="truncate"``, turns that can't be summarized are removed.
+
+        Args:
+            turns: The turns to summarize.
+            reason: The reason in the removal list.
+
+        Raises:
+            SummaryError: The summarizer failed or returned no usable summary.
+        """
+        collection = self._collection
+        while collection.needs_more:
+            chosen = self._choose_oldest(turns)
+            try:
+                if not self._summarize(chosen, reason):
+                    break
+            except SummaryError as error:
+                self._accept_failure(error)
+                collection.remove_oldest(chosen, "truncated_fallback")
+        self._fold_summaries()
+
+    def _accept_failure(self, error: SummaryError) -> None:
+        if self._settings.on_summarizer_error != "truncate":
+            raise error
+        self._collection.details["summarizer_error"] = str(error)
+
+    def _removable(self, groups: Iterable[Group]) -> list[Group]:
+        return [group for group in groups if self._collection.may_remove(group)]
+
+    def _choose_oldest(self, turns: Iterable[Turn]) -> list[Turn]:
+        """Returns the oldest turns that free enough, including room for their summary."""
+        collection = self._collection
+        room = self._settings.summary_tokens
+        chosen: list[Turn] = []
+        freed, ended = collection.tokens_freed, collection.turns_removed
+        for turn in turns:
+            groups = self._removable(turn.groups)
+            if collection.reason is GCTriggerReason.TURN_LIMIT:
+                if ended >= collection.goal.turns_to_remove:
+                    break
+                if not ends_turn(groups):
+                    continue
+            elif (
+                collection.goal.tokens_to_free is not None
+                and freed >= collection.tokens_wanted + room
+            ):
+                break
+            if groups:
+                chosen.append(turn)
+                freed += sum(self._tokens(group.messages) for group in groups)
+                ended += ends_turn(groups)
+        return chosen
+
+    def _summarize(self, turns: Sequence[Turn], reason: str) -> bool:
+        """Replaces turns by one summary. Returns whether that makes the history smaller."""
+        collection = self._collection
+        groups = [self._removable(turn.groups) for turn in turns]
+        told = [[message for group in each for message in group.messages] for each in groups]
+        if not told:
+            return False
+        everything = [message for each in told for message in each]
+        try:
+            summary = self._writer.write(told)
+        except NotShorterError:
+            if self._tokens(everything) > FEW_TOKENS:
+                raise
+            return False  # too little content for any shorter summary: not a failure
+        if not self._pays_off(summary, everything):
+            return False
+        self._insert(
+            summary, collection.position_before(group for each in groups for group in each)
+        )
+        for turn, removable in zip(turns, groups, strict=True):
+            collection.take(removable, turn.key, reason, "summarize")
+        return True
+
+    def _fold_summaries(self) -> None:
+        """Folds the oldest summaries into one if there are too many or they are too long.
+
+        Raises:
+            SummaryError: The summarizer failed or returned no usable summary.
+        """
+        collection = self._collection
+        old = {
+            collection.position_of(group): group
+            for group in self._removable(collection.groups)
+            if group.messages[0].synthetic is SyntheticKind.SUMMARY
+        }
+        chain = {position: group.messages[0] for position, group in old.items()}
+        chain = dict(sorted((chain | dict(collection.insertions)).items()))
+        oldest = list(chain)[: self._surplus(list(chain.values()))]
+        if len(oldest) < 2:
+            return
+        messages = [chain[position] for position in oldest]
+        reason, summary = "summarized", None
+        try:
+            summary = self._writer.write([[message] for message in messages])
+            if not self._pays_off(summary, messages):
+                raise SummaryError("the summarizer returned a text that is not shorter")
+        except SummaryError as error:
+            self._accept_failure(error)
+            reason, summary = "truncated_fallback", None
+            oldest.pop()
+        action: EditAction = "summarize" if summary else "remove"
+        for position in oldest:
+            if position in old:
+                collection.take([old[position]], collection.key_of(old[position]), reason, action)
+            else:
+                self._withdraw(chain[position])
+        if summary:
+            self._insert(summary, oldest[0])
+
+    def _surplus(self, chain: Sequence[Message]) -> int:
+        """Returns how many summaries have to be folded, from the oldest on."""
+        max_tokens = self._settings.max_summaries_tokens
+        target = self._collection.goal.target_tokens
+        if target is not None:
+            max_tokens = min(max_tokens, int(target * SUMMARIES_SHARE))
+        surplus = len(chain) - self._settings.max_summaries + 1
+        if self._tokens(chain) > max_tokens:
+            surplus = max(surplus, 2)
+            while self._tokens(chain[surplus:]) > max_tokens // 2:
+                surplus += 1  # half of the room is for the folded summary
+        return max(0, surplus)
+
+    # --- insertions, and their figures in the result ---
+
+    def _insert(self, summary: Summary, position: int) -> None:
+        self._collection.insert(summary.message, position)
+        self._written[summary.message.message_id] = summary
+        self._count(summary, 1)
+        self._add("facts_found", summary.facts_found)
+        self._collection.details["written_by"] = summary.written_by
+
+    def _withdraw(self, message: Message) -> None:
+        """Takes back a summary of this collection that becomes part of another."""
+        summary = self._written.pop(message.message_id)
+        self._collection.withdraw(message)
+        self._count(summary, -1)
+        self._add("facts_found", -summary.facts_kept)  # the folded summary finds them again
+
+    def _count(self, summary: Summary, sign: int) -> None:
+        self._add("summary_tokens", sign * self._tokens([summary.message]))
+        self._add("facts_kept", sign * summary.facts_kept)
+
+    def _add(self, name: str, figure: int) -> None:
+        details = self._collection.details
+        details[name] = details.get(name, 0) + figure
+
+    def _pays_off(self, summary: Summary, messages: Sequence[Message]) -> bool:
+        return self._tokens([summary.message]) < self._tokens(messages)
+
+    def _tokens(self, messages: Sequence[Message]) -> int:
+        return count_tokens(messages, self._collection.counter)

@@ -1,0 +1,120 @@
+"""Summaries as messages, with the facts that their text does not mention."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+
+from jaato_gc.config import StrategySettings
+from jaato_gc.errors import SummaryError
+from jaato_gc.facts import extract_facts, extractive_summary, facts_within, is_mentioned
+from jaato_gc.messages import Message, summary_message
+from jaato_gc.summaries.summarizer import Summarizer, SummarizerFunction
+from jaato_gc.tokens import TokenCounter, count_tokens
+
+FACTS_SHARE = 0.2
+"""Facts never take more than this share of the summarized content."""
+EXTRACT_SHARE = 0.25
+"""A summary without a model never takes more than this share, except for a few lines."""
+
+
+class SummarySettings(StrategySettings):
+    """The options of strategies that summarize."""
+
+    summarizer: SummarizerFunction | None = None
+    """Writes a summary of text, or of messages if its argument is named so. May be async."""
+    summarizer_input_tokens: PositiveInt = 32_000
+    """The size of the summarizer's input; longer content is summarized part by part."""
+    summarizer_timeout_seconds: PositiveFloat | None = None
+    """The time limit of one call of the summarizer."""
+    on_summarizer_error: Literal["fail", "extract", "truncate"] = "fail"
+    """Without a summary: change nothing, extract one without a model, or remove the turns."""
+    summary_tokens: PositiveInt = 800
+    """The expected size of a summary. That much more is removed to make room for it."""
+    max_fact_tokens: NonNegativeInt = 300
+    """The size of the paths, commands, numbers and identifiers that are kept beside a summary."""
+    max_summaries: PositiveInt = 5
+    """More summaries than this are folded, the oldest first."""
+    max_summaries_tokens: PositiveInt = 6_000
+    """Summaries that are longer than this together are folded, the oldest first.
+
+    In a small window, the limit is a quarter of the target.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary of some messages.
+
+    Args:
+        message: The message that replaces them.
+        facts_found: The number of facts in the summarized messages.
+        facts_kept: The number of those that the message still mentions.
+        written_by: ``"summarizer"`` or ``"extract"``.
+    """
+
+    message: Message
+    facts_found: int
+    facts_kept: int
+    written_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryWriter:
+    """Writes summaries.
+
+    Args:
+        settings: The options of the strategy.
+        counter: Counts the tokens.
+    """
+
+    settings: SummarySettings
+    counter: TokenCounter
+
+    def write(self, turns: Sequence[Sequence[Message]]) -> Summary:
+        """Returns a summary of some turns.
+
+        Raises:
+            SummaryError: The summarizer failed or returned no usable summary.
+        """
+        messages = [message for turn in turns for message in turn]
+        text, written_by = self._text(turns, messages)
+        facts = extract_facts(messages)
+        missing = [fact for fact in facts if not is_mentioned(fact, text)]
+        cap = min(
+            self.settings.max_fact_tokens, int(count_tokens(messages, self.counter) * FACTS_SHARE)
+        )
+        carried = facts_within(missing, cap, self.counter)
+        ids = "\n".join(message.message_id for message in messages)
+        digest = hashlib.sha256(ids.encode(errors="replace")).hexdigest()
+        # Oldest first, so that the newest facts are the newest again when summaries are folded.
+        message = summary_message(text, carried[::-1], f"summary-{digest[:16]}")
+        kept = len(facts) - len(missing) + len(carried)
+        return Summary(message, len(facts), kept, written_by)
+
+    def _text(
+        self, turns: Sequence[Sequence[Message]], messages: Sequence[Message]
+    ) -> tuple[str, str]:
+        settings = self.settings
+        if settings.summarizer is None:
+            return self._extract(messages), "extract"
+        summarizer = Summarizer(
+            settings.summarizer,
+            settings.summarizer_input_tokens,
+            settings.summarizer_timeout_seconds,
+            self.counter,
+        )
+        try:
+            return summarizer.summarize(turns), "summarizer"
+        except SummaryError:
+            if settings.on_summarizer_error != "extract":
+                raise
+            return self._extract(messages), "extract"
+
+    def _extract(self, messages: Sequence[Message]) -> str:
+        """Returns an extract whose size is in proportion to the content."""
+        share = int(count_tokens(messages, self.counter) * EXTRACT_SHARE)
+        most = min(self.settings.summary_tokens, share)
+        return extractive_summary(messages, most, self.counter)

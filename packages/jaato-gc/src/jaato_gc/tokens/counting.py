@@ -1,0 +1,159 @@
+"""Counting tokens: one counter for everything, with a memo on each message."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from jaato_gc.messages import Message, Part
+from jaato_gc.tokens.estimate import ESTIMATE_TOLERANCE, estimate_tokens
+from jaato_gc.tokens.images import image_tokens
+from jaato_gc.tokens.rendering import as_text
+
+
+def _attachment_tokens(part: Part) -> int:
+    return image_tokens(part.inline_data) if part.inline_data else 0
+
+
+def _nothing(part: Part) -> int:  # noqa: ARG001
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCosts:
+    """The tokens that a provider's format adds to the texts in it.
+
+    Args:
+        message: Tokens of the frame of one message: role, delimiters.
+        call: Tokens of the frame of one tool call or result: id, type, braces.
+        attachment: Returns the tokens of a part that is an image or another attachment.
+        sealed: Returns the tokens of content that only the provider can read, such as an encrypted
+            thought. Called for thoughts and for parts with provider fields in ``extra``. If the
+            thought is readable too, the larger figure counts.
+    """
+
+    message: int = 4
+    call: int = 8
+    attachment: Callable[[Part], int] = _attachment_tokens
+    sealed: Callable[[Part], int] = _nothing
+
+
+DEFAULT_COSTS = FrameCosts()
+
+
+class Confidence(StrEnum):
+    """How reliable a token figure is."""
+
+    EXACT = "exact"
+    """Counted with the model's own tokenizer."""
+    CALIBRATED = "calibrated"
+    """Counted, then corrected by the usage that the provider reported."""
+    ESTIMATED = "estimated"
+    """Estimated, within the counter's stated tolerance."""
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of a text. Core does the rest of the counting."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the way of counting: counters of the same name must agree."""
+        ...
+
+    @property
+    def confidence(self) -> Confidence:
+        """How reliable the figures are."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """The expected relative error of a total; 0 if the counter is exact."""
+        ...
+
+    def count_text(self, text: str) -> int:
+        """Returns the tokens of a text.
+
+        A counter may also have an attribute ``costs``: the `FrameCosts` of a provider's format.
+        """
+        ...
+
+
+class EstimateCounter:
+    """Estimates tokens from the script and shape of the text. Works everywhere, offline."""
+
+    name = "estimate"
+    confidence = Confidence.ESTIMATED
+    tolerance = ESTIMATE_TOLERANCE
+
+    def count_text(self, text: str) -> int:
+        """Returns the estimated tokens of a text."""
+        return estimate_tokens(text)
+
+
+DEFAULT_COUNTER: TokenCounter = EstimateCounter()
+"""The counter if none was chosen: the same on every machine."""
+
+
+def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
+    """Returns the tokens of some messages. Each message is tokenised once."""
+    name = counter.name
+    return sum(
+        [
+            each._tokens if each._counted_by == name else message_tokens(each, counter)
+            for each in messages
+        ]
+    )
+
+
+def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) -> int:
+    """Returns the tokens of one message, its frame included. The message keeps the figure."""
+    if message._counted_by != counter.name:
+        costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
+        tokens = costs.message
+        for part in message.parts:
+            tokens += part_tokens(part, counter, costs)
+        _remember(message, tokens, counter.name)
+    return message._tokens
+
+
+def recount(message: Message, before: Message, counter: TokenCounter) -> int:
+    """Returns the tokens of a message that was made from another one.
+
+    Only the parts that differ are tokenised: a message may carry hundreds of results that are
+    shortened one by one.
+    """
+    differing = [
+        parts
+        for parts in zip(message.parts, before.parts, strict=False)
+        if parts[0] is not parts[1]
+    ]
+    if len(message.parts) == len(before.parts) > 2 * len(differing):
+        costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
+        tokens = message_tokens(before, counter)
+        for new, old in differing:
+            tokens += part_tokens(new, counter, costs) - part_tokens(old, counter, costs)
+        _remember(message, tokens, counter.name)
+    return message_tokens(message, counter)
+
+
+def _remember(message: Message, tokens: int, counter_name: str) -> None:
+    object.__setattr__(message, "_tokens", tokens)
+    object.__setattr__(message, "_counted_by", counter_name)
+
+
+def part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
+    """Returns the tokens of one part."""
+    tokens = 0
+    if part.text:
+        tokens += counter.count_text(part.text)
+    if part.thought or part.extra:
+        thought = counter.count_text(part.thought) if part.thought else 0
+        tokens += max(thought, costs.sealed(part))
+    if call := part.function_call:
+        tokens += costs.call + counter.count_text(call.name + as_text(call.args))
+    if answer := part.function_response:
+        tokens += costs.call + counter.count_text(answer.name + as_text(answer.result))
+    if part.inline_data:
+        tokens += costs.attachment(part)
+    return tokens
