@@ -1,8 +1,8 @@
-"""gc_budget: what is least dear goes first, no more than has to, and nothing that must stay."""
+"""gc_budget: lowest priority first, no more than needed, and never what is protected."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jaato_gc import (
     Confidence,
     ContextFloorError,
+    ContextUsage,
     EstimateCounter,
     FunctionCall,
     GCConfig,
@@ -21,7 +22,6 @@ from jaato_gc import (
     GCResult,
     GCSession,
     GCTriggerReason,
-    Group,
     InstructionBudget,
     InstructionSource,
     Message,
@@ -31,13 +31,11 @@ from jaato_gc import (
     SourceEntry,
     ToolResult,
     check_history,
-    cleared,
     count_tokens,
-    lay_out,
-    message_tokens,
 )
+from jaato_gc.plugin import Group, lay_out, message_tokens, shortened
 from jaato_gc_budget import create_plugin
-from jaato_gc_testing import DummyModel, count_operations, long_history
+from jaato_gc_testing import DummyModel, count_operations, long_history, new_session
 
 LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
@@ -48,7 +46,7 @@ PHASES = ["enrichment_bulk_clear", "ephemeral", "partial_turn", "preservable_und
 
 
 class Characters:
-    """A token per character, so that sizes can be read off."""
+    """Counts a token per character, so that sizes are easy to read."""
 
     name = "characters"
     confidence = Confidence.EXACT
@@ -62,12 +60,12 @@ COUNTER = Characters()
 
 
 def said(role: Role, tokens: int, **fields: Any) -> Message:
-    """A message of so many tokens."""
+    """Returns a message of that many tokens."""
     return Message.from_text(role, "x" * (tokens - 4), **fields)
 
 
 def exchange(tokens: int, policy: GCPolicy | None = None) -> list[Message]:
-    """A call and its result, of so many tokens together."""
+    """Returns a call and its result, of that many tokens together."""
     call = Message(MODEL, [Part(function_call=FunctionCall("call_1", "look"))], policy=policy)
     body = "y" * (tokens - message_tokens(call, COUNTER) - 16)
     return [call, Message(Role.TOOL, [Part(function_response=ToolResult("call_1", "look", body))])]
@@ -75,7 +73,7 @@ def exchange(tokens: int, policy: GCPolicy | None = None) -> list[Message]:
 
 @dataclass
 class Host:
-    """A session, and what its host was told to drop."""
+    """A session, and the sources that its host was told to drop."""
 
     limit: int
     config: GCConfig
@@ -83,13 +81,13 @@ class Host:
     dropped: list[tuple[InstructionSource, str | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.session = GCSession(
+        self.session = new_session(
+            create_plugin(),
+            self.config,
             context_limit=self.limit,
             counter=COUNTER,
-            registry=PluginRegistry(load_installed=False),
             on_source_removed=(lambda *item: self.dropped.append(item)) if self.drops else None,
         )
-        self.session.set_gc_plugin(create_plugin(), self.config)
 
     @property
     def budget(self) -> InstructionBudget:
@@ -106,7 +104,7 @@ class Host:
 
 
 def recount(session: GCSession) -> int:
-    """What the budget should hold: the history, and the entries that are not in it."""
+    """Returns the tokens of the history and of the entries outside it."""
     elsewhere = (session.budget.entries[source] for source in (PLUGIN, ENRICHMENT))
     booked = sum(each.tokens for entry in elsewhere for each in entry.walk())
     return count_tokens(session.history, session.budget.counter) + booked
@@ -121,7 +119,7 @@ def went(result: GCResult) -> list[str]:
 
 
 def a_full_house(*, drops: bool = True, **config: Any) -> Host:
-    """810 of 1,000 tokens, of every kind.
+    """Returns a session with 810 of 1,000 tokens, under every policy.
 
     A collection finds 100 of enrichment, 240 EPHEMERAL (40, 100, 100), 160 in turns (40, 60, 60),
     70 PRESERVABLE (30, 40), and can't take the remaining 240.
@@ -258,7 +256,7 @@ def test_details_have_the_keys_of_the_seeds() -> None:
     assert "mode" not in details
 
 
-def test_manual_below_the_target_takes_all_but_the_preservable() -> None:
+def test_a_manual_collection_below_the_target_removes_all_but_preservable_content() -> None:
     result = a_full_house(pressure_percent=90.0).collect(MANUAL, target_percent=95.0)
 
     assert Counter(reasons(result)) == Counter(dict(zip(PHASES, (1, 3, 3), strict=False)))
@@ -267,7 +265,7 @@ def test_manual_below_the_target_takes_all_but_the_preservable() -> None:
 # --- 1a: enrichment ---
 
 
-def test_enrichment_goes_only_if_the_host_can_drop_it() -> None:
+def test_enrichment_is_removed_only_if_the_host_can_drop_it() -> None:
     result = a_full_house(drops=False).collect(target_percent=60.0)
 
     assert "enrichment_bulk_clear" not in reasons(result)
@@ -275,7 +273,7 @@ def test_enrichment_goes_only_if_the_host_can_drop_it() -> None:
 
 
 def test_enrichment_is_counted_and_dropped_once() -> None:
-    """Its entries are EPHEMERAL too, but phase 1b finds nothing of it left."""
+    """Its entries are EPHEMERAL too, but phase 1b must not count them again."""
     host = Host(1000, GCConfig(preserve_recent_turns=1))
     for number in range(3):
         host.budget.add_child(ENRICHMENT, f"memory_{number}", 100, EPHEMERAL)
@@ -290,7 +288,7 @@ def test_enrichment_is_counted_and_dropped_once() -> None:
 
 
 @pytest.mark.parametrize("tokens", [0, 20])
-def test_locked_enrichment_is_spared(tokens: int) -> None:
+def test_locked_enrichment_is_kept(tokens: int) -> None:
     host = a_full_house()
     host.budget.add_child(ENRICHMENT, "rules", tokens, LOCKED)
 
@@ -300,7 +298,7 @@ def test_locked_enrichment_is_spared(tokens: int) -> None:
     assert host.dropped == [(ENRICHMENT, "memory"), (ENRICHMENT, "references")]
 
 
-def test_enrichment_that_is_locked_as_a_whole_stays() -> None:
+def test_an_enrichment_source_that_is_locked_is_kept() -> None:
     host = a_full_house()
     host.budget.set_entry(ENRICHMENT, 30, LOCKED)
     host.budget.add_child(ENRICHMENT, "memory", 50, EPHEMERAL)
@@ -314,7 +312,9 @@ def test_enrichment_that_is_locked_as_a_whole_stays() -> None:
 @pytest.mark.parametrize(
     ("created_at", "first"), [(0.0, "plugin/found_first"), (9e9, "conversation/turn_1_call_1")]
 )
-def test_ephemeral_entries_go_oldest_first_whatever_they_are(created_at: float, first: str) -> None:
+def test_ephemeral_entries_are_removed_oldest_first_across_sources(
+    created_at: float, first: str
+) -> None:
     host = a_full_house()
     for name in ("found_first", "found_last"):
         host.budget.add_child(PLUGIN, name, 40, EPHEMERAL, created_at=created_at)
@@ -322,7 +322,7 @@ def test_ephemeral_entries_go_oldest_first_whatever_they_are(created_at: float, 
     assert went(host.collect(target_percent=70.0))[1] == first
 
 
-def test_the_newest_ephemeral_entry_of_a_source_stays() -> None:
+def test_the_newest_ephemeral_entry_of_a_source_is_kept() -> None:
     host = a_full_house()
     host.budget.remove_child(PLUGIN, "found_first")
     result = host.collect(target_percent=10.0)
@@ -340,18 +340,18 @@ def test_an_entry_below_another_is_found() -> None:
     assert went(host.collect(target_percent=75.0))[1:] == ["plugin/deep_1"]
 
 
-@pytest.mark.parametrize("dearer", [LOCKED, PRESERVABLE])
+@pytest.mark.parametrize("stricter", [LOCKED, PRESERVABLE])
 @pytest.mark.parametrize("tokens", [0, 30])
-def test_an_ephemeral_entry_goes_without_what_is_dearer_below_it(
-    dearer: GCPolicy, tokens: int
+def test_an_ephemeral_entry_is_removed_without_stricter_entries_below_it(
+    stricter: GCPolicy, tokens: int
 ) -> None:
     host = a_full_house(pressure_percent=95.0)
     host.budget.add_child(PLUGIN, "server", 50, EPHEMERAL, created_at=0.0)
-    host.budget.add_child(PLUGIN, "dear", tokens, dearer, parent_key="server")
+    host.budget.add_child(PLUGIN, "strict", tokens, stricter, parent_key="server")
     host.budget.add_child(PLUGIN, "cheap", 30, EPHEMERAL, created_at=1.0, parent_key="server")
 
     assert went(host.collect(target_percent=75.0))[1] == "plugin/cheap"
-    assert host.budget.get_child(PLUGIN, "dear")
+    assert host.budget.get_child(PLUGIN, "strict")
 
 
 # --- 3: what is preservable ---
@@ -370,7 +370,7 @@ def test_an_ephemeral_entry_goes_without_what_is_dearer_below_it(
         ({"pressure_percent": 90.1, "max_tokens": 900}, THRESHOLD, False),
     ],
 )
-def test_preservable_content_goes_only_under_pressure(
+def test_preservable_content_is_removed_only_under_pressure(
     config: dict[str, Any], reason: GCTriggerReason, goes: bool
 ) -> None:
     host = a_full_house(**config)
@@ -380,7 +380,7 @@ def test_preservable_content_goes_only_under_pressure(
     assert reasons(result).count("preservable_under_pressure") == (2 if goes else 0)
 
 
-def test_a_preservable_schema_goes_under_pressure_too() -> None:
+def test_a_preservable_schema_is_removed_under_pressure() -> None:
     host = a_full_house()
     host.budget.add_child(PLUGIN, "handbook", 30, PRESERVABLE, created_at=0.0)
 
@@ -404,7 +404,7 @@ def test_turn_limit_removes_turns_and_nothing_else() -> None:
 def test_without_a_budget_it_truncates() -> None:
     history = [message for _ in range(6) for message in (said(USER, 50), said(MODEL, 50))]
     config = GCConfig(preserve_recent_turns=2, pinned_turn_indices=[1])
-    usage = {"percent_used": 100.0}
+    usage: ContextUsage = {"percent_used": 100.0}
 
     after, result = create_plugin().collect(history, usage, config, THRESHOLD)
 
@@ -426,7 +426,7 @@ def test_without_a_budget_it_stops_at_the_target_too() -> None:
 # --- one turn that fills the window ---
 
 
-def test_a_long_turn_loses_calls_before_anything_else() -> None:
+def test_calls_of_a_long_turn_are_removed_first() -> None:
     host = Host(1000, GCConfig(preserve_recent_turns=1))
     host.say(said(USER, 50))
     calls = [host.say(*exchange(100)) for _ in range(8)]
@@ -439,7 +439,7 @@ def test_a_long_turn_loses_calls_before_anything_else() -> None:
     ]
 
 
-def test_results_in_the_current_turn_are_cleared_oldest_first() -> None:
+def test_results_in_the_current_turn_are_shortened_oldest_first() -> None:
     host = Host(1000, GCConfig(preserve_recent_turns=1, preserve_recent_groups=2))
     host.say(said(USER, 50))
     sent = [message for _ in range(9) for message in host.say(*exchange(100))]
@@ -447,7 +447,7 @@ def test_results_in_the_current_turn_are_cleared_oldest_first() -> None:
     request = host.session.before_send()
 
     results = [message for message in sent if message.is_tool_output]
-    stubs = [cleared(message) for message in results]
+    stubs = [shortened(message) for message in results]
     expected = [*stubs[:7], *results[7:]]
     assert [message for message in request if message.is_tool_output] == expected
     assert [message for message in request if not message.is_tool_output][1:] == sent[::2]
@@ -455,7 +455,7 @@ def test_results_in_the_current_turn_are_cleared_oldest_first() -> None:
     assert set(reasons(result)) == {"cleared_recent"}
 
 
-def test_a_current_turn_that_can_not_shrink_is_not_sent() -> None:
+def test_a_current_turn_that_can_not_be_shortened_enough_is_not_sent() -> None:
     host = Host(1000, GCConfig(preserve_recent_turns=1))
     host.say(said(USER, 200), *exchange(900))
 
@@ -481,7 +481,18 @@ def test_short_names_the_floor_and_the_largest_movable_item() -> None:
     assert shortfall.largest_movable_tokens == 70
 
 
-def test_no_gain_when_nothing_may_go() -> None:
+def test_the_shortfall_names_a_request_that_is_held_before_an_answer() -> None:
+    host = Host(90, GCConfig(target_percent=5.0, preserve_recent_turns=0))
+    host.say(said(USER, 40, policy=EPHEMERAL), said(MODEL, 40))
+
+    result = host.collect()
+
+    assert result.outcome is GCOutcome.SHORT
+    assert result.shortfall is not None
+    assert sum(result.shortfall.held.values()) == 40
+
+
+def test_the_outcome_is_no_gain_if_everything_is_protected() -> None:
     host = Host(100, GCConfig(preserve_recent_turns=1))
     host.budget.add_child(PLUGIN, "core", 50, LOCKED)
     host.say(said(USER, 40))
@@ -492,7 +503,7 @@ def test_no_gain_when_nothing_may_go() -> None:
     assert result.shortfall.missing_tokens == 30
 
 
-# --- whatever the policies ---
+# --- any policies ---
 
 
 @pytest.mark.parametrize(
@@ -505,7 +516,7 @@ def test_no_gain_when_nothing_may_go() -> None:
     ],
 )
 @pytest.mark.parametrize("target", [10.0, 20.0, 30.0, 50.0, 60.0, 70.0, 80.0])
-def test_a_user_message_comes_first_whatever_the_policies(
+def test_a_user_message_comes_first_under_all_policies(
     policies: list[GCPolicy | None], target: float
 ) -> None:
     host = Host(500, GCConfig(preserve_recent_turns=1))
@@ -519,8 +530,8 @@ def test_a_user_message_comes_first_whatever_the_policies(
     assert check_history(host.session.history) == []
 
 
-def test_a_turn_that_is_one_entry_goes_as_one() -> None:
-    """As in the seeds' budgets, where whole turns are entries."""
+def test_a_turn_that_is_one_entry_is_removed_as_one_item() -> None:
+    """Budgets of the seeds have whole turns as entries."""
     history = [said(role, 50) for _ in range(4) for role in (USER, MODEL)]
     budget = InstructionBudget.create_default(context_limit=400, counter=COUNTER)
     for number in range(4):
@@ -537,7 +548,7 @@ def test_a_turn_that_is_one_entry_goes_as_one() -> None:
 def test_a_message_whose_id_looks_like_an_entry_is_booked_beside_it() -> None:
     host = Host(1000, GCConfig())
     call, result = exchange(100)
-    result.message_id, result.policy = "call_1", PRESERVABLE
+    result = replace(result, message_id="call_1", policy=PRESERVABLE)
     host.say(said(USER, 20), call, result)
 
     assert host.budget.counted_tokens() == recount(host.session)
@@ -550,10 +561,10 @@ SOURCES = st.sampled_from([PLUGIN, PLUGIN, ENRICHMENT])
 
 @dataclass
 class Case:
-    """A random session and what is asked of it."""
+    """A random session and a collection of it."""
 
     turns: list[list[tuple[GCPolicy | None, int]]]
-    """For each turn request, exchanges and answer: how dear and how large each is."""
+    """For each turn: policy and size of its request, exchanges and answer."""
     schemas: list[tuple[InstructionSource, GCPolicy, int, float]]
     pinned: int | None
     config: GCConfig
@@ -602,7 +613,7 @@ in_many_cases = settings(max_examples=200, deadline=None)
 
 
 class Rules:
-    """What the documentation says may go, worked out anew and by brute force."""
+    """What may be removed according to the documentation, by brute force."""
 
     def __init__(self, host: Host, reason: GCTriggerReason) -> None:
         self.budget, config = host.budget.copy(), host.session.config
@@ -625,10 +636,10 @@ class Rules:
             for group in turn.groups
             if group.is_call and not self._is_kept(group)
         ]
-        self.clearable = calls[: max(0, len(calls) - config.preserve_recent_groups)]
+        self.shortenable = calls[: max(0, len(calls) - config.preserve_recent_groups)]
 
     def policy(self, group: Group) -> GCPolicy:
-        """The strongest in a group."""
+        """Returns the strictest policy in a group."""
         entries = (self.budget.entry_of(message.message_id) for message in group.messages)
         return min((each.gc_policy for each in entries if each), key=list(GCPolicy).index)
 
@@ -641,7 +652,7 @@ class Rules:
         return [group for group in self.free if self.policy(group) is policy]
 
     def schemas(self, policy: GCPolicy) -> list[SourceEntry]:
-        """Tool schemas under a policy, but for the newest EPHEMERAL one."""
+        """Returns the tool schemas under a policy, except the newest EPHEMERAL one."""
         children = self.budget.entries[PLUGIN].children.values()
         found = [each for each in children if each.gc_policy is policy]
         found.sort(key=lambda each: each.created_at)
@@ -654,13 +665,13 @@ class Rules:
         return movable + (self.schemas(PRESERVABLE) if self.under_pressure else [])
 
     def least(self) -> int:
-        """The smallest total that any sendable choice of what may go leads to."""
+        """Returns the smallest total that any sendable choice of removals leads to."""
         movable = {PARTIAL, EPHEMERAL} | ({PRESERVABLE} if self.under_pressure else set())
         groups = [group for group in self.free if self.policy(group) in movable]
         elsewhere = sum(each.total_tokens() for each in self.sources_that_may_go())
         shorter = sum(
-            max(0, message_tokens(message, COUNTER) - message_tokens(cleared(message), COUNTER))
-            for group in self.clearable
+            max(0, message_tokens(message, COUNTER) - message_tokens(shortened(message), COUNTER))
+            for group in self.shortenable
             for message in group.messages
         )
         best = max(
@@ -682,7 +693,7 @@ def tokens_of(groups: Iterable[Group]) -> int:
 
 @in_many_cases
 @given(CASES)
-def test_what_is_protected_stays(case: Case) -> None:
+def test_protected_content_is_kept(case: Case) -> None:
     host = case.host()
     rules = Rules(host, case.reason)
     locked = {key: each for key, each in _entries(host.budget) if each.gc_policy is LOCKED}
@@ -690,11 +701,11 @@ def test_what_is_protected_stays(case: Case) -> None:
     result = host.collect(case.reason)
 
     after = {message.message_id: message for message in host.session.history}
-    may_clear = {id(group) for group in rules.clearable}
+    may_shorten = {id(group) for group in rules.shortenable}
     for group in rules.protected:
         for message in group.messages:
             left = after[message.message_id]
-            assert left == message or (id(group) in may_clear and left == cleared(message))
+            assert left == message or (id(group) in may_shorten and left == shortened(message))
     assert locked.keys() <= dict(_entries(host.budget)).keys()
     if not rules.under_pressure:
         assert "preservable_under_pressure" not in reasons(result)
@@ -703,7 +714,7 @@ def test_what_is_protected_stays(case: Case) -> None:
 
 @in_many_cases
 @given(CASES)
-def test_nothing_goes_twice_and_what_went_is_what_is_said(case: Case) -> None:
+def test_the_removal_list_has_no_duplicates_and_exact_figures(case: Case) -> None:
     host = case.host()
     before = host.budget.total_tokens()
 
@@ -756,7 +767,7 @@ def test_phases_are_never_out_of_order(case: Case) -> None:
 
 @in_many_cases
 @given(CASES)
-def test_the_target_is_reached_whenever_it_can_be(case: Case) -> None:
+def test_the_target_is_reached_if_possible(case: Case) -> None:
     host = case.host()
     least = Rules(host, case.reason).least()
 
@@ -765,16 +776,17 @@ def test_the_target_is_reached_whenever_it_can_be(case: Case) -> None:
     goal = result.tokens_before - result.details["tokens_to_free"]
     assert (result.outcome is GCOutcome.REACHED) == (result.tokens_after <= goal)
     if result.shortfall:
-        # One request more than need be may be kept, where the first of all is not LOCKED.
-        assert least + result.shortfall.held.get("first_user", 0) > goal
+        # If the first request is not LOCKED, one request more than necessary may be kept.
+        held = result.shortfall.held
+        assert least + held.get("first_user", 0) + held.get("strategy", 0) > goal
     else:
         assert least <= result.tokens_after <= goal
 
 
 @in_many_cases
 @given(CASES)
-def test_where_the_first_request_is_locked_no_token_too_many_is_kept(case: Case) -> None:
-    """The default; then the smallest total is exactly what brute force finds."""
+def test_with_a_locked_first_request_the_smallest_possible_total_is_reached(case: Case) -> None:
+    """This is the default. The total is exactly the smallest one that brute force finds."""
     case.turns[0][0] = (None, case.turns[0][0][1])
     host = case.host()
     least = Rules(host, case.reason).least()
@@ -794,7 +806,7 @@ def _entries(budget: InstructionBudget) -> Iterator[tuple[str, SourceEntry]]:
 
 @dataclass
 class Run:
-    """Usage after every turn of a long session, and how large its largest turn was."""
+    """Returns the usage after every turn of a long session, and the size of its largest turn."""
 
     session: GCSession
     usage: list[int]
@@ -802,7 +814,7 @@ class Run:
 
 
 def a_long_run(turns: int, config: GCConfig) -> Run:
-    """A session with small messages in a window of 2,000 tokens, two of them PRESERVABLE."""
+    """Returns a session with small messages in a window of 2,000 tokens, two PRESERVABLE."""
     model = DummyModel(2_000, tool_rounds=1, result_words=30, hidden_tokens=100)
     session = GCSession(
         model,
@@ -860,7 +872,7 @@ def test_work_grows_no_faster_than_budget_and_history() -> None:
 
 
 def operations_with(turns: int) -> int:
-    """Operations of a collection through all phases, with as many schemas as turns."""
+    """Returns the operations of a collection through all phases, with a schema per turn."""
     host = Host(1_000_000, GCConfig())
     host.say(*long_history(turns))
     for number in range(turns):

@@ -1,4 +1,4 @@
-"""gc_hybrid: ancient turns go, middle ones become a summary, recent ones stay."""
+"""gc_hybrid: ancient turns are removed, middle ones summarized, recent ones kept."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jaato_gc import (
-    EstimateCounter,
+    ContextUsage,
     GCConfig,
     GCOutcome,
     GCPolicy,
@@ -16,15 +16,14 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionSource,
     Message,
-    PluginRegistry,
     Role,
     SyntheticKind,
     check_history,
     count_tokens,
 )
 from jaato_gc_hybrid import HybridGCPlugin, create_plugin
+from jaato_gc_testing import COUNTER, assert_in_step, new_session
 
-COUNTER = EstimateCounter()
 LONG = "and so on " * 30
 RECENT, MIDDLE = 2, 4
 
@@ -72,10 +71,14 @@ def collect(
     reason: GCTriggerReason = GCTriggerReason.THRESHOLD,
     **options: Any,
 ) -> tuple[list[Message], GCResult]:
-    """Collect down to a target that is so many turns away."""
+    """Collects down to a target that is this many turns away."""
     used = count_tokens(history, COUNTER)
     config = GCConfig(threshold_percent=100.0, target_percent=100 - 100 * turns_to_free / 12)
-    usage = {"context_limit": LIMIT, "total_tokens": used, "percent_used": 100 * used / LIMIT}
+    usage: ContextUsage = {
+        "context_limit": LIMIT,
+        "total_tokens": used,
+        "percent_used": 100 * used / LIMIT,
+    }
     return plugin(**options).collect(history, usage, config, reason)
 
 
@@ -100,7 +103,7 @@ def summary_in(history: list[Message]) -> str:
 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
-def test_ancient_turns_go_first_and_the_summarizer_is_left_alone(count: int) -> None:
+def test_ancient_turns_are_removed_first_without_the_summarizer(count: int) -> None:
     after, result = collect(count, summarizer=lambda _text: pytest.fail("not needed"))
 
     assert reasons(result) == {f"turn_{n}": "ancient_truncated" for n in range(count)}
@@ -134,14 +137,14 @@ def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
     assert result.shortfall
 
 
-def test_by_hand_below_the_target_everything_goes_but_what_is_recent() -> None:
+def test_a_manual_collection_below_the_target_keeps_only_recent_turns() -> None:
     after, _ = collect(0.5, HISTORY[:-2], GCTriggerReason.MANUAL)
 
     assert names(after) == ["summary", *turns(9, 10)]
     assert numbers_in(summary_in(after)) == [5, 6, 7, 8]
 
 
-def test_generations_are_by_age_whatever_was_collected_before() -> None:
+def test_generations_are_by_age_after_earlier_collections_too() -> None:
     once, _ = collect(7)
     twice, result = collect(10.5, once)
 
@@ -160,13 +163,13 @@ def test_ancient_turns_can_be_summarized_too() -> None:
     assert gone == 4
 
 
-def test_all_that_is_summarized_is_in_one_summary() -> None:
+def test_all_summarized_turns_are_in_one_summary() -> None:
     after, _ = collect(9, summarize_ancient=True)
 
     assert numbers_in(summary_in(after)) == list(range(10))
 
 
-def test_without_a_middle_all_that_is_not_recent_is_ancient() -> None:
+def test_without_a_middle_every_turn_that_is_not_recent_is_ancient() -> None:
     after, result = collect(11.5, summarize_middle_turns=0)
 
     assert reasons(result) == {f"turn_{n}": "ancient_truncated" for n in range(10)}
@@ -180,7 +183,7 @@ def test_with_a_huge_middle_nothing_is_ancient() -> None:
     assert numbers_in(summary_in(after)) == [0, 1, 2]
 
 
-def test_the_turn_limit_takes_turns_and_not_tokens() -> None:
+def test_the_turn_limit_removes_turns_and_ignores_tokens() -> None:
     after, result = collect(0.5, reason=GCTriggerReason.TURN_LIMIT, max_turns=4)
 
     assert names(after) == ["summary", *turns(8, 9, 10, 11)]
@@ -212,7 +215,7 @@ def test_without_a_summarizer_ancient_turns_that_should_be_summarized_are_trunca
 
 
 @pytest.mark.parametrize("options", [{}, {"summarize_middle_turns": 0}])
-def test_nothing_is_said_of_a_summarizer_that_was_not_missed(options: dict[str, Any]) -> None:
+def test_a_summarizer_that_was_not_needed_is_not_reported_missing(options: dict[str, Any]) -> None:
     _, result = collect(3 if not options else 11.5, summarizer=None, **options)
 
     assert "summarizer" not in result.details
@@ -227,7 +230,7 @@ def test_a_failing_summarizer_changes_nothing_not_even_ancient_turns() -> None:
     assert result.removal_list == []
 
 
-def test_a_failing_summarizer_can_be_done_without() -> None:
+def test_a_failing_summarizer_can_be_replaced_by_truncation() -> None:
     after, result = collect(7.5, summarizer=lambda _text: "", on_summarizer_error="truncate")
 
     assert names(after) == turns(8, 9, 10, 11)
@@ -245,25 +248,20 @@ def test_a_failing_summarizer_can_be_replaced_by_an_extract() -> None:
 # --- in a session ---
 
 
-def new_session(**options: Any) -> GCSession:
-    session = GCSession(
-        lambda _request: f"answer {LONG}",
-        counter=COUNTER,
-        registry=PluginRegistry(load_installed=False),
-        context_limit=LIMIT,
+def session_with(**options: Any) -> GCSession:
+    return new_session(
+        plugin(**options), provider=lambda _request: f"answer {LONG}", context_limit=LIMIT
     )
-    session.set_gc_plugin(plugin(**options), GCConfig())
-    return session
 
 
-def in_step(session: GCSession) -> bool:
-    counted = session.budget.counted_tokens()
-    return counted == count_tokens(session.history, COUNTER) and not check_history(session.history)
+def assert_sound(session: GCSession) -> None:
+    assert_in_step(session)
+    assert check_history(session.history) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"summarizer": None}, {"summarize_ancient": True}])
 def test_pinned_turns_survive_in_place_in_each_generation(options: dict[str, Any]) -> None:
-    session = new_session(**options)
+    session = session_with(**options)
     for message in HISTORY:
         session.append(message)
     pinned = turns(2, 8, 11)
@@ -276,11 +274,11 @@ def test_pinned_turns_survive_in_place_in_each_generation(options: dict[str, Any
     assert [message for message in HISTORY if message.message_id in pinned] == [
         message for message in kept if message.message_id in pinned
     ]
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_pinned_turn_indices_survive_in_place() -> None:
-    session = new_session(pinned_turn_indices=[1, 7])
+    session = session_with(pinned_turn_indices=[1, 7])
     for message in HISTORY:
         session.append(message)
     session.manual_gc(target_percent=1.0)
@@ -289,7 +287,7 @@ def test_pinned_turn_indices_survive_in_place() -> None:
 
 
 def test_the_session_books_the_summary() -> None:
-    session = new_session()
+    session = session_with()
     for message in HISTORY:
         session.append(message)
     result = session.manual_gc(target_percent=1.0)
@@ -302,7 +300,7 @@ def test_the_session_books_the_summary() -> None:
 
 
 def test_a_long_conversation_stays_within_the_window_and_the_chain_within_its_bounds() -> None:
-    session = new_session(
+    session = session_with(
         summarizer=lambda _text: "They talked.", max_summaries=2, summarize_middle_turns=8
     )
     for number in range(150):
@@ -314,7 +312,7 @@ def test_a_long_conversation_stays_within_the_window_and_the_chain_within_its_bo
     assert chain
     assert all(result.outcome is GCOutcome.REACHED for result in session.get_gc_history())
     assert session.get_context_usage()["percent_used"] < 100
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_the_seeds_example() -> None:
@@ -326,12 +324,7 @@ def test_the_seeds_example() -> None:
             "summarizer": summarizer,  # Optional
         }
     )
-    client = GCSession(
-        lambda _request: f"answer {LONG}",
-        counter=COUNTER,
-        registry=PluginRegistry(load_installed=False),
-        context_limit=3800,
-    )
+    client = new_session(provider=lambda _request: f"answer {LONG}", context_limit=3800)
     client.set_gc_plugin(plugin, GCConfig(threshold_percent=75.0))
     for number in range(80):
         client.send_message(f"question {number:02}. {LONG}")

@@ -1,4 +1,4 @@
-"""The engine: what must stay, what can go, in which order, and that it says so truly."""
+"""The mark-and-sweep engine: roots, reachability, scores, candidates and plans."""
 
 import doctest
 import math
@@ -33,8 +33,7 @@ GENERATIONS: list[Generation] = ["young", "old"]
 
 
 def engine(**options: float) -> GCEngine:
-    made = GCEngine(now=lambda: NOW)
-    return replace(made, **options)  # type: ignore[arg-type]
+    return replace(GCEngine(now=lambda: NOW), **options)  # type: ignore[arg-type]
 
 
 def hours_ago(hours: float) -> datetime:
@@ -98,7 +97,7 @@ def cycle(
 
 
 def formula(segment: ContextSegment, now: datetime) -> float:
-    """The score as it is specified, for aware times in the past."""
+    """Returns the score as specified, for times in the past with a time zone."""
     recency = (now - segment.last_touched_at).total_seconds() / 3600 / 24.0
     type_scores = {
         "log": 1.0, "note": 0.8, "code": 0.5, "message": 0.3, "decision": 0.1, "summary": 0.2,
@@ -112,7 +111,7 @@ def formula(segment: ContextSegment, now: datetime) -> float:
 
 
 def closure(roots: Set[str], references: Mapping[str, Collection[str]]) -> set[str]:
-    """What is reachable, found the slow way: add what is referred to until nothing is new."""
+    """Returns the reachable ids by a slow method: adds referenced ids until nothing changes."""
     reached = set(roots)
     while True:
         larger = reached.union(*(references.get(id, ()) for id in reached))
@@ -166,10 +165,10 @@ class TestScenario1SimpleRootSetCurrentTaskOnly:
 
         assert engine().compute_roots(segments, current_task="t1") == {"a", "d"}
 
-    def test_without_a_current_task_segments_without_a_task_are_no_roots(self) -> None:
+    def test_segments_without_a_task_are_not_roots_if_there_is_no_current_task(self) -> None:
         assert engine().compute_roots([segment("a"), segment("b", task_id="t1")]) == set()
 
-    def test_other_tasks_can_go(self) -> None:
+    def test_segments_of_other_tasks_are_pruned(self) -> None:
         segments = [segment("mine", task_id="t1"), segment("other", "log", task_id="t2", age=30)]
 
         plan = cycle(engine(), segments, 100, current_task="t1")
@@ -178,7 +177,7 @@ class TestScenario1SimpleRootSetCurrentTaskOnly:
 
 
 class TestScenario2ComplexRootSetTaskFileMessagesPinned:
-    def test_all_five_rules_together(self) -> None:
+    def test_roots_are_the_union_of_all_five_rules(self) -> None:
         segments = [
             segment("task", task_id="t1", age=90),
             segment("file", "code", file_path="src/a.py", age=90),
@@ -200,22 +199,22 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
         assert engine().compute_roots(segments) == {"on time"}
 
-    def test_a_decision_that_was_touched_lately_is_not_a_recent_decision(self) -> None:
+    def test_an_old_decision_that_was_touched_recently_is_not_a_root(self) -> None:
         old = segment("old", "decision", age=5)
         old.last_touched_at = NOW
 
         assert engine().compute_roots([old]) == set()
 
-    def test_a_decision_without_a_zone_or_yet_to_come_can_be_recent(self) -> None:
+    def test_decisions_without_a_time_zone_or_in_the_future_can_be_roots(self) -> None:
         naive, late = segment("naive", "decision"), segment("late", "decision")
         naive.created_at = hours_ago(0.5).replace(tzinfo=None)
         late.created_at = hours_ago(1.5).replace(tzinfo=None)
-        to_come = segment("to come", "decision", age=-48)
+        future = segment("future", "decision", age=-48)
 
-        assert engine().compute_roots([naive, late, to_come]) == {"naive", "to come"}
+        assert engine().compute_roots([naive, late, future]) == {"naive", "future"}
 
     @pytest.mark.parametrize("hours", [1e9, 1e300, math.inf])
-    def test_all_decisions_can_be_recent(self, hours: float) -> None:
+    def test_decision_hours_can_be_longer_than_the_longest_timedelta(self, hours: float) -> None:
         first = segment("first", "decision")
         first.created_at = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
 
@@ -229,7 +228,7 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
         assert roots == {f"m{number}" for number in range(min(count, 5))}
 
-    def test_messages_are_recent_by_time_not_by_position(self) -> None:
+    def test_the_newest_messages_are_chosen_by_time_not_by_position(self) -> None:
         segments = [
             segment("newest", "message", age=1),
             segment("oldest", "message", age=3),
@@ -238,12 +237,12 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
         assert engine(recent_messages=2).compute_roots(segments) == {"newest", "middle"}
 
-    def test_of_messages_at_the_same_time_the_greater_id_is_the_later(self) -> None:
+    def test_messages_with_equal_times_are_ordered_by_id(self) -> None:
         segments = [segment(id, "message") for id in ("b", "c", "a")]
 
         assert engine(recent_messages=2).compute_roots(segments) == {"b", "c"}
 
-    def test_messages_with_and_without_zones_are_put_in_order(self) -> None:
+    def test_messages_with_and_without_time_zones_are_ordered_by_utc(self) -> None:
         tokyo = timezone(timedelta(hours=9))
         naive = segment("naive", "message")
         naive.created_at = hours_ago(1).replace(tzinfo=None)
@@ -254,27 +253,27 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
 
 class TestScenario3ReachabilityWithCircularReferences:
-    def test_a_cycle_is_followed_once(self) -> None:
+    def test_a_cycle_is_reachable_from_any_of_its_segments(self) -> None:
         references = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "x": {"y"}, "y": {"x"}}
 
         assert engine().compute_reachability({"a"}, references) == {"a", "b", "c"}
 
-    def test_a_self_reference_leads_nowhere(self) -> None:
+    def test_a_self_reference_does_not_make_a_segment_reachable(self) -> None:
         assert engine().compute_reachability({"a"}, {"a": {"a"}, "b": {"b"}}) == {"a"}
 
-    def test_a_target_without_references_of_its_own_is_reachable(self) -> None:
+    def test_a_referenced_id_without_references_is_reachable(self) -> None:
         assert engine().compute_reachability({"a"}, {"a": {"leaf"}}) == {"a", "leaf"}
 
-    def test_no_roots_reach_nothing(self) -> None:
+    def test_nothing_is_reachable_without_roots(self) -> None:
         assert engine().compute_reachability(set(), {"a": {"b"}}) == set()
 
     @pytest.mark.parametrize(("root", "step"), [("0", 1), ("49999", -1)])
-    def test_a_long_chain_needs_no_recursion(self, root: str, step: int) -> None:
+    def test_a_long_chain_does_not_exceed_the_recursion_limit(self, root: str, step: int) -> None:
         references = {str(number): {str(number + step)} for number in range(50_000)}
 
         assert len(engine().compute_reachability({root}, references)) == 50_001
 
-    def test_a_cycle_that_no_root_leads_to_can_go(self) -> None:
+    def test_an_unreachable_cycle_is_a_candidate(self) -> None:
         segments = [
             segment("root", refs=["kept"], pinned=True),
             segment("kept", refs=["root"]),
@@ -284,18 +283,18 @@ class TestScenario3ReachabilityWithCircularReferences:
 
         assert ids(engine().analyze_pruning_candidates(segments, set())) == ["x", "y"]
 
-    def test_references_are_followed_by_field_and_by_tag(self) -> None:
+    def test_references_in_fields_and_in_tags_are_followed(self) -> None:
         segments = [
             segment("root", refs={"by field"}, tags=["ref:by tag", "urgent"]),
-            segment("by field", refs=["twice removed"]),
+            segment("by field", refs=["indirect"]),
             segment("by tag"),
-            segment("twice removed"),
+            segment("indirect"),
             segment("urgent"),
         ]
 
         assert ids(engine().analyze_pruning_candidates(segments, {"root"})) == ["urgent"]
 
-    def test_the_references_of_each_segment_are_followed_once(self) -> None:
+    def test_the_references_of_each_segment_are_iterated_once(self) -> None:
         class Counting(list[str]):
             followed = 0
 
@@ -310,13 +309,13 @@ class TestScenario3ReachabilityWithCircularReferences:
 
         assert [each.followed for each in references.values()] == [1] * len(everything)
 
-    def test_any_mapping_will_do(self) -> None:
+    def test_references_can_be_any_mapping(self) -> None:
         references = ChainMap({"b": {"c"}}, {"a": {"b"}})
 
         assert engine().compute_reachability({"a"}, references) == {"a", "b", "c"}
 
     @given(st.sets(st.sampled_from([*IDS, "nowhere"])), REFERENCES)
-    def test_it_is_the_closure_of_the_roots(
+    def test_reachability_is_the_transitive_closure_of_the_roots(
         self, roots: set[str], references: dict[str, set[str]]
     ) -> None:
         assert engine().compute_reachability(roots, references) == closure(roots, references)
@@ -327,23 +326,23 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
     @pytest.mark.parametrize("age", [0, 0.25, 24, 31, 24 * 365])
     @pytest.mark.parametrize("refcount", [0, 1, 9])
     @pytest.mark.parametrize("generation", GENERATIONS)
-    def test_it_is_the_formula(
+    def test_the_score_equals_the_specified_formula(
         self, type: str, age: float, refcount: int, generation: Generation
     ) -> None:
         scored = segment("s", type, age=age, refcount=refcount, generation=generation)
 
         assert engine().score_segment(scored, NOW) == formula(scored, NOW)
 
-    def test_the_lowest_score(self) -> None:
-        best = segment("s", "decision", refcount=10**9)
+    def test_a_new_decision_with_many_references_has_the_lowest_score(self) -> None:
+        lowest = segment("s", "decision", refcount=10**9)
 
-        assert engine().score_segment(best, NOW) == pytest.approx(0.06)
+        assert engine().score_segment(lowest, NOW) == pytest.approx(0.06)
 
-    def test_types_from_the_dearest_to_the_cheapest(self) -> None:
+    def test_decisions_score_lowest_and_logs_highest(self) -> None:
         scores = {type: engine().score_segment(segment("s", type), NOW) for type in TYPES}
 
-        dearest_first = ["decision", "summary", "message", "code", "diagram", "note", "log"]
-        assert sorted(scores, key=lambda type: (scores[type], type)) == dearest_first
+        lowest_first = ["decision", "summary", "message", "code", "diagram", "note", "log"]
+        assert sorted(scores, key=lambda type: (scores[type], type)) == lowest_first
 
     @given(st.floats(0, 1e5), st.floats(0, 1e5), st.sampled_from(TYPES), st.integers(0, 20))
     def test_age_raises_the_score_and_references_lower_it(
@@ -357,7 +356,7 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
         assert score(one, refcount) > score(one, refcount + 1)
         assert score(one, refcount) < score(one, refcount, "old")
 
-    def test_a_time_yet_to_come_counts_as_now(self) -> None:
+    def test_a_time_in_the_future_counts_as_now(self) -> None:
         now, later = segment("now"), segment("later", age=-48)
 
         assert engine().score_segment(later, NOW) == engine().score_segment(now, NOW)
@@ -373,14 +372,16 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
             hours_ago(30).astimezone(timezone(timedelta(hours=-7))),
         ],
     )
-    def test_a_time_without_a_zone_is_in_utc(self, now: datetime, touched: datetime) -> None:
+    def test_a_time_without_a_time_zone_is_in_utc(self, now: datetime, touched: datetime) -> None:
         scored = segment("s")
         scored.last_touched_at = touched
 
         assert engine().score_segment(scored, now) == formula(segment("s", age=30), NOW)
 
-    def test_times_with_and_without_a_zone_can_be_analysed_together(self) -> None:
-        first = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))  # before any in UTC
+    def test_times_with_and_without_a_time_zone_can_be_analyzed_together(self) -> None:
+        first = datetime.min.replace(
+            tzinfo=timezone(timedelta(hours=9))
+        )  # not representable in UTC
         segments = [segment("aware", age=30), segment("naive", age=30), segment("first")]
         segments[1].last_touched_at = hours_ago(30).replace(tzinfo=None)
         segments[2].last_touched_at = first
@@ -390,13 +391,15 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
         assert ids(found) == ["first", "aware", "naive"]
         assert [each.age_hours for each in found[1:]] == [30, 30]
 
-    def test_ages_are_right_across_a_change_of_summer_time(self) -> None:
+    def test_ages_are_correct_across_a_change_to_daylight_saving_time(self) -> None:
         try:
             berlin = ZoneInfo("Europe/Berlin")
         except KeyError:
-            pytest.skip("this machine has no time zone data (the tzdata package has)")
+            pytest.skip("this machine has no time zone data: install the tzdata package")
         touched = datetime(2025, 3, 30, 1, 30, tzinfo=berlin)
-        now = datetime(2025, 3, 30, 3, 30, tzinfo=berlin)  # an hour later: 02:00 became 03:00
+        now = datetime(
+            2025, 3, 30, 3, 30, tzinfo=berlin
+        )  # one hour later: the clock skipped 02:00 to 03:00
 
         gc = GCEngine(now=lambda: now)
         [candidate] = gc.analyze_pruning_candidates(
@@ -407,7 +410,7 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
         one_hour = 0.4 / 24 + 0.3 * 0.3 + 0.2 + 0.1 * 0.3
         assert gc.score_segment(ContextSegment("s", created_at=touched), now) == one_hour
 
-    def test_an_overridden_score_decides(self) -> None:
+    def test_an_overridden_score_segment_is_used(self) -> None:
         class ByName(GCEngine):
             def score_segment(self, segment: ContextSegment, now: datetime) -> float:  # noqa: ARG002
                 return float(segment.id)
@@ -421,29 +424,29 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
 
 class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
     @pytest.mark.parametrize(
-        ("target", "taken"), [(1, 1), (100, 1), (101, 2), (250, 3), (1000, 10)]
+        ("target", "count"), [(1, 1), (100, 1), (101, 2), (250, 3), (1000, 10)]
     )
-    def test_candidates_are_taken_until_the_target_is_met(self, target: int, taken: int) -> None:
+    def test_candidates_are_selected_until_the_target_is_met(self, target: int, count: int) -> None:
         candidates = [candidate(f"c{number}", 0.9 - number / 100) for number in range(10)]
 
         plan = engine().generate_pruning_plan(candidates, target)
 
-        assert plan.candidates == candidates[:taken]
-        assert plan.total_tokens_freed == 100 * taken
+        assert plan.candidates == candidates[:count]
+        assert plan.total_tokens_freed == 100 * count
         assert plan.is_met
         assert plan.shortfall == 0
         assert plan.held == {}
         assert plan.reason.startswith("target met")
 
     @pytest.mark.parametrize("target", [0, -1, -(10**9)])
-    def test_nothing_goes_when_nothing_has_to(self, target: int) -> None:
+    def test_nothing_is_pruned_if_the_target_is_not_positive(self, target: int) -> None:
         plan = engine().generate_pruning_plan([candidate("a", 9)], target)
 
         assert (plan.candidates, plan.total_tokens_freed, removed(plan)) == ([], 0, set())
         assert plan.is_met
-        assert plan.reason == "nothing had to be freed"
+        assert plan.reason == "nothing to free"
 
-    def test_a_target_out_of_reach_is_missed_openly(self) -> None:
+    def test_a_missed_target_is_reported(self) -> None:
         plan = engine().generate_pruning_plan([candidate("a"), candidate("b", 0.2)], 1500)
 
         assert not plan.is_met
@@ -454,12 +457,12 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             "100 tokens are scored 0.4 or less"
         )
 
-    def test_a_missed_target_says_what_stands_in_the_way(self) -> None:
+    def test_a_missed_target_reports_the_tokens_that_are_kept_and_why(self) -> None:
         segments = [
             segment("root", task_id="t1", refs=["reached"], tokens=1),
             segment("pinned", pinned=True, tokens=10),
             segment("reached", tokens=200),
-            segment("dear", "decision", age=2, tokens=3000),
+            segment("low score", "decision", age=2, tokens=3000),
             segment("garbage", "log", age=30, tokens=40_000),
         ]
 
@@ -472,7 +475,7 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             "200 tokens are reachable from roots; 3,000 tokens are scored 0.4 or less"
         )
 
-    def test_without_segments_there_is_nothing_to_free(self) -> None:
+    def test_a_plan_without_segments_frees_nothing(self) -> None:
         plan = cycle(engine(), [], 10)
 
         assert plan == PruningPlan(
@@ -482,20 +485,20 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             delete_segments=[],
             reason=(
                 "target missed by 10 tokens: frees 0 of 10 tokens (0 to stash, 0 to delete); "
-                "there is nothing else"
+                "there are no other segments"
             ),
             target_tokens=10,
         )
 
-    def test_the_best_are_taken_first_whatever_the_order(self) -> None:
+    def test_candidates_in_any_order_are_selected_by_score(self) -> None:
         candidates = [candidate("low", 0.5), candidate("high", 0.9), candidate("middle", 0.7)]
 
         plan = engine().generate_pruning_plan(candidates, 200)
 
         assert ids(plan.candidates) == ["high", "middle"]
-        assert ids(candidates) == ["low", "high", "middle"], "the list given is as it was"
+        assert ids(candidates) == ["low", "high", "middle"], "the argument is not changed"
 
-    def test_ties_are_broken_by_id(self) -> None:
+    def test_candidates_with_equal_scores_are_ordered_by_id(self) -> None:
         candidates = [candidate(id) for id in ("b", "c", "a")]
 
         assert engine().generate_pruning_plan(candidates, 150).stash_segments == ["a", "b"]
@@ -514,30 +517,30 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             ("code", 0.4, "keep"),
         ],
     )
-    def test_what_is_deleted_stashed_and_kept(self, type: str, score: float, action: str) -> None:
+    def test_type_and_score_decide_the_action(self, type: str, score: float, action: str) -> None:
         plan = engine().generate_pruning_plan([candidate("s", score, type=type)], 1)
 
         assert plan.stash_segments == (["s"] if action == "stash" else [])
         assert plan.delete_segments == (["s"] if action == "delete" else [])
 
-    def test_infinite_delete_score_deletes_nothing(self) -> None:
+    def test_an_infinite_delete_score_deletes_nothing(self) -> None:
         gc = engine(delete_score=math.inf)
 
         plan = gc.generate_pruning_plan([candidate("s", 1e9, type="log")], 1)
 
         assert plan.stash_segments == ["s"]
 
-    def test_what_frees_nothing_stays(self) -> None:
+    def test_a_segment_without_tokens_is_kept(self) -> None:
         plan = engine().generate_pruning_plan([candidate("empty", 2, tokens=0), candidate("a")], 10)
 
         assert removed(plan) == {"a"}
 
-    def test_a_candidate_given_twice_is_an_error(self) -> None:
-        with pytest.raises(GCError, match="2 candidates stand for 1 segments: give each"):
+    def test_duplicate_candidates_are_an_error(self) -> None:
+        with pytest.raises(GCError, match="2 candidates have 1 distinct segment ids: pass each"):
             engine().generate_pruning_plan([candidate("a"), candidate("a")], 10)
 
     @given(segment_lists(), ENGINES, TARGETS)
-    def test_the_sums_are_right(
+    def test_the_token_sums_of_a_plan_are_consistent(
         self, segments: list[ContextSegment], gc: GCEngine, target: int
     ) -> None:
         tokens = {each.id: each.tokens for each in segments}
@@ -550,12 +553,12 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
         if plan.is_met:
             assert plan.total_tokens_freed - tokens.get(
                 plan.candidates[-1].segment_id if plan.candidates else "", 0
-            ) < max(target, 1), "the last one taken was needed"
+            ) < max(target, 1), "the last selected candidate was not needed"
         else:
             assert plan.total_tokens_freed + sum(plan.held.values()) == sum(tokens.values())
 
     @given(segment_lists(), ENGINES, TARGETS, st.randoms())
-    def test_the_order_of_the_segments_does_not_matter(
+    def test_the_plan_does_not_depend_on_the_order_of_the_segments(
         self, segments: list[ContextSegment], gc: GCEngine, target: int, rng: random.Random
     ) -> None:
         shuffled = deepcopy(segments)
@@ -564,7 +567,7 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
         assert cycle(gc, segments, target) == cycle(gc, shuffled, target)
 
     @given(segment_lists(), ENGINES, TARGETS)
-    def test_the_highest_score_goes_first(
+    def test_the_highest_scores_are_selected_first(
         self, segments: list[ContextSegment], gc: GCEngine, target: int
     ) -> None:
         found = gc.analyze_pruning_candidates(segments, gc.compute_roots(segments))
@@ -572,17 +575,17 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
 
         order = [(each.is_reachable, -each.score, each.segment_id) for each in found]
         assert order == sorted(order)
-        takeable = [each for each in found if each.score > gc.stash_score and each.tokens]
-        assert plan.candidates == takeable[: len(plan.candidates)]
+        eligible = [each for each in found if each.score > gc.stash_score and each.tokens]
+        assert plan.candidates == eligible[: len(plan.candidates)]
 
 
 class TestScenario6PinnedSegmentsExcludedFromPruning:
-    def test_a_pinned_segment_is_no_candidate_even_if_no_root_names_it(self) -> None:
+    def test_a_pinned_segment_is_not_a_candidate_even_if_it_is_not_among_the_roots(self) -> None:
         segments = [segment("pinned", "log", age=999, pinned=True), segment("free", "log", age=999)]
 
         assert ids(engine().analyze_pruning_candidates(segments, set())) == ["free"]
 
-    def test_what_a_pinned_segment_refers_to_stays(self) -> None:
+    def test_segments_reachable_from_a_pinned_segment_are_kept(self) -> None:
         segments = [
             segment("pinned", pinned=True, refs=["kept"]),
             segment("kept", "log", age=999, refs=["kept too"]),
@@ -591,7 +594,7 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
 
         assert engine().analyze_pruning_candidates(segments, set()) == []
 
-    def test_a_pin_holds_in_the_second_stage(self) -> None:
+    def test_a_pinned_segment_is_kept_with_prune_reachable(self) -> None:
         segments = [
             segment("pinned", "log", age=999, pinned=True, refs=["a"]),
             segment("a", "log", age=999, refs=["pinned"]),
@@ -599,8 +602,8 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
 
         assert removed(cycle(engine(prune_reachable=True), segments, 10**6)) == {"a"}
 
-    def test_a_pin_holds_although_an_engine_marks_nothing(self) -> None:
-        class Blind(GCEngine):
+    def test_pinned_segments_and_roots_are_kept_if_an_override_marks_nothing(self) -> None:
+        class MarksNothing(GCEngine):
             def compute_reachability(
                 self,
                 roots: Set[str],  # noqa: ARG002
@@ -610,21 +613,21 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
 
         segments = [segment("pinned", pinned=True), segment("root"), segment("free")]
 
-        assert ids(Blind().analyze_pruning_candidates(segments, {"root"})) == ["free"]
+        assert ids(MarksNothing().analyze_pruning_candidates(segments, {"root"})) == ["free"]
 
     @given(segment_lists(), ENGINES, TARGETS, st.sets(st.sampled_from([*IDS, "nowhere"])))
-    def test_pins_and_roots_are_never_pruned(
+    def test_pinned_segments_and_roots_are_never_pruned(
         self, segments: list[ContextSegment], gc: GCEngine, target: int, roots: set[str]
     ) -> None:
         found = gc.analyze_pruning_candidates(segments, roots)
         plan = gc.generate_pruning_plan(found, target)
 
-        fixed = roots | {each.id for each in segments if each.pinned}
-        assert fixed.isdisjoint(ids(found))
-        assert fixed.isdisjoint(removed(plan))
+        kept = roots | {each.id for each in segments if each.pinned}
+        assert kept.isdisjoint(ids(found))
+        assert kept.isdisjoint(removed(plan))
 
     @given(segment_lists(), TARGETS)
-    def test_what_roots_lead_to_is_not_pruned_unless_asked(
+    def test_reachable_segments_are_not_pruned_by_default(
         self, segments: list[ContextSegment], target: int
     ) -> None:
         gc = engine(stash_score=0.0)
@@ -637,7 +640,7 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
 
 
 class WatchedId(str):
-    """Each time that it is hashed or compared is a call, and calls are counted."""
+    """An id whose hashing and comparisons are Python calls, which `count_operations` counts."""
 
     __slots__ = ()
 
@@ -649,16 +652,16 @@ class WatchedId(str):
 
 
 class WatchedSegment(ContextSegment):
-    """Each look at one of its fields is a call, too."""
+    """A segment whose attribute accesses are Python calls, which `count_operations` counts."""
 
     def __getattribute__(self, name: str) -> object:
         return object.__getattribute__(self, name)
 
 
 class TestScenario7PerformanceWithLargeContext:
-    """Times are for the benchmarks; here is what would make them grow."""
+    """Counts operations, which tell how the time grows. The benchmarks measure the time itself."""
 
-    def test_a_large_context(self) -> None:
+    def test_a_context_of_200_000_segments_meets_its_target(self) -> None:
         count = 200_000
         segments = [
             ContextSegment(
@@ -694,7 +697,7 @@ class TestScenario7PerformanceWithLargeContext:
     @pytest.mark.parametrize("prune_reachable", [False, True])
     @pytest.mark.parametrize("hours_apart", [0, 0.01])
     @pytest.mark.parametrize("references_each", [1, 3])
-    def test_work_is_linear_in_segments_and_references(
+    def test_operations_are_linear_in_segments_and_references(
         self, references_each: int, hours_apart: float, prune_reachable: bool
     ) -> None:
         def operations(count: int) -> int:
@@ -716,7 +719,7 @@ class TestScenario7PerformanceWithLargeContext:
 
         assert operations(800) <= 4 * operations(200) * 1.1
 
-    def test_the_clock_is_read_once_an_analysis(self) -> None:
+    def test_an_analysis_reads_the_clock_once(self) -> None:
         readings: list[datetime] = []
 
         def clock() -> datetime:
@@ -729,11 +732,11 @@ class TestScenario7PerformanceWithLargeContext:
 
 
 class TestAcceptanceCriteria:
-    """Those of the specification that no scenario above has in so many words."""
+    """The acceptance criteria of the specification, on one realistic context."""
 
     @pytest.fixture
     def context(self) -> list[ContextSegment]:
-        """A few days of work on one project."""
+        """The context of a few days of work on one project."""
         return [
             segment("plan", "decision", age=70, task_id="t1", refs=["design"], tokens=80),
             segment("design", "summary", age=71, tokens=400),
@@ -765,13 +768,13 @@ class TestAcceptanceCriteria:
 
         assert {"design", "grammar"}.isdisjoint(ids(found))
 
-    def test_scores_are_reasonable(self, context: list[ContextSegment]) -> None:
+    def test_old_logs_and_notes_are_pruned_first(self, context: list[ContextSegment]) -> None:
         roots = engine().compute_roots(context, **self.SITUATION)
         found = engine().analyze_pruning_candidates(context, roots)
 
         assert ids(found)[:3] == ["old build", "scratch", "m00"]
 
-    def test_plans_meet_their_target(self, context: list[ContextSegment]) -> None:
+    def test_a_plan_meets_its_target(self, context: list[ContextSegment]) -> None:
         plan = cycle(engine(), context, 4100, **self.SITUATION)
 
         assert (plan.delete_segments, plan.stash_segments) == (["old build", "scratch"], [])
@@ -783,7 +786,9 @@ class TestAcceptanceCriteria:
 
         assert "licence" not in removed(plan)
 
-    def test_collections_follow_each_other(self, context: list[ContextSegment]) -> None:
+    def test_repeated_collections_shrink_the_context_and_age_the_survivors(
+        self, context: list[ContextSegment]
+    ) -> None:
         gc = engine(old_after=2)
         sizes = []
         for _ in range(3):
@@ -798,7 +803,7 @@ class TestAcceptanceCriteria:
         }
 
 
-class TestSecondStage:
+class TestPruneReachable:
     SEGMENTS: Callable[[], list[ContextSegment]] = staticmethod(
         lambda: [
             segment("root", "decision", task_id="t1", refs=["reached log", "reached summary"]),
@@ -808,39 +813,39 @@ class TestSecondStage:
         ]
     )
 
-    def test_is_opt_in(self) -> None:
+    def test_reachable_segments_are_kept_by_default(self) -> None:
         plan = cycle(engine(), self.SEGMENTS(), 300, current_task="t1")
 
         assert removed(plan) == {"garbage"}
         assert plan.held == {"roots": 100, "reachable": 200}
 
-    def test_takes_what_roots_lead_to_after_the_rest_and_stashes_it(self) -> None:
+    def test_reachable_segments_are_stashed_after_unreachable_ones(self) -> None:
         plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 300, current_task="t1")
 
         assert plan.stash_segments == ["garbage", "reached log"]
         assert plan.delete_segments == []
         assert plan.held == {"roots": 100, "low_score": 100}
 
-    def test_is_not_needed_when_the_first_suffices(self) -> None:
+    def test_reachable_segments_are_kept_if_unreachable_ones_suffice(self) -> None:
         plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 100, current_task="t1")
 
         assert removed(plan) == {"garbage"}
 
 
 class TestReasons:
-    def test_of_an_unreachable_log(self) -> None:
+    def test_the_reason_of_an_unreachable_log(self) -> None:
         [found] = engine().analyze_pruning_candidates([segment("s", "log", age=31)], set())
 
         assert found.reason == "unreachable; log; 31 h old; no references; score 1.05"
 
-    def test_of_a_fresh_note_with_one_reference(self) -> None:
+    def test_the_reason_of_a_new_note_with_one_reference(self) -> None:
         segments = [segment("a", refs=["b"]), segment("b", age=0.9)]
 
         found = engine().analyze_pruning_candidates(segments, set())
 
         assert found[1].reason == "unreachable; note; under 1 h old; 1 reference; score 0.39"
 
-    def test_of_a_reachable_one(self) -> None:
+    def test_the_reason_of_a_reachable_segment(self) -> None:
         segments = [segment("a", refs=["c"]), segment("b", refs=["c"]), segment("c", age=48)]
 
         [found] = engine(prune_reachable=True).analyze_pruning_candidates(segments, {"a", "b"})
@@ -851,7 +856,7 @@ class TestReasons:
 
 
 class TestBookkeeping:
-    def test_analysis_counts_the_other_segments_that_refer(self) -> None:
+    def test_an_analysis_sets_the_refcount_of_every_segment(self) -> None:
         segments = [
             segment("a", refs=["a", "b", "b"], tags=["ref:b", "ref:c"], refcount=7),
             segment("b", refs={"c"}),
@@ -862,7 +867,7 @@ class TestBookkeeping:
 
         assert [each.refcount for each in segments] == [0, 1, 2]
 
-    def test_analysis_and_planning_change_nothing_else(self) -> None:
+    def test_an_analysis_and_a_plan_change_only_the_refcount(self) -> None:
         segments = [segment("a", refs=["b"]), segment("b", "log", age=30), segment("c", "message")]
         before = deepcopy(segments)
 
@@ -870,7 +875,7 @@ class TestBookkeeping:
 
         assert [replace(each, refcount=0) for each in segments] == before
 
-    def test_touch_begins_the_age_anew(self) -> None:
+    def test_touch_sets_the_time_of_the_last_use(self) -> None:
         used, unused = segment("used", age=50), segment("unused", age=50)
 
         engine().touch([used])
@@ -878,7 +883,7 @@ class TestBookkeeping:
         assert (used.last_touched_at, used.created_at) == (NOW, hours_ago(50))
         assert unused.last_touched_at == hours_ago(50)
 
-    def test_what_survives_grows_old(self) -> None:
+    def test_a_segment_is_old_after_surviving_old_after_collections(self) -> None:
         gc = engine(old_after=2)
         survivor = segment("s")
         plan = gc.generate_pruning_plan([], 0)
@@ -887,20 +892,20 @@ class TestBookkeeping:
             gc.record_collection([survivor], plan)
             assert (survivor.survival_count, survivor.generation) == (count, generation)
 
-    def test_what_is_gone_neither_ages_nor_refers(self) -> None:
+    def test_pruned_segments_do_not_age_and_their_references_are_not_counted(self) -> None:
         gc = engine()
-        stashed, deleted, left = (
-            segment("stashed", "code", age=50, refs=["left"]),
-            segment("deleted", "log", age=50, refs=["left"]),
-            segment("left", "decision", pinned=True),
+        stashed, deleted, kept = (
+            segment("stashed", "code", age=50, refs=["kept"]),
+            segment("deleted", "log", age=50, refs=["kept"]),
+            segment("kept", "decision", pinned=True),
         )
-        plan = cycle(gc, [stashed, deleted, left], 200)
-        assert left.refcount == 2
+        plan = cycle(gc, [stashed, deleted, kept], 200)
+        assert kept.refcount == 2
 
-        survivors = gc.record_collection([stashed, deleted, left], plan)
+        survivors = gc.record_collection([stashed, deleted, kept], plan)
 
-        assert survivors == [left]
-        assert left.refcount == 0
+        assert survivors == [kept]
+        assert kept.refcount == 0
         assert (stashed.survival_count, deleted.survival_count) == (0, 0)
 
 
@@ -913,30 +918,32 @@ class TestSegments:
 
     def test_times_are_now_unless_given(self) -> None:
         before = datetime.now(UTC)
-        made = ContextSegment("s")
+        created = ContextSegment("s")
 
-        assert before <= made.created_at <= datetime.now(UTC)
-        assert made.last_touched_at == made.created_at
+        assert before <= created.created_at <= datetime.now(UTC)
+        assert created.last_touched_at == created.created_at
         assert ContextSegment("s", created_at=NOW).last_touched_at == NOW
 
     @pytest.mark.parametrize("field", ["references", "tags"])
-    def test_one_string_is_no_collection_of_strings(self, field: str) -> None:
+    def test_a_string_instead_of_a_collection_of_strings_is_an_error(self, field: str) -> None:
         with pytest.raises(GCError, match=r"segment 's': .* put it into a list"):
             ContextSegment("s", **{field: "abc"})  # type: ignore[arg-type]
 
-    def test_ids_that_no_segment_has_are_ignored(self) -> None:
+    def test_unknown_ids_are_ignored(self) -> None:
         segments = [segment("a", refs=["nowhere"], tags=["ref:", "ref:elsewhere"])]
 
-        assert ids(engine().analyze_pruning_candidates(segments, {"gone"})) == ["a"]
-        assert engine().analyze_pruning_candidates(segments, {"gone", "a"}) == []
+        assert ids(engine().analyze_pruning_candidates(segments, {"unknown"})) == ["a"]
+        assert engine().analyze_pruning_candidates(segments, {"unknown", "a"}) == []
 
-    def test_the_same_id_twice_is_an_error(self) -> None:
+    def test_duplicate_ids_are_an_error(self) -> None:
         segments = [segment("a"), segment("b"), segment("c"), segment("b")]
 
-        with pytest.raises(GCError, match=r"segments 1 and 3 of 4 have the same id 'b': .* own"):
+        with pytest.raises(
+            GCError, match=r"segments 1 and 3 of 4 have the same id 'b': use unique"
+        ):
             engine().analyze_pruning_candidates(segments, set())
 
-    def test_no_segments(self) -> None:
+    def test_an_empty_context_has_no_roots_and_no_candidates(self) -> None:
         found = engine().analyze_pruning_candidates([], {"a"})
 
         assert found == PruningCandidates()
@@ -944,13 +951,13 @@ class TestSegments:
 
 
 class TestOptions:
-    def test_the_defaults_are_as_specified(self) -> None:
+    def test_the_defaults_are_those_of_the_specification(self) -> None:
         gc = GCEngine()
 
         assert (gc.recent_messages, gc.decision_hours) == (10, 1)
         assert (gc.stash_score, gc.delete_score, gc.prune_reachable) == (0.4, 0.7, False)
 
-    def test_what_is_deleted_can_not_be_dearer_than_what_is_stashed(self) -> None:
+    def test_a_delete_score_below_the_stash_score_is_refused(self) -> None:
         with pytest.raises(GCConfigError, match=r"delete_score=0.3 is below stash_score=0.4"):
             GCEngine(delete_score=0.3)
 
@@ -963,8 +970,8 @@ class TestOptions:
             ("old_after", 0),
         ],
     )
-    def test_options_out_of_range(self, option: str, value: float) -> None:
-        with pytest.raises(GCConfigError, match=f"{option}={value}: give . or more"):
+    def test_options_out_of_range_are_refused(self, option: str, value: float) -> None:
+        with pytest.raises(GCConfigError, match=f"{option}: expected . or more, got {value}"):
             engine(**{option: value})
 
     def test_the_interface_has_the_methods_of_the_specification(self) -> None:
@@ -979,13 +986,13 @@ class TestOptions:
 
 @settings(max_examples=30)
 @given(segment_lists(), ENGINES, TARGETS)
-def test_an_analysis_can_be_repeated(
+def test_a_repeated_analysis_gives_the_same_plan(
     segments: list[ContextSegment], gc: GCEngine, target: int
 ) -> None:
     assert cycle(gc, segments, target) == cycle(gc, segments, target)
 
 
-def test_the_examples_in_the_documentation() -> None:
+def test_the_examples_in_the_docstrings_run() -> None:
     result = doctest.testmod(jaato_gc_marksweep._engine)
 
     assert result.attempted

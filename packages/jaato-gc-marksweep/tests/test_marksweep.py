@@ -1,4 +1,4 @@
-"""gc_marksweep: what is garbage goes first, cheapest loss first, and no more than has to."""
+"""gc_marksweep: garbage first, then the smallest loss, and no more than needed."""
 
 import json
 import re
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
+    ContextUsage,
     FunctionCall,
     GCConfig,
     GCConfigError,
@@ -19,21 +20,18 @@ from jaato_gc import (
     GCPlan,
     GCPolicy,
     GCResult,
-    GCSession,
     GCTriggerReason,
     Message,
     Part,
-    PluginRegistry,
     Role,
     SyntheticKind,
     ToolResult,
-    as_text,
     check_history,
-    lay_out,
     load_gc_from_file,
 )
+from jaato_gc.plugin import as_text, lay_out
 from jaato_gc_marksweep import create_plugin
-from jaato_gc_testing import MemoryStash, count_operations, long_history
+from jaato_gc_testing import MemoryStash, count_operations, long_history, new_session
 
 LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
 THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
@@ -41,10 +39,11 @@ THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
 DEAD = ("cleared_superseded", "cleared_failed", "cleared_duplicate")
 GARBAGE = (*DEAD, "cleared_long", "cleared_applied", "cleared_stale")
 LIMIT = 1_000_000
+UNDER_PRESSURE: dict[str, Any] = {"limit": 20_000, "pressure_percent": 1.0}
 
 
 class Quarters:
-    """A token per four characters, as the strategy itself guesses."""
+    """Counts a token per four characters, like the estimate of the strategy."""
 
     name = "quarters"
     confidence = Confidence.EXACT
@@ -55,7 +54,7 @@ class Quarters:
 
 
 def body(name: str, length: int = 800) -> str:
-    """Lines of text that mention nothing."""
+    """Returns lines of text without names."""
     line = f"some words about {name}\n"
     return (line * (length // len(line) + 1))[:length]
 
@@ -74,16 +73,16 @@ class Agent:
         stash: MemoryStash | None = None,
         **config: Any,
     ) -> None:
-        self.session = GCSession(
-            context_limit=limit,
-            counter=Quarters(),
-            stash=stash,
-            registry=PluginRegistry(load_installed=False),
-        )
         self.limit = limit
         plugin = create_plugin()
         plugin.initialize(options)
-        self.session.set_gc_plugin(plugin, GCConfig(**{"preserve_recent_turns": 1, **config}))
+        self.session = new_session(
+            plugin,
+            GCConfig(**{"preserve_recent_turns": 1, **config}),
+            context_limit=limit,
+            counter=Quarters(),
+            stash=stash,
+        )
         self.calls = 0
         self.ask("Make it work.")
 
@@ -94,7 +93,7 @@ class Agent:
         return self.session.append(Message.from_text(Role.MODEL, text, **fields)).message_id
 
     def use(self, name: str, args: dict[str, Any], result: Any, **fields: Any) -> str:
-        """Call a tool; returns the id of its result's message."""
+        """Calls a tool. Returns the id of the message with its result."""
         return self.use_at_once((name, args, result), **fields)[0]
 
     def use_at_once(
@@ -106,7 +105,7 @@ class Agent:
         call_ids: Iterable[str | None] | None = None,
         policy: GCPolicy | None = None,
     ) -> list[str]:
-        """Call some tools in parallel; returns the ids of the messages with their results."""
+        """Calls tools in parallel. Returns the ids of the messages with their results."""
         ids = list(call_ids or (f"call_{self.calls + number}" for number in range(len(uses))))
         self.calls += len(uses)
         calls = [
@@ -126,9 +125,9 @@ class Agent:
         return self.session.budget.total_tokens()
 
     def plan(self, free: int, reason: GCTriggerReason = THRESHOLD) -> GCPlan:
-        """A collection that is to free so many tokens."""
+        """Returns a plan of a collection that has to free that many tokens."""
         target = max(0, self.tokens - free)
-        return self.session.plan_gc(reason, target_percent=100 * target / self.limit)
+        return self.session.plan_gc(reason, reserve_output_tokens=self.limit - target)
 
     def collect(self, free: int, reason: GCTriggerReason = THRESHOLD) -> GCResult:
         result = self.session.apply(self.plan(free, reason))
@@ -137,7 +136,7 @@ class Agent:
         return result
 
     def collect_only(self, *reasons: str) -> dict[str, str]:
-        """Collect for as long as nothing goes for another reason; tells why each message went."""
+        """Collects as much as goes for these reasons only. Returns the reason of each message."""
         last, free = None, 1
         while True:
             plan = self.plan(free)
@@ -154,17 +153,17 @@ class Agent:
         return found
 
     def text(self, message_id: str, index: int = 0) -> str:
-        """A result as it is now."""
+        """Returns the current text of a result."""
         return as_text(self.message(message_id).function_responses[index].result)
 
     def args(self, result_id: str) -> dict[str, Any]:
-        """The arguments of the call before a result, as they are now."""
+        """Returns the current arguments of the call before a result."""
         ids = [each.message_id for each in self.session.history]
         return self.session.history[ids.index(result_id) - 1].function_calls[0].args
 
 
 def why(result: GCResult) -> dict[str, str]:
-    """The reason for which each message was taken or cleared."""
+    """Returns the reason for which each message was removed or shortened."""
     return {each: item.reason for item in result.removal_list for each in item.message_ids}
 
 
@@ -181,7 +180,7 @@ def bash(command: str) -> tuple[str, dict[str, Any]]:
 
 
 def enough_calls_to_be_recent(agent: Agent) -> None:
-    """So that what was called before is not of the last calls."""
+    """Makes calls, so that earlier ones are not among the last ones."""
     agent.ask()
     for number in range(3):
         agent.use("Bash", {"command": f"true {number}"}, "")
@@ -191,7 +190,7 @@ def enough_calls_to_be_recent(agent: Agent) -> None:
 
 
 def dead_results(*uses: Use, options: dict[str, Any] | None = None) -> list[str | None]:
-    """Use tools one after the other; why rung 1 cleared the result of each, if it did."""
+    """Uses tools in sequence. Returns why rung 1 shortened each result, or `None`."""
     agent = Agent(options)
     ids = [agent.use(*each) for each in uses]
     enough_calls_to_be_recent(agent)
@@ -226,14 +225,14 @@ FIRST, SECOND = body("the first"), body("the second")
         (("get_order", {"id": 7}), ("get_order", {"id": 8}), False),
     ],
 )
-def test_a_result_is_dead_once_the_same_is_shown_again(
+def test_a_result_is_dead_after_the_same_content_was_shown_again(
     first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], is_dead: bool
 ) -> None:
     expected = "cleared_superseded" if is_dead else None
     assert dead_results((*first, FIRST), (*second, SECOND)) == [expected, None]
 
 
-def test_of_many_reads_the_last_stays() -> None:
+def test_the_last_of_several_reads_is_kept() -> None:
     uses = [(*read("a.py"), body(f"version {number}")) for number in range(5)]
     assert dead_results(*uses) == ["cleared_superseded"] * 4 + [None]
 
@@ -241,7 +240,7 @@ def test_of_many_reads_the_last_stays() -> None:
 @pytest.mark.parametrize(
     "failure", ["Error: no such file", "<tool_use_error>gone</tool_use_error>"]
 )
-def test_what_failed_supersedes_nothing(failure: str) -> None:
+def test_a_failed_call_supersedes_nothing(failure: str) -> None:
     assert dead_results((*read("a.py"), FIRST), (*read("a.py"), failure)) == [None, None]
 
 
@@ -274,7 +273,7 @@ FAILURE = "Error: it went wrong\n" + body("a failure")
         ),
     ],
 )  # fmt: skip
-def test_a_failure_is_dead_once_the_same_has_succeeded(
+def test_a_failure_is_dead_after_the_same_call_succeeded(
     first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], is_dead: bool
 ) -> None:
     expected = "cleared_failed" if is_dead else None
@@ -283,7 +282,7 @@ def test_a_failure_is_dead_once_the_same_has_succeeded(
     assert dead_results((*first, "fine " + FIRST), (*second, FAILURE))[0] is None
 
 
-def test_a_provider_s_own_flag_tells_a_failure_too() -> None:
+def test_the_error_flag_of_the_provider_marks_a_failure() -> None:
     agent = Agent()
     failed = agent.use_at_once((*read("a.py"), body("refusal")), failed=True)[0]
     agent.use(*read("a.py"), "fine")
@@ -293,19 +292,19 @@ def test_a_provider_s_own_flag_tells_a_failure_too() -> None:
 
 
 @pytest.mark.parametrize(("length", "expected"), [(200, "cleared_duplicate"), (199, None)])
-def test_a_text_that_comes_again_stands_once(length: int, expected: str | None) -> None:
+def test_a_repeated_text_is_kept_once(length: int, expected: str | None) -> None:
     text = body("the same", length)
     uses = [("Grep", {"pattern": "x"}, text), ("WebFetch", {"url": "y"}, text)]
     assert dead_results(*uses) == [expected, None]
 
 
-def test_a_copy_that_is_dead_itself_makes_no_other_dead() -> None:
-    """Otherwise the text would be nowhere any more, though it is what ``make`` said last."""
+def test_a_dead_copy_does_not_make_another_result_dead() -> None:
+    """Otherwise the last output of ``make`` would be lost."""
     uses = [(*bash("make"), FIRST), (*read("log"), FIRST), (*read("log"), SECOND)]
     assert dead_results(*uses) == [None, "cleared_superseded", None]
 
 
-def test_a_command_keeps_its_last_words() -> None:
+def test_the_last_output_of_a_command_is_kept() -> None:
     agent = Agent()
     first = agent.use(
         *bash("git push"), body("objects") + "\nTo origin\n   1a2b..3c4d  main -> main"
@@ -321,7 +320,7 @@ def test_a_command_keeps_its_last_words() -> None:
     assert agent.text(other) == "[800 characters cleared: the same call was made again later]"
 
 
-# --- rung 1 leaves the newest evidence alone, whatever was called ---
+# --- rung 1 keeps the newest evidence ---
 
 FILES = ["a.py", "b.py", "c.py"]
 TEXTS = [body(each, 260) for each in "xyz"] + ["ok", FAILURE, body("w", 240)]
@@ -344,7 +343,7 @@ BATCHES = st.lists(
 
 
 class History:
-    """What was used in which order, and what became of the results."""
+    """The uses of tools in order, and which results remain."""
 
     def __init__(self, batches: list[tuple[list[Use], bool, str]]) -> None:
         self.agent = Agent()
@@ -360,7 +359,7 @@ class History:
         enough_calls_to_be_recent(self.agent)
 
     def left(self) -> Iterator[tuple[Use, bool]]:
-        """All uses, newest first, and whether the result is still there."""
+        """Returns all uses, newest first, and whether each result is still there."""
         for use, message, index in reversed(self.uses):
             yield use, self.agent.text(message, index) == use[2]
 
@@ -397,7 +396,7 @@ def test_the_newest_evidence_survives_rung_1(batches: list[tuple[list[Use], bool
         assert is_left or use[0] != "Edit"
         path, signature = file_shown(use), json.dumps(use[:2])
         if (path and path not in shown) or (signature not in asked and path not in shown_whole):
-            assert is_left or use[2] in texts, use  # the same text may stand elsewhere
+            assert is_left or use[2] in texts, use  # the same text may be elsewhere
         asked.add(signature)
         if path:
             shown.add(path)
@@ -411,7 +410,7 @@ def test_the_newest_evidence_survives_rung_1(batches: list[tuple[list[Use], bool
 
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, st.integers(1, 2_000))
-def test_whatever_is_collected_can_be_sent_and_comes_back(
+def test_every_collection_leaves_a_sendable_history_and_can_be_undone(
     batches: list[tuple[list[Use], bool, str]], free: int
 ) -> None:
     agent = History(batches).agent
@@ -428,7 +427,7 @@ def test_whatever_is_collected_can_be_sent_and_comes_back(
 # --- rung 2: long results ---
 
 
-def test_of_a_long_result_whole_lines_of_head_and_tail_stay() -> None:
+def test_a_long_result_keeps_whole_lines_of_head_and_tail() -> None:
     agent = Agent({"max_result_tokens": 100, "max_name_tokens": 0})
     lines = [f"line number {number:03}" for number in range(100)]
     long = agent.use("WebFetch", {"url": "u"}, "\n".join(lines))
@@ -452,7 +451,7 @@ def test_of_a_long_result_whole_lines_of_head_and_tail_stay() -> None:
 # --- rung 3: arguments of edits ---
 
 
-def test_arguments_of_an_edit_that_succeeded_are_cleared_in_their_shape() -> None:
+def test_arguments_of_a_successful_edit_are_shortened_and_keep_their_shape() -> None:
     agent = Agent()
     edits = [{"old_string": body("old", 900), "new_string": "short"} for _ in range(2)]
     args = {"file_path": "a.py", "edits": edits, "replace_all": False}
@@ -471,7 +470,7 @@ def test_arguments_of_an_edit_that_succeeded_are_cleared_in_their_shape() -> Non
 
 
 @pytest.mark.parametrize(
-    ("use", "is_cleared"),
+    ("use", "is_shortened"),
     [
         ((*edit("a.py", body("x", 1_000)), "ok"), True),
         ((*edit("a.py", body("x", 400)), "ok"), False),
@@ -480,17 +479,17 @@ def test_arguments_of_an_edit_that_succeeded_are_cleared_in_their_shape() -> Non
         (("create_ticket", {"text": body("x", 1_000)}, "ok"), False),
     ],
 )
-def test_only_long_arguments_of_applied_edits_are_cleared(use: Use, is_cleared: bool) -> None:
+def test_only_long_arguments_of_applied_edits_are_shortened(use: Use, is_shortened: bool) -> None:
     agent = Agent()
     done = agent.use(*use)
     enough_calls_to_be_recent(agent)
     agent.collect_only("cleared_applied")
 
-    assert (agent.args(done) != use[1]) == is_cleared
+    assert (agent.args(done) != use[1]) == is_shortened
 
 
-def test_a_failed_edit_keeps_its_arguments_after_its_result_was_cleared() -> None:
-    """The stub in the place of the failure is no success."""
+def test_a_failed_edit_keeps_its_arguments_after_its_result_was_shortened() -> None:
+    """The stub that replaces the failure does not count as a success."""
     agent = Agent()
     failed = agent.use(*edit("a.py", body("x", 1_000)), FAILURE)
     agent.use(*edit("a.py"), "ok")
@@ -517,7 +516,7 @@ def test_a_failed_edit_keeps_its_arguments_after_its_result_was_cleared() -> Non
         (("Grep", {"path": "a.py", "pattern": "x"}), "ok", False),
     ],
 )
-def test_a_read_is_stale_once_the_file_was_edited(
+def test_a_read_is_stale_after_the_file_was_edited(
     change: tuple[str, dict[str, Any]], outcome: str, is_stale: bool
 ) -> None:
     agent = Agent()
@@ -538,9 +537,9 @@ def test_a_read_is_stale_once_the_file_was_edited(
 # --- all rungs ---
 
 
-def a_ladder(**options: Any) -> Agent:
-    """Something for each rung, the dearest first."""
-    agent = Agent(options, preserve_recent_groups=1)
+def a_ladder(limit: int = LIMIT, **options: Any) -> Agent:
+    """Returns a session with something for each rung, the most expensive first."""
+    agent = Agent(options, limit=limit, preserve_recent_groups=1)
     agent.use("WebFetch", {"url": "u"}, body("a page"))
     agent.use(*read("a.py", limit=90), body("a.py"))
     agent.use(*edit("a.py", body("new", 1_000)), "ok")
@@ -562,7 +561,7 @@ LADDER = [
 ]  # fmt: skip
 
 
-def test_the_cheapest_loss_goes_first() -> None:
+def test_the_cheapest_loss_is_taken_first() -> None:
     agent = a_ladder()
     seen: dict[str, None] = {}
     for free in range(1, agent.tokens, 50):
@@ -572,7 +571,7 @@ def test_the_cheapest_loss_goes_first() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.6, 0.63, 0.7, 0.75, 0.8, 0.85, 0.9])
-def test_no_more_goes_than_is_needed(share: float) -> None:
+def test_no_more_is_removed_than_needed(share: float) -> None:
     agent = a_ladder()
     free = int(agent.tokens * share)
 
@@ -586,7 +585,7 @@ def test_no_more_goes_than_is_needed(share: float) -> None:
         assert result.outcome is GCOutcome.NOT_NEEDED
 
 
-def test_the_last_calls_are_left_alone_and_recent_text_stays() -> None:
+def test_the_last_calls_and_recent_text_are_kept() -> None:
     agent = a_ladder()
     before = agent.session.history
 
@@ -611,7 +610,7 @@ def test_each_group_that_is_swept_has_a_cause() -> None:
     assert "swept" not in a_ladder().collect(10).details
 
 
-def test_what_a_later_message_mentions_outlives_what_nobody_does() -> None:
+def test_content_that_a_later_message_mentions_is_kept_longer() -> None:
     agent = Agent()
     needed = agent.use("lookup", {"n": 1}, "The ticket is ABC_1234.\n" + body("one"))
     forgotten = agent.use("lookup", {"n": 2}, "The ticket is XYZ_9876.\n" + body("two"))
@@ -723,7 +722,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 
 
 def observed_kind(agent: Agent, name: str, args: dict[str, Any]) -> str:
-    """What a tool is taken for, by what becomes of what it is told and shows."""
+    """Returns the detected kind of a tool, from what is removed of its calls."""
     told = agent.use(name, {**args, "body": body("new", 1_000)}, "ok")
     agent.use(name, args, "ok")  # to edit the file, if that is what it does
     again = agent.use(name, args, body("first") + "its last words")
@@ -749,9 +748,7 @@ def observed_kind(agent: Agent, name: str, args: dict[str, Any]) -> str:
         for name, args in tools
     ],
 )  # fmt: skip
-def test_common_tools_are_taken_for_what_they_are(
-    name: str, args: dict[str, Any], kind: str
-) -> None:
+def test_common_tools_are_detected(name: str, args: dict[str, Any], kind: str) -> None:
     assert observed_kind(Agent(), name, args) == kind
 
 
@@ -818,7 +815,9 @@ def test_tools_of_your_own_are_recognised_by_a_file(tmp_path: Path) -> None:
         ({"tools": ["x"]}, "ToolNames"),
     ],
 )
-def test_a_bad_option_is_one_kind_error(options: dict[str, Any], hint: str, tmp_path: Path) -> None:
+def test_an_invalid_option_is_a_gc_config_error(
+    options: dict[str, Any], hint: str, tmp_path: Path
+) -> None:
     with pytest.raises(GCConfigError, match=hint):
         create_plugin().initialize(options)
     file = tmp_path / "gc.json"
@@ -831,7 +830,7 @@ def test_a_bad_option_is_one_kind_error(options: dict[str, Any], hint: str, tmp_
 
 
 def an_aged_session(**config: Any) -> tuple[Agent, str, str]:
-    """A session after one collection: a read in its old part is dead now, and so is a young one."""
+    """Returns a session after one collection, with a dead read in its old and its young part."""
     agent = Agent(**config)
     old = agent.use(*read("old.py"), body("old.py", 4_000))
     agent.use(*bash("make"), body("make", 4_000))
@@ -845,7 +844,7 @@ def an_aged_session(**config: Any) -> tuple[Agent, str, str]:
     return agent, old, young
 
 
-def test_young_garbage_that_suffices_leaves_the_beginning_alone() -> None:
+def test_the_beginning_is_unchanged_if_young_garbage_is_enough() -> None:
     agent, old, young = an_aged_session()
     ids = [each.message_id for each in agent.session.history]
 
@@ -858,7 +857,7 @@ def test_young_garbage_that_suffices_leaves_the_beginning_alone() -> None:
     assert agent.text(old) == body("old.py", 4_000)
 
 
-def test_all_is_looked_at_if_the_young_garbage_does_not_suffice() -> None:
+def test_everything_is_considered_if_young_garbage_is_not_enough() -> None:
     agent, old, young = an_aged_session()
 
     result = agent.collect(1_500)
@@ -867,8 +866,8 @@ def test_all_is_looked_at_if_the_young_garbage_does_not_suffice() -> None:
     assert result.details["generation"] == "all"
 
 
-def test_under_pressure_all_is_looked_at() -> None:
-    agent, old, _ = an_aged_session(pressure_percent=0.01)
+def test_everything_is_considered_under_pressure() -> None:
+    agent, old, _ = an_aged_session(**UNDER_PRESSURE)
 
     result = agent.collect(500)
 
@@ -876,8 +875,8 @@ def test_under_pressure_all_is_looked_at() -> None:
     assert result.details["generation"] == "all"
 
 
-def test_young_garbage_that_only_seems_to_suffice_is_no_reason_to_lose_more() -> None:
-    """The arguments of signed calls can't be cleared: then the old garbage goes, nothing else."""
+def test_overestimated_young_garbage_does_not_cause_a_larger_loss() -> None:
+    """Arguments of signed calls can't be shortened, so only the old garbage is removed."""
     agent = Agent()
     old = agent.use(*read("old.py"), body("old.py", 4_000))
     agent.use(*bash("make"), body("make", 4_000))
@@ -892,7 +891,7 @@ def test_young_garbage_that_only_seems_to_suffice_is_no_reason_to_lose_more() ->
     assert why(agent.collect(500)) == {old: "cleared_superseded"}
 
 
-def test_how_old_is_old_can_be_said() -> None:
+def test_old_after_sets_the_age_of_the_old_part() -> None:
     agent, old, _ = an_aged_session()
     plugin = create_plugin()
     plugin.initialize({"old_after": 2})
@@ -905,7 +904,7 @@ def test_how_old_is_old_can_be_said() -> None:
 
 
 @pytest.mark.parametrize("how", ["locked", "pinned", "recent", "preservable"])
-def test_what_is_protected_is_not_touched(how: str) -> None:
+def test_protected_content_is_unchanged(how: str) -> None:
     agent = Agent(preserve_recent_groups=99 if how == "recent" else 0)
     policy = {"locked": LOCKED, "preservable": PRESERVABLE}.get(how)
     if how == "recent":
@@ -932,9 +931,9 @@ def test_what_is_protected_is_not_touched(how: str) -> None:
         assert before[index - 1] in after
 
 
-def test_preservable_content_goes_under_pressure() -> None:
-    for percent, goes in ((90.0, False), (0.01, True)):
-        agent = Agent(pressure_percent=percent)
+def test_preservable_content_is_removed_under_pressure() -> None:
+    for config, goes in (({"pressure_percent": 90.0}, False), (UNDER_PRESSURE, True)):
+        agent = Agent(**config)
         first = agent.use_at_once((*read("a.py"), FIRST), policy=PRESERVABLE)[0]
         note = agent.say("Remember this.", policy=PRESERVABLE)
         agent.use(*read("a.py"), SECOND)
@@ -945,7 +944,7 @@ def test_preservable_content_goes_under_pressure() -> None:
         assert ({first, note} <= ids) != goes
 
 
-def test_what_the_host_calls_ephemeral_goes_first() -> None:
+def test_ephemeral_groups_are_swept_first() -> None:
     agent = Agent()
     uses: list[Use] = [("look", {"at": number}, "nothing") for number in range(3)]
     for use, policy in zip(uses, (PARTIAL, EPHEMERAL, PARTIAL), strict=True):
@@ -985,20 +984,20 @@ def test_a_request_comes_first_without_a_budget_too() -> None:
     assert after[0] == history[0]
 
 
-def test_turn_limit_removes_the_oldest_turns_and_spares_the_preservable() -> None:
+def test_turn_limit_removes_the_oldest_turns_and_keeps_preservable_content() -> None:
     agent = Agent(max_turns=3)
-    dear = agent.ask("Dear.", policy=PRESERVABLE)
+    kept = agent.ask("Keep this.", policy=PRESERVABLE)
     turns = [agent.ask(f"Turn {number}.") for number in range(4)]
 
     result = agent.collect(0, TURN_LIMIT)
 
     ids = {each.message_id for each in agent.session.history}
-    assert [each in ids for each in (dear, *turns)] == [True, False, False, False, True]
+    assert [each in ids for each in (kept, *turns)] == [True, False, False, False, True]
     assert {item.reason for item in result.removal_list} == {"truncated"}
     assert len(lay_out(agent.session.history).turns) == 3
 
 
-def test_manual_below_the_target_takes_all_that_may_go() -> None:
+def test_a_manual_collection_below_the_target_removes_everything_unprotected() -> None:
     agent = a_ladder()
     before = agent.session.history
 
@@ -1009,7 +1008,7 @@ def test_manual_below_the_target_takes_all_that_may_go() -> None:
     assert left == [each.message_id for each in (before[0], *before[-7:])]
 
 
-def test_nothing_happens_if_nothing_is_needed() -> None:
+def test_nothing_is_changed_if_nothing_has_to_be_freed() -> None:
     agent = a_ladder()
     before = agent.session.history
 
@@ -1020,7 +1019,7 @@ def test_nothing_happens_if_nothing_is_needed() -> None:
 
 
 def test_a_notice_is_replaced_and_never_swept() -> None:
-    agent = a_ladder(notify_on_gc=True, pressure_percent=0.01)
+    agent = a_ladder(notify_on_gc=True, **UNDER_PRESSURE)
     for free in (3_000, agent.tokens):
         result = agent.collect(free)
         assert result.notification
@@ -1034,10 +1033,10 @@ def test_a_notice_is_replaced_and_never_swept() -> None:
         assert set(result.details.get("swept", {})) == swept
 
 
-# --- what the model is told ---
+# --- stubs ---
 
 
-def test_a_stub_tells_the_names_that_are_cleared() -> None:
+def test_a_stub_lists_the_names_in_the_removed_text() -> None:
     agent = Agent()
     text = "see src/app/main.py and parse_header\n" + body("plain", 3_000)
     stale = agent.use(*read("a.py", limit=10), text)
@@ -1051,7 +1050,7 @@ def test_a_stub_tells_the_names_that_are_cleared() -> None:
 @pytest.mark.parametrize(
     ("tokens", "length"), [(500, 4_000), (500, 60_000), (20, 60_000), (0, 4_000)]
 )
-def test_names_take_up_no_more_than_they_may(tokens: int, length: int) -> None:
+def test_names_in_a_stub_are_limited_by_max_name_tokens(tokens: int, length: int) -> None:
     agent = Agent({"max_name_tokens": tokens, "max_result_tokens": 100_000})
     names = " ".join(f"name_{number:05}" for number in range(length // 11))
     stale = agent.use(*read("a.py", limit=10), names)
@@ -1065,7 +1064,7 @@ def test_names_take_up_no_more_than_they_may(tokens: int, length: int) -> None:
     assert set(filter(None, kept.split(", "))) <= set(names.split())
 
 
-def test_of_a_long_result_only_names_of_the_middle_are_told() -> None:
+def test_a_shortened_result_lists_only_names_of_its_middle() -> None:
     agent = Agent({"max_result_tokens": 100})
     lines = [f"a word and name_{number:03}" for number in range(200)]
     long = agent.use("WebFetch", {"url": "u"}, "\n".join(lines))
@@ -1091,7 +1090,7 @@ def all_text(messages: Iterable[Message]) -> Iterator[str]:
                 yield as_text(part.function_response.result)
 
 
-def test_the_model_can_recall_all_that_was_cleared() -> None:
+def test_the_model_can_recall_everything_that_was_shortened() -> None:
     agent = Agent(stash=MemoryStash())
     texts = [body("one", 12_000), body("two"), body("three")]
     agent.use("Task", {"prompt": "p"}, texts[0])
@@ -1116,7 +1115,7 @@ def test_the_model_can_recall_all_that_was_cleared() -> None:
     assert agent.session.history == before
 
 
-def test_a_key_survives_a_second_clearing_and_is_no_name() -> None:
+def test_a_recall_key_survives_a_second_shortening_and_is_not_listed_as_a_name() -> None:
     stash = MemoryStash()
     agent = Agent({"max_result_tokens": 200}, stash=stash)
     whole = "import os_path\n" * 200
@@ -1136,10 +1135,10 @@ def test_a_key_survives_a_second_clearing_and_is_no_name() -> None:
 # --- over several collections ---
 
 
-def test_what_was_cleared_stays_as_it_is() -> None:
-    """A provider's prompt cache has seen it."""
+def test_shortened_content_is_not_changed_again() -> None:
+    """It is in the provider's prompt cache."""
     options = {"max_result_tokens": 300}
-    agent = Agent(options, stash=MemoryStash(), pressure_percent=0.01)  # to look at all of it
+    agent = Agent(options, stash=MemoryStash(), **UNDER_PRESSURE)  # so that all is considered
     names = "\n".join(f"a word and name_{number:03}" for number in range(300))
     agent.use("Task", {"prompt": "p"}, names)
     agent.use(*read("a.py", limit=9), body("a.py"))
@@ -1161,8 +1160,8 @@ def test_what_was_cleared_stays_as_it_is() -> None:
     assert agent.session.history[: len(before)] == before
 
 
-def test_what_was_cleared_takes_the_place_of_nothing() -> None:
-    """The newest read that is still there is not dead because a later one was cleared."""
+def test_a_shortened_result_supersedes_nothing() -> None:
+    """The newest read that is still there is not dead because a later one was shortened."""
     agent, old, _ = an_aged_session()
     plan = agent.plan(500)
     assert old not in why(plan.result)
@@ -1235,10 +1234,11 @@ def test_work_is_linear_in_tool_uses(share: float) -> None:
 
 
 def collecting_of(agent: Agent, share: float) -> Callable[[], object]:
-    plugin, history, usage = create_plugin(), agent.session.history, {"percent_used": 90.0}
+    plugin, history = create_plugin(), agent.session.history
+    usage: ContextUsage = {"percent_used": 90.0}
     plugin.initialize({"max_result_tokens": 100})
-    target = 100 * (1 - share) * agent.tokens / agent.limit
-    config = GCConfig(target_percent=target, preserve_recent_turns=1)
+    target = int((1 - share) * agent.tokens)
+    config = GCConfig(reserve_output_tokens=agent.limit - target, preserve_recent_turns=1)
     budget = agent.session.budget
     return lambda: plugin.collect(history, usage, config, THRESHOLD, budget)
 
@@ -1256,7 +1256,7 @@ def test_work_is_linear_in_parallel_results() -> None:
 
 
 @pytest.mark.parametrize("in_one_message", [True, False])
-def test_two_hundred_parallel_results_are_fine(in_one_message: bool) -> None:
+def test_two_hundred_parallel_results_can_be_collected(in_one_message: bool) -> None:
     agent = Agent(stash=MemoryStash())
     uses: list[Use] = [
         (*read(f"file_{number}.py"), body(f"file {number}")) for number in range(200)

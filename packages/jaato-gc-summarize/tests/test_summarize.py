@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from jaato_gc import (
-    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCOutcome,
@@ -30,8 +29,8 @@ from jaato_gc import (
     count_tokens,
 )
 from jaato_gc_summarize import SummarizeGCPlugin, create_plugin
+from jaato_gc_testing import COUNTER, assert_in_step, message_ids, new_session
 
-COUNTER = EstimateCounter()
 LONG = "and so on " * 30
 LIMIT = 2000
 """A window that about 15 turns fill."""
@@ -63,18 +62,9 @@ def plugin(**options: Any) -> SummarizeGCPlugin:
     return strategy
 
 
-def options_of_session(**given: Any) -> dict[str, Any]:
-    return {
-        "counter": COUNTER,
-        "registry": PluginRegistry(load_installed=False),
-        "context_limit": LIMIT,
-    } | given
-
-
-def new_session(strategy: SummarizeGCPlugin, /, **given: Any) -> GCSession:
-    session = GCSession(lambda _request: f"answer {LONG}", **options_of_session(**given))
-    session.set_gc_plugin(strategy, GCConfig(preserve_recent_turns=2))
-    return session
+def session_with(strategy: SummarizeGCPlugin, /, **options: Any) -> GCSession:
+    options = {"provider": lambda _request: f"answer {LONG}", "context_limit": LIMIT, **options}
+    return new_session(strategy, GCConfig(preserve_recent_turns=2), **options)
 
 
 def talk(session: GCSession, turns: int, start: int = 0) -> None:
@@ -88,7 +78,7 @@ def talk(session: GCSession, turns: int, start: int = 0) -> None:
 
 
 def with_history(turns: int = 10, /, **options: Any) -> GCSession:
-    session = new_session(plugin(**options))
+    session = session_with(plugin(**options))
     talk(session, turns)
     return session
 
@@ -117,15 +107,15 @@ def state(session: GCSession) -> tuple[list[Message], dict[str, Any]]:
     return session.history, session.budget.snapshot()
 
 
-def in_step(session: GCSession) -> bool:
-    counted = session.budget.counted_tokens()
-    return counted == count_tokens(session.history, COUNTER) and not check_history(session.history)
+def assert_sound(session: GCSession) -> None:
+    assert_in_step(session)
+    assert check_history(session.history) == []
 
 
-# --- where a summary stands, and as what ---
+# --- the place of a summary, and its budget entry ---
 
 
-def test_the_summary_stands_where_the_turns_stood() -> None:
+def test_a_summary_takes_the_place_of_its_turns() -> None:
     session = with_history(10)
     result = session.manual_gc(target_percent=30.0)
 
@@ -133,7 +123,7 @@ def test_the_summary_stands_where_the_turns_stood() -> None:
     kept = [f"{who}{number}" for number in (7, 8, 9) for who in "um"]
     assert names(session) == ["u0", "gc_summary_1", *kept]
     assert numbers_in(summaries(session)[0].text) == [1, 2, 3, 4, 5, 6]
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_a_pinned_turn_stays_in_its_place() -> None:
@@ -146,7 +136,7 @@ def test_a_pinned_turn_stays_in_its_place() -> None:
 
 
 def test_summaries_are_in_the_order_of_what_they_tell() -> None:
-    session = new_session(plugin(max_summaries=50))
+    session = session_with(plugin(max_summaries=50))
     for number in range(60):
         talk(session, 1, number)
         session.after_turn()
@@ -158,10 +148,10 @@ def test_summaries_are_in_the_order_of_what_they_tell() -> None:
     assert kept[-1] == 59
     numbered = [name for name in names(session) if name.startswith("gc_summary_")]
     assert len(set(numbered)) == len(numbered) == len(summaries(session))
-    assert in_step(session)
+    assert_sound(session)
 
 
-def test_the_session_books_it_as_preservable() -> None:
+def test_the_session_books_a_summary_as_preservable() -> None:
     session = with_history()
     session.manual_gc()
     entry = booked(session, "gc_summary_1")
@@ -172,21 +162,26 @@ def test_the_session_books_it_as_preservable() -> None:
     assert entry.tokens == count_tokens(summaries(session), COUNTER)
 
 
-def test_numbers_are_never_used_again() -> None:
+def test_numbers_of_summaries_are_never_reused() -> None:
     session = with_history(10)
     session.manual_gc()
     session.undo()
     session.manual_gc()
     assert names(session)[1] == "gc_summary_2"
 
-    restored = GCSession.restore(session.save(), plugin=plugin(), **options_of_session())
+    restored = GCSession.restore(
+        session.save(),
+        plugin=plugin(),
+        counter=COUNTER,
+        registry=PluginRegistry(load_installed=False),
+    )
     restored.undo()
     restored.manual_gc()
     assert names(restored)[1] == "gc_summary_3"
-    assert in_step(restored)
+    assert_sound(restored)
 
 
-def test_the_result_tells_what_was_done() -> None:
+def test_the_result_has_the_figures_of_the_summary() -> None:
     session = with_history(10)
     session.append(Message.from_text(Role.USER, "See src/app.py.", message_id="path"))
     talk(session, 3, 10)
@@ -207,7 +202,7 @@ def test_the_result_tells_what_was_done() -> None:
 
 
 @pytest.mark.parametrize("target", [80.0, 60.0, 40.0, 30.0])
-def test_the_oldest_go_until_the_target_is_reached(target: float) -> None:
+def test_the_oldest_turns_are_summarized_until_the_target_is_reached(target: float) -> None:
     session = with_history(24)
     before = session.budget.total_tokens()
     result = session.manual_gc(target_percent=target)
@@ -221,7 +216,7 @@ def test_the_oldest_go_until_the_target_is_reached(target: float) -> None:
     assert session.budget.total_tokens() > LIMIT * target / 100 - one_turn - 50
 
 
-def test_no_summarizer_is_called_for_nothing() -> None:
+def test_the_summarizer_is_not_called_if_nothing_is_needed() -> None:
     recorder = Recorder()
     session = with_history(5, summarizer=recorder)
 
@@ -230,7 +225,7 @@ def test_no_summarizer_is_called_for_nothing() -> None:
 
 
 def test_the_turn_limit_is_kept() -> None:
-    session = new_session(plugin(max_turns=5))
+    session = session_with(plugin(max_turns=5))
     talk(session, 8)
     session.after_turn()
 
@@ -238,8 +233,8 @@ def test_the_turn_limit_is_kept() -> None:
     assert numbers_in(summaries(session)[0].text) == [1, 2, 3]
 
 
-def test_a_summary_that_is_not_worth_it_is_not_made() -> None:
-    session = new_session(plugin(summarizer=lambda text: text[:-40], max_fact_tokens=0))
+def test_a_summary_that_does_not_pay_off_is_not_used() -> None:
+    session = session_with(plugin(summarizer=lambda text: text[:-40], max_fact_tokens=0))
     for number in range(8):
         session.append(Message.from_text(Role.USER, f"question {number}?"))
     before = state(session)
@@ -249,9 +244,9 @@ def test_a_summary_that_is_not_worth_it_is_not_made() -> None:
     assert state(session) == before
 
 
-def test_what_the_summarizer_says_is_not_streamed_to_the_user() -> None:
+def test_the_text_of_a_summarizer_is_not_streamed_to_the_user() -> None:
     heard: list[str] = []
-    session = new_session(plugin(summarizer=lambda _text: "Secret."))
+    session = session_with(plugin(summarizer=lambda _text: "Secret."))
     for number in range(20):
         session.send_message(f"question {number}? {LONG}", on_output=heard.append)
 
@@ -270,7 +265,7 @@ def longish(text: str) -> str:
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_the_chain_is_bounded_by_count(most: int) -> None:
-    session = new_session(plugin(summarizer=longish, max_summaries=most, summary_tokens=400))
+    session = session_with(plugin(summarizer=longish, max_summaries=most, summary_tokens=400))
     for number in range(200):
         talk(session, 1, number)
         session.after_turn()
@@ -279,13 +274,13 @@ def test_the_chain_is_bounded_by_count(most: int) -> None:
     assert len(session.get_gc_history()) > 20
     assert all(result.success for result in session.get_gc_history())
     assert session.budget.total_tokens() < LIMIT
-    assert in_step(session)
+    assert_sound(session)
 
 
 @pytest.mark.parametrize("most", [400, 800])
 def test_the_chain_is_bounded_by_tokens(most: int) -> None:
     options = {"summarizer": longish, "max_summaries": 50, "max_summaries_tokens": most}
-    session = new_session(plugin(**options, summary_tokens=400))
+    session = session_with(plugin(**options, summary_tokens=400))
     for number in range(200):
         talk(session, 1, number)
         session.after_turn()
@@ -294,11 +289,11 @@ def test_the_chain_is_bounded_by_tokens(most: int) -> None:
         assert count_tokens(chain, COUNTER) < 800
 
     assert len(session.get_gc_history()) > 20
-    assert in_step(session)
+    assert_sound(session)
 
 
-def test_the_oldest_are_folded_and_keep_their_place() -> None:
-    session = new_session(plugin(max_summaries=2))
+def test_the_oldest_summaries_are_folded_and_keep_their_place() -> None:
+    session = session_with(plugin(max_summaries=2))
     for number in range(3):
         talk(session, 4, number * 4)
         result = session.manual_gc()
@@ -342,8 +337,8 @@ FAILURES = [
     (returning(" \n "), "returned nothing"),
     (returning("Error code: 429 - too many requests"), "an error text"),
     (returning("I'm sorry, but I can't help with that."), "refused"),
-    (returning("They talked. " * 5000), "no shorter"),
-    (lambda text: text, "no shorter"),
+    (returning("They talked. " * 5000), "not shorter"),
+    (lambda text: text, "not shorter"),
     (returning("They talked \ud800"), "not valid Unicode"),
 ]
 
@@ -403,7 +398,7 @@ def test_a_chain_that_cannot_be_folded_changes_nothing() -> None:
     def folds_nothing(text: str) -> str:
         return "" if "They talked" in text else "They talked."
 
-    session = new_session(plugin(summarizer=folds_nothing, max_summaries=2))
+    session = session_with(plugin(summarizer=folds_nothing, max_summaries=2))
     for number in range(3):
         talk(session, 3, number * 10)
         if number < 2:
@@ -422,11 +417,11 @@ def test_extract_writes_the_summary_without_a_model(
     assert result.outcome is GCOutcome.REACHED, error
     assert result.details["written_by"] == "extract"
     assert "- asked: question" in summaries(session)[0].text
-    assert in_step(session)
+    assert_sound(session)
 
 
 @pytest.mark.parametrize(("function", "error"), FAILURES)
-def test_truncate_does_without_a_summary_and_says_so(
+def test_truncate_removes_turns_without_a_summary_and_says_so(
     function: Callable[..., Any], error: str
 ) -> None:
     session = with_history(20, summarizer=function, on_summarizer_error="truncate")
@@ -439,7 +434,7 @@ def test_truncate_does_without_a_summary_and_says_so(
         ("truncated_fallback", "remove")
     }
     assert "summary_tokens" not in result.details
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
@@ -447,7 +442,7 @@ def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
         return "" if "They talked" in text else "They talked."
 
     options = {"summarizer": folds_nothing, "max_summaries": 2, "on_summarizer_error": "truncate"}
-    session = new_session(plugin(**options))
+    session = session_with(plugin(**options))
     for number in range(3):
         talk(session, 3, number * 10)
         result = session.manual_gc()
@@ -458,7 +453,7 @@ def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
         "gc_summary_2",
         "gc_summary_3",
     ]
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_without_a_summarizer_one_is_extracted() -> None:
@@ -469,8 +464,8 @@ def test_without_a_summarizer_one_is_extracted() -> None:
     assert result.details["written_by"] == "extract"
 
 
-def test_a_chat_of_short_messages_goes_on_without_a_summarizer_too() -> None:
-    session = new_session(plugin(summarizer=None))
+def test_a_chat_of_short_messages_can_be_collected_without_a_summarizer() -> None:
+    session = session_with(plugin(summarizer=None))
     session.provider = lambda _request: "Fine, let us do that tomorrow then."
     for number in range(300):
         session.send_message(f"What about plan number {number} for the garden?")
@@ -479,7 +474,7 @@ def test_a_chat_of_short_messages_goes_on_without_a_summarizer_too() -> None:
     assert all(result.tokens_freed for result in session.get_gc_history())
 
 
-# --- plans, and what comes in between ---
+# --- plans, and changes before they are applied ---
 
 
 def test_a_plan_is_stale_once_its_range_has_changed() -> None:
@@ -506,7 +501,7 @@ def test_a_plan_is_stale_once_something_in_it_was_pinned() -> None:
     assert state(session) == before
 
 
-def test_a_held_plan_needs_no_summarizer_any_more_and_keeps_what_came_since() -> None:
+def test_a_plan_applied_later_calls_no_summarizer_and_keeps_newer_messages() -> None:
     recorder = Recorder()
     session = with_history(10, summarizer=recorder)
     plan = session.plan_gc()
@@ -516,7 +511,7 @@ def test_a_held_plan_needs_no_summarizer_any_more_and_keeps_what_came_since() ->
     assert len(recorder.shown) == 1
     assert names(session)[:2] == ["u0", "gc_summary_1"]
     assert names(session)[-4:] == ["u10", "m10", "u11", "m11"]
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_a_message_that_is_pinned_while_the_summarizer_writes_stays() -> None:
@@ -534,7 +529,7 @@ def test_a_message_that_is_pinned_while_the_summarizer_writes_stays() -> None:
     assert "question 4?" in calls[0]
     assert "question 4?" not in calls[-1]
     assert "u4" in names(session)
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_a_message_that_arrives_while_the_summarizer_writes_is_kept() -> None:
@@ -546,7 +541,7 @@ def test_a_message_that_arrives_while_the_summarizer_writes_is_kept() -> None:
     session.manual_gc(target_percent=1.0)
 
     assert names(session) == ["u0", "gc_summary_1", "u8", "m8", "u9", "m9", "late"]
-    assert in_step(session)
+    assert_sound(session)
 
 
 def test_a_summary_can_be_undone() -> None:
@@ -560,7 +555,7 @@ def test_a_summary_can_be_undone() -> None:
 
 
 def test_a_fold_can_be_undone() -> None:
-    session = new_session(plugin(max_summaries=1))
+    session = session_with(plugin(max_summaries=1))
     talk(session, 5)
     session.manual_gc()
     talk(session, 5, 5)
@@ -584,7 +579,7 @@ def test_an_async_summarizer_runs_on_the_loop_of_an_async_host() -> None:
         return "They talked."
 
     async def host() -> GCSession:
-        session = new_session(plugin(summarizer=on_the_loop))
+        session = session_with(plugin(summarizer=on_the_loop))
         for number in range(20):
             await session.send_message_async(f"question {number}? {LONG}")
         return session
@@ -593,7 +588,7 @@ def test_an_async_summarizer_runs_on_the_loop_of_an_async_host() -> None:
 
     assert threads == {threading.get_ident()}
     assert summaries(session)
-    assert in_step(session)
+    assert_sound(session)
 
 
 async def async_summarizer(_text: str) -> str:
@@ -602,7 +597,7 @@ async def async_summarizer(_text: str) -> str:
 
 
 def test_an_async_summarizer_works_in_a_plain_host_too() -> None:
-    session = new_session(plugin(summarizer=async_summarizer))
+    session = session_with(plugin(summarizer=async_summarizer))
     for number in range(20):
         session.send_message(f"question {number}? {LONG}")
 
@@ -615,7 +610,7 @@ def test_an_async_summarizer_works_in_a_plain_host_too() -> None:
 def test_an_async_host_may_collect_on_the_loop_itself(options: dict[str, Any]) -> None:
     async def host() -> GCResult:
         deadline = options.pop("deadline_seconds", None)
-        session = new_session(
+        session = session_with(
             plugin(summarizer=async_summarizer, **options), deadline_seconds=deadline
         )
         for number in range(4):
@@ -637,7 +632,7 @@ def test_an_async_summarizer_that_takes_too_long_is_cancelled() -> None:
         return "They talked."
 
     async def host() -> GCSession:
-        session = new_session(plugin(summarizer=never, summarizer_timeout_seconds=0.05))
+        session = session_with(plugin(summarizer=never, summarizer_timeout_seconds=0.05))
         talk(session, 13)
         await session.send_message_async("And now?")
         return session
@@ -652,7 +647,7 @@ def test_an_async_summarizer_that_takes_too_long_is_cancelled() -> None:
 
 
 def test_a_collection_past_its_deadline_changes_nothing(released: threading.Event) -> None:
-    session = new_session(
+    session = session_with(
         plugin(summarizer=lambda _text: released.wait() and "They talked."), deadline_seconds=0.05
     )
     talk(session, 10)
@@ -676,7 +671,7 @@ def test_the_seeds_example() -> None:
             "notify_on_gc": True,
         }
     )
-    client = GCSession(lambda _request: f"answer {LONG}", **options_of_session(context_limit=8000))
+    client = new_session(provider=lambda _request: f"answer {LONG}", context_limit=8000)
     client.set_gc_plugin(plugin, GCConfig(threshold_percent=75.0))
     for number in range(60):
         client.send_message(f"question {number}? {LONG}")
@@ -691,11 +686,11 @@ def test_the_seeds_example() -> None:
     assert client.get_context_usage()["percent_used"] < 80
 
 
-def test_a_few_words_that_no_summary_can_shorten_are_no_failure() -> None:
-    session = GCSession(context_limit=8_000, counter=EstimateCounter())
+def test_content_too_short_to_summarize_is_not_a_failure() -> None:
     plugin = create_plugin()
     plugin.initialize({"summarizer": lambda text: text})
-    session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1, preserve_recent_groups=1))
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
+    session = new_session(plugin, config, context_limit=8_000)
     for said in ("Hello.", "Go on."):
         session.append(Message.from_text(Role.USER, said))
         session.append(Message.from_text(Role.MODEL, "Fine."))
@@ -713,11 +708,11 @@ def test_a_few_words_that_no_summary_can_shorten_are_no_failure() -> None:
     assert "Go on." in [message.text for message in session.history]
 
 
-def test_old_summaries_go_where_a_request_would_not_fit_with_them() -> None:
-    session = GCSession(context_limit=4_000, counter=COUNTER)
-    session.set_gc_plugin(
+def test_old_summaries_are_removed_if_a_request_does_not_fit_otherwise() -> None:
+    session = new_session(
         plugin(summarizer=lambda text: text[: len(text) // 3], summary_tokens=400),
         GCConfig(preserve_recent_turns=1, preserve_recent_groups=1),
+        context_limit=4_000,
     )
     for number in range(12):
         session.append(Message.from_text(Role.USER, f"question {number} {LONG}"))
@@ -734,7 +729,7 @@ def test_old_summaries_go_where_a_request_would_not_fit_with_them() -> None:
     assert "preservable_under_pressure" in {item.reason for item in last.removal_list}
 
 
-def test_a_summary_of_a_stray_result_does_not_part_a_call_from_its_own() -> None:
+def test_a_summary_of_a_stray_result_does_not_separate_a_call_from_its_result() -> None:
     def call(message_id: str, call_id: str) -> Message:
         part = Part(function_call=FunctionCall(call_id, "read"))
         return Message(Role.MODEL, [part], message_id)
@@ -743,7 +738,7 @@ def test_a_summary_of_a_stray_result_does_not_part_a_call_from_its_own() -> None
         part = Part(function_response=ToolResult(call_id, "read", LONG))
         return Message(Role.TOOL, [part], message_id)
 
-    session = GCSession(**options_of_session(context_limit=64))
+    session = new_session(context_limit=64)
     session.append(Message.from_text(Role.USER, "question 1", message_id="u"))
     for message in (call("c", "a"), answer("stray", "b"), answer("r", "a")):
         session.append(message)
@@ -754,6 +749,6 @@ def test_a_summary_of_a_stray_result_does_not_part_a_call_from_its_own() -> None
     result = session.manual_gc()
 
     assert result.success, result.error
-    ids = [message.message_id for message in session.history]
+    ids = message_ids(session)
     assert "stray" not in ids
     assert ids.index("r") == ids.index("c") + 1

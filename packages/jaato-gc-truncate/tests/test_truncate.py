@@ -1,4 +1,4 @@
-"""gc_truncate: what it takes, what it leaves, and that its account of it is true."""
+"""gc_truncate: what it removes, what it keeps, its result, its notice and its cost."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
+    ContextUsage,
     FunctionCall,
     GCConfig,
     GCConfigError,
@@ -20,7 +21,6 @@ from jaato_gc import (
     GCPolicy,
     GCResult,
     GCTriggerReason,
-    Hold,
     InstructionBudget,
     InstructionSource,
     Message,
@@ -28,15 +28,11 @@ from jaato_gc import (
     Role,
     SyntheticKind,
     ToolResult,
-    check_collection,
     check_history,
-    cleared,
     count_tokens,
-    lay_out,
-    message_tokens,
-    protect,
     split_into_turns,
 )
+from jaato_gc.plugin import Hold, check_collection, lay_out, message_tokens, protect, shortened
 from jaato_gc_testing import broken_histories, histories
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
@@ -45,7 +41,7 @@ CONVERSATION = InstructionSource.CONVERSATION
 
 
 class CountingCounter:
-    """A token per character, and a record of what was asked."""
+    """Counts a token per character, and records the texts."""
 
     name = "characters"
     confidence = Confidence.EXACT
@@ -68,7 +64,7 @@ def budget_for(
     elsewhere: int = 0,
     correction: int = 0,
 ) -> InstructionBudget:
-    """A budget that holds a history, and something beside it."""
+    """Returns a budget that holds a history, and something beside it."""
     budget = InstructionBudget.create_default(context_limit=limit, counter=CountingCounter())
     budget.update_tokens(InstructionSource.PLUGIN, elsewhere)
     for message in history:
@@ -87,7 +83,7 @@ def budget_for(
 
 def usage_of(
     history: list[Message], limit: int, budget: InstructionBudget | None = None
-) -> dict[str, Any]:
+) -> ContextUsage:
     total = budget.total_tokens() if budget else count_tokens(history)
     return {
         "context_limit": limit,
@@ -109,7 +105,7 @@ def plugin(**options: Any) -> TruncateGCPlugin:
 
 @dataclass
 class Case:
-    """One collection that may be asked for."""
+    """One collection."""
 
     history: list[Message]
     reason: GCTriggerReason
@@ -125,15 +121,14 @@ class Case:
         )
 
     def holds(self) -> dict[str, Hold | None]:
-        layout = lay_out(self.history)
-        protect(layout, self.config, self.budget)
+        layout = protect(lay_out(self.history), self.config, self.budget)
         return {m.message_id: group.hold for group in layout.groups for m in group.messages}
 
     def count(self, history: Iterable[Message]) -> int:
         return count_tokens(history, self.budget.counter) if self.budget else count_tokens(history)
 
     def elsewhere(self) -> int:
-        """Tokens of the context that are not the history's."""
+        """Returns the tokens of the context outside the history."""
         return self.budget.total_tokens() - self.count(self.history) if self.budget else 0
 
     @property
@@ -143,7 +138,7 @@ class Case:
         return target
 
     def after(self, history: list[Message]) -> "Case":
-        """The same question about what a collection left."""
+        """Returns the same case for the history that a collection left."""
         budget = self.budget
         if budget:
             locked = [
@@ -204,7 +199,7 @@ any_case = settings(deadline=None, max_examples=50)
 
 @any_case
 @given(cases())
-def test_nothing_is_broken_that_was_whole(case: Case) -> None:
+def test_a_collection_breaks_no_rule_and_never_grows_the_history(case: Case) -> None:
     after, result = case.collect()
     protected = [message_id for message_id, hold in case.holds().items() if hold]
 
@@ -214,7 +209,7 @@ def test_nothing_is_broken_that_was_whole(case: Case) -> None:
 
 @any_case
 @given(cases())
-def test_what_is_protected_stays_as_it_is_and_recent_results_at_most_get_shorter(
+def test_protected_messages_are_unchanged_except_for_shortened_recent_results(
     case: Case,
 ) -> None:
     after, _ = case.collect()
@@ -224,7 +219,7 @@ def test_what_is_protected_stays_as_it_is_and_recent_results_at_most_get_shorter
     for message in case.history:
         hold, kept = holds[message.message_id], remaining.get(message.message_id)
         if hold is Hold.RECENT:
-            assert kept is message or kept == cleared(message) != message
+            assert kept is message or kept == shortened(message) != message
         elif hold:
             assert kept is message
         else:
@@ -233,14 +228,14 @@ def test_what_is_protected_stays_as_it_is_and_recent_results_at_most_get_shorter
 
 @any_case
 @given(cases())
-def test_the_account_is_true(case: Case) -> None:
+def test_the_removal_list_and_the_token_figures_are_exact(case: Case) -> None:
     after, result = case.collect()
     remaining = {message.message_id: message for message in after}
     removed = [
         i for item in result.removal_list if item.action == "remove" for i in item.message_ids
     ]
     shorter = [
-        i for item in result.removal_list if item.action == "clear" for i in item.message_ids
+        i for item in result.removal_list if item.action == "shorten" for i in item.message_ids
     ]
 
     assert sorted(removed) == sorted(
@@ -264,7 +259,7 @@ def test_the_account_is_true(case: Case) -> None:
 
 @any_case
 @given(cases())
-def test_the_input_is_left_alone_and_the_same_input_gives_the_same_output(case: Case) -> None:
+def test_collect_is_deterministic_and_does_not_change_its_input(case: Case) -> None:
     history, parts = list(case.history), deepcopy(case.history)
     budget = case.budget.snapshot() if case.budget else None
     first, second = case.collect(), case.collect()
@@ -277,7 +272,7 @@ def test_the_input_is_left_alone_and_the_same_input_gives_the_same_output(case: 
 
 @any_case
 @given(cases([THRESHOLD, PRE_MESSAGE, TURN_LIMIT], pinned_turns=False))
-def test_collecting_what_was_collected_changes_nothing(case: Case) -> None:
+def test_a_second_collection_changes_nothing(case: Case) -> None:
     once, _ = case.collect()
     twice, result = case.after(once).collect()
 
@@ -309,7 +304,7 @@ def test_the_target_is_reached_or_the_shortfall_adds_up(case: Case) -> None:
 
 @any_case
 @given(cases([THRESHOLD, PRE_MESSAGE, CONTEXT_LIMIT], notify=False))
-def test_the_oldest_go_first_and_no_more_than_needed(case: Case) -> None:
+def test_the_oldest_turns_are_removed_first_and_no_more_than_needed(case: Case) -> None:
     case.options["to_target"] = True
     after, result = case.collect()
     if not result.removal_list:
@@ -333,7 +328,7 @@ def test_the_oldest_go_first_and_no_more_than_needed(case: Case) -> None:
 
 @any_case
 @given(cases([MANUAL, CONTEXT_LIMIT]))
-def test_without_a_target_to_stop_at_everything_unprotected_goes(case: Case) -> None:
+def test_everything_unprotected_is_removed_without_to_target(case: Case) -> None:
     case.options["to_target"] = False
     after, _ = case.collect()
     holds = case.holds()
@@ -366,7 +361,7 @@ def user(number: int, text: str = "") -> Message:
 
 
 def conversation(turns: int) -> list[Message]:
-    """Turns of the same size: a question, a call, its result, an answer."""
+    """Returns turns of the same size: a question, a call, its result, an answer."""
     return [message for number in range(turns) for message in one_turn(number)]
 
 
@@ -400,7 +395,7 @@ def collect(
     *,
     history: list[Message] = HISTORY,
     settings: GCConfig | None = None,
-    usage: dict[str, Any] | None = None,
+    usage: ContextUsage | None = None,
     budget: InstructionBudget | None = None,
     **options: Any,
 ) -> tuple[list[Message], GCResult]:
@@ -417,7 +412,7 @@ def test_the_sample_turns_are_of_one_size() -> None:
     assert check_history(HISTORY) == []
 
 
-def test_it_is_a_plugin() -> None:
+def test_create_plugin_returns_a_gc_plugin() -> None:
     assert isinstance(create_plugin(), GCPlugin)
     assert create_plugin().name == "gc_truncate"
 
@@ -432,13 +427,13 @@ def test_gc_truncate_removal_list() -> None:
         assert item.reason == "truncated"
         assert item.action == "remove"
         assert item.tokens_freed == TURN_TOKENS
-        assert item.message_ids == [f"{kind}{number}" for kind in "ucrm"]
+        assert item.message_ids == tuple(f"{kind}{number}" for kind in "ucrm")
     assert after == HISTORY[16:]
     assert result.details == {"turns_before": 10, "turns_removed": 4}
     assert (result.plugin_name, result.trigger_reason) == ("gc_truncate", THRESHOLD)
 
 
-def test_the_account_of_a_collection() -> None:
+def test_the_result_of_a_collection() -> None:
     _, result = collect()
 
     assert (result.tokens_before, result.tokens_after) == (LIMIT, 6 * TURN_TOKENS)
@@ -451,7 +446,7 @@ def test_the_account_of_a_collection() -> None:
     assert result.cache.rewritten_tokens == 6 * TURN_TOKENS
 
 
-def test_below_the_target_nothing_happens() -> None:
+def test_a_collection_below_the_target_changes_nothing() -> None:
     after, result = collect(settings=config(99.9), usage={"context_limit": LIMIT * 2})
 
     assert after == HISTORY
@@ -472,7 +467,7 @@ def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
     assert result.shortfall.largest_movable in ("r8", "r9")
 
 
-def test_if_nothing_may_go_there_is_no_gain() -> None:
+def test_the_outcome_is_no_gain_if_everything_is_protected() -> None:
     settings = config(10.0, preserve_recent_turns=10, preserve_recent_groups=10)
     after, result = collect(settings=settings)
 
@@ -482,7 +477,7 @@ def test_if_nothing_may_go_there_is_no_gain() -> None:
     assert result.shortfall.missing_tokens == 9 * TURN_TOKENS
 
 
-def test_pinned_turns_stay_and_keep_their_place() -> None:
+def test_pinned_turns_are_kept_in_place() -> None:
     after, _ = collect(settings=config(pinned_turn_indices=[0, 2]))
 
     assert turn_numbers(after) == [0, 2, 6, 7, 8, 9]
@@ -493,7 +488,7 @@ def test_pins_and_locks_of_a_budget_are_kept() -> None:
     after, result = collect(MANUAL, budget=budget)
     kept = [message.message_id for message in after]
 
-    # The user message of the first turn that something stays of stays too.
+    # The user message of the first turn that is partly kept stays too.
     assert kept[:4] == ["u1", "m1", "c3", "r3"]
     assert turn_numbers(after) == [1, 8, 9]
     assert check_history(after) == []
@@ -511,7 +506,7 @@ def test_the_target_covers_the_whole_context_of_a_budget() -> None:
     assert result.outcome is GCOutcome.REACHED
 
 
-def test_the_shortfall_names_what_is_held_elsewhere() -> None:
+def test_the_shortfall_includes_sources_outside_the_conversation() -> None:
     system = Message.from_text(Role.SYSTEM, "be kind", message_id="s")
     history = [system, *HISTORY]
     budget = budget_for(history, 1000, elsewhere=5000)
@@ -525,14 +520,14 @@ def test_the_shortfall_names_what_is_held_elsewhere() -> None:
 # --- how much goes, by reason ---
 
 
-def test_the_turn_limit_takes_the_oldest_turns_whatever_they_cost() -> None:
+def test_the_turn_limit_removes_the_oldest_turns_regardless_of_their_size() -> None:
     after, result = collect(TURN_LIMIT, settings=config(max_turns=7), usage={"turns": 10})
 
     assert turn_numbers(after) == list(range(3, 10))
     assert result.outcome is GCOutcome.REACHED
 
 
-def test_the_turn_limit_spares_turns_whose_user_message_stays() -> None:
+def test_the_turn_limit_does_not_touch_turns_whose_user_message_is_held() -> None:
     settings = config(max_turns=3, pinned_turn_indices=[0, 1])
     after, result = collect(TURN_LIMIT, settings=settings)
 
@@ -540,17 +535,17 @@ def test_the_turn_limit_spares_turns_whose_user_message_stays() -> None:
     assert result.outcome is GCOutcome.SHORT
 
 
-def test_the_turn_limit_without_a_limit_takes_nothing() -> None:
+def test_the_turn_limit_without_max_turns_removes_nothing() -> None:
     after, result = collect(TURN_LIMIT)
 
     assert (after, result.outcome) == (HISTORY, GCOutcome.NOT_NEEDED)
 
 
-def test_manual_goes_to_the_target() -> None:
+def test_a_manual_collection_goes_down_to_the_target() -> None:
     assert turn_numbers(collect(MANUAL)[0]) == [4, 5, 6, 7, 8, 9]
 
 
-def test_manual_below_the_target_takes_all_that_may_go() -> None:
+def test_a_manual_collection_below_the_target_removes_everything_unprotected() -> None:
     after, result = collect(MANUAL, usage={"context_limit": 9 * LIMIT, "total_tokens": LIMIT})
 
     assert turn_numbers(after) == [8, 9]
@@ -558,7 +553,7 @@ def test_manual_below_the_target_takes_all_that_may_go() -> None:
 
 
 def test_a_refused_request_frees_something_even_below_the_target() -> None:
-    usage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
+    usage: ContextUsage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
     after, result = collect(CONTEXT_LIMIT, usage=usage)
 
     assert turn_numbers(after) == [4, 5, 6, 7, 8, 9]
@@ -569,7 +564,7 @@ def test_a_refused_request_without_any_figures_frees_down_to_the_target_share() 
     assert turn_numbers(collect(CONTEXT_LIMIT, usage={})[0]) == [4, 5, 6, 7, 8, 9]
 
 
-def test_a_percentage_is_enough_to_go_by() -> None:
+def test_a_percentage_alone_determines_the_goal() -> None:
     assert turn_numbers(collect(usage={"percent_used": 80.0})[0]) == [3, 4, 5, 6, 7, 8, 9]
     after, result = collect(usage={"percent_used": 60.0})
     assert (after, result.outcome) == (HISTORY, GCOutcome.NOT_NEEDED)
@@ -577,7 +572,7 @@ def test_a_percentage_is_enough_to_go_by() -> None:
 
 def test_a_percentage_with_a_window_is_taken_for_the_whole_context() -> None:
     # Half of what the window holds is not in the history: it can't be freed, but counts.
-    usage = {"context_limit": 2 * LIMIT, "percent_used": 70.0}
+    usage: ContextUsage = {"context_limit": 2 * LIMIT, "percent_used": 70.0}
 
     assert turn_numbers(collect(usage=usage)[0]) == [2, 3, 4, 5, 6, 7, 8, 9]
 
@@ -585,11 +580,12 @@ def test_a_percentage_with_a_window_is_taken_for_the_whole_context() -> None:
 def test_a_cap_in_tokens_needs_no_window() -> None:
     settings = config(50.0, max_tokens=LIMIT)
 
-    for usage in ({}, {"percent_used": 90.0}, {"context_limit": 0, "percent_used": 90.0}):
+    usages: list[ContextUsage] = [{}, {"percent_used": 90.0}, {"context_limit": 0}]
+    for usage in usages:
         assert turn_numbers(collect(settings=settings, usage=usage)[0]) == [5, 6, 7, 8, 9]
 
 
-def test_without_any_figures_all_that_may_go_goes() -> None:
+def test_everything_unprotected_is_removed_without_any_usage_figures() -> None:
     for reason in (THRESHOLD, PRE_MESSAGE, MANUAL):
         assert turn_numbers(collect(reason, usage={})[0]) == [8, 9]
 
@@ -600,19 +596,19 @@ def test_room_for_the_answer_is_kept() -> None:
     assert turn_numbers(collect(settings=settings)[0]) == [5, 6, 7, 8, 9]
 
 
-def test_to_target_off_takes_all_that_may_go() -> None:
+def test_to_target_off_removes_everything_unprotected() -> None:
     for reason in (THRESHOLD, PRE_MESSAGE, MANUAL, CONTEXT_LIMIT):
         after, _ = collect(reason, to_target=False, settings=config(99.0))
         assert turn_numbers(after) == [8, 9]
 
 
-def test_options_of_the_plugin_prevail_over_the_sessions() -> None:
+def test_options_of_the_plugin_override_the_configuration() -> None:
     after, _ = collect(target_percent=30.0, preserve_recent_turns=1)
 
     assert turn_numbers(after) == [7, 8, 9]
 
 
-def test_an_empty_history_is_no_problem() -> None:
+def test_an_empty_history_is_accepted() -> None:
     for reason in GCTriggerReason:
         after, result = collect(reason, history=[], settings=config(max_turns=1), usage={})
         assert after == []
@@ -631,24 +627,24 @@ def collect_to_nothing(history: list[Message], **settings: Any) -> tuple[list[Me
     return collect(history=history, settings=config(0.0, **settings))
 
 
-def shortened(before: list[Message], after: list[Message]) -> list[str]:
+def changed_ids(before: list[Message], after: list[Message]) -> list[str]:
     return [old.message_id for old, new in zip(before, after, strict=True) if old != new]
 
 
-def test_old_results_of_one_huge_turn_are_cleared_and_its_text_stays() -> None:
+def test_old_results_of_one_large_turn_are_shortened_and_its_text_is_kept() -> None:
     history = agent_turn(6)
     after, result = collect_to_nothing(history)
 
-    assert shortened(history, after) == ["r0", "r1", "r2"]
+    assert changed_ids(history, after) == ["r0", "r1", "r2"]
     [item] = result.removal_list
-    assert (item.child_key, item.action, item.reason) == ("turn_0", "clear", "cleared_recent")
-    assert item.message_ids == ["r0", "r1", "r2"]
+    assert (item.child_key, item.action, item.reason) == ("turn_0", "shorten", "cleared_recent")
+    assert item.message_ids == ("r0", "r1", "r2")
     assert check_history(after) == []
     assert result.outcome is GCOutcome.SHORT
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2, 3])
-def test_the_last_calls_keep_their_results_however_few_there_are(calls: int) -> None:
+def test_the_last_calls_keep_their_results(calls: int) -> None:
     history = agent_turn(calls)
     after, result = collect_to_nothing(history)
 
@@ -656,50 +652,52 @@ def test_the_last_calls_keep_their_results_however_few_there_are(calls: int) -> 
     assert result.outcome is GCOutcome.NO_GAIN
 
 
-@pytest.mark.parametrize(("keep", "cleared_calls"), [(0, 4), (1, 3), (4, 0), (9, 0)])
-def test_how_many_calls_keep_their_results_can_be_chosen(keep: int, cleared_calls: int) -> None:
+@pytest.mark.parametrize(("keep", "shortened_calls"), [(0, 4), (1, 3), (4, 0), (9, 0)])
+def test_preserve_recent_groups_sets_how_many_calls_keep_their_results(
+    keep: int, shortened_calls: int
+) -> None:
     history = agent_turn(4)
     after, _ = collect_to_nothing(history, preserve_recent_groups=keep)
 
-    assert shortened(history, after) == [f"r{number}" for number in range(cleared_calls)]
+    assert changed_ids(history, after) == [f"r{number}" for number in range(shortened_calls)]
 
 
-def test_an_open_call_is_one_of_the_last() -> None:
+def test_an_open_call_counts_as_one_of_the_last_calls() -> None:
     history = agent_turn(4)[:-1]
-    history += list(exchange(9, "never came"))[:1]
+    history += list(exchange(9, "missing"))[:1]
     after, _ = collect_to_nothing(history)
 
-    assert shortened(history, after) == ["r0", "r1"]
+    assert changed_ids(history, after) == ["r0", "r1"]
 
 
-def test_results_are_cleared_only_as_far_as_needed() -> None:
+def test_no_more_results_are_shortened_than_needed() -> None:
     history = agent_turn(9)
     total = count_tokens(history)
-    gain = count_tokens(history[2:3]) - count_tokens([cleared(history[2])])
-    usage = {"context_limit": total, "total_tokens": total}
+    gain = count_tokens(history[2:3]) - count_tokens([shortened(history[2])])
+    usage: ContextUsage = {"context_limit": total, "total_tokens": total}
     target = 100 * (total - 2 * gain) / total
     after, result = collect(history=history, settings=config(target), usage=usage)
 
-    assert shortened(history, after)[:2] == ["r0", "r1"]
-    assert len(shortened(history, after)) <= 3
+    assert changed_ids(history, after)[:2] == ["r0", "r1"]
+    assert len(changed_ids(history, after)) <= 3
     assert result.outcome is GCOutcome.REACHED
 
 
-def test_results_shorter_than_what_they_would_be_cleared_to_stay() -> None:
+def test_results_that_are_shorter_than_a_stub_are_unchanged() -> None:
     history = agent_turn(6, result="ok")
 
     assert collect_to_nothing(history)[0] == history
 
 
-def test_locked_and_pinned_results_are_never_cleared() -> None:
+def test_locked_and_pinned_results_are_never_shortened() -> None:
     history = agent_turn(6)
     budget = budget_for(history, 1000, locked=["r0"], pinned=["c1"])
     after, _ = collect(history=history, budget=budget, settings=config(0.0))
 
-    assert shortened(history, after) == ["r2"]
+    assert changed_ids(history, after) == ["r2"]
 
 
-def test_whole_turns_go_before_any_result_is_cleared() -> None:
+def test_whole_turns_are_removed_before_any_result_is_shortened() -> None:
     work = [message for number in range(10, 16) for message in exchange(number, "line\n" * 200)]
     history = [*conversation(3), *work]
     total = count_tokens(history)
@@ -712,9 +710,9 @@ def test_whole_turns_go_before_any_result_is_cleared() -> None:
     assert [item.action for item in result.removal_list] == ["remove"]
 
 
-def test_manual_below_the_target_clears_nothing() -> None:
+def test_a_manual_collection_below_the_target_shortens_nothing() -> None:
     history = agent_turn(6)
-    usage = {"context_limit": 100 * LIMIT, "total_tokens": 10}
+    usage: ContextUsage = {"context_limit": 100 * LIMIT, "total_tokens": 10}
 
     assert collect(MANUAL, history=history, usage=usage)[0] == history
 
@@ -726,14 +724,14 @@ def notices(history: list[Message]) -> list[Message]:
     return [message for message in history if message.synthetic is SyntheticKind.NOTICE]
 
 
-def test_the_model_is_told_nothing_unless_asked_for() -> None:
+def test_there_is_no_notice_by_default() -> None:
     after, result = collect()
 
     assert notices(after) == []
     assert result.notification is None
 
 
-def test_the_notice_stands_behind_the_first_user_message() -> None:
+def test_the_notice_follows_the_first_user_message() -> None:
     after, result = collect(notify_on_gc=True, settings=config(45.0, pinned_turn_indices=[0]))
 
     assert [message.message_id for message in after[:3]] == ["u0", "gc_notice", "c0"]
@@ -743,14 +741,14 @@ def test_the_notice_stands_behind_the_first_user_message() -> None:
     assert check_history(after) == []
 
 
-def test_the_notice_is_left_out_where_it_alone_would_miss_the_target() -> None:
+def test_the_notice_is_left_out_if_it_alone_would_miss_the_target() -> None:
     after, result = collect(notify_on_gc=True, settings=config(30.0, pinned_turn_indices=[0]))
 
     assert result.outcome is GCOutcome.REACHED
     assert notices(after) == []
 
 
-def test_the_notice_is_paid_for() -> None:
+def test_the_target_is_reached_including_the_notice() -> None:
     _, result = collect(notify_on_gc=True)
 
     assert result.outcome is GCOutcome.REACHED
@@ -807,16 +805,16 @@ def test_a_notice_that_costs_more_than_was_freed_is_left_out() -> None:
     assert result.tokens_after < result.tokens_before
 
 
-def test_if_nothing_goes_the_notice_stays_as_it_was() -> None:
+def test_the_notice_is_unchanged_if_nothing_is_removed() -> None:
     once, _ = collect(notify_on_gc=True)
-    usage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
+    usage: ContextUsage = {"context_limit": 9 * LIMIT, "total_tokens": LIMIT}
     twice, result = collect(history=once, notify_on_gc=True, usage=usage)
 
     assert twice == once
     assert result.notification is None
 
 
-def test_a_template_may_name_what_happened() -> None:
+def test_a_template_may_use_all_fields() -> None:
     template = "{plugin_name} {reason}: {turns_removed} of {turns_kept} {tokens_freed} {0} {}"
     _, result = collect(notify_on_gc=True, notification_template=template, settings=config(30.0))
 
@@ -827,7 +825,7 @@ def test_a_template_may_name_what_happened() -> None:
     )
 
 
-def test_a_template_that_names_something_else_is_refused() -> None:
+def test_a_template_with_an_unknown_field_is_an_error() -> None:
     for template in ("{turns}", "{reason.__class__}", "{turns_removed:>10000}", "{reason!r}"):
         with pytest.raises(GCConfigError, match="unknown field"):
             plugin(notify_on_gc=True, notification_template=template)
@@ -849,13 +847,13 @@ def test_a_template_can_not_forge_the_fence() -> None:
 
 
 class WatchedMessage(Message):
-    """Knows how often anybody looked at any message."""
+    """Counts how often attributes of messages are read."""
 
     __slots__ = ()
-    looks: ClassVar[int] = 0
+    reads: ClassVar[int] = 0
 
     def __getattribute__(self, name: str) -> Any:
-        WatchedMessage.looks += 1
+        WatchedMessage.reads += 1
         return super().__getattribute__(name)
 
 
@@ -863,17 +861,17 @@ def watched(history: list[Message]) -> list[Message]:
     return [WatchedMessage(m.role, m.parts, m.message_id) for m in history]
 
 
-def looks_and_texts(history: list[Message]) -> tuple[int, list[str]]:
-    """How often messages are looked at in a collection, and what is tokenised in it."""
+def reads_and_texts(history: list[Message]) -> tuple[int, list[str]]:
+    """Returns how often messages are read in a collection, and the texts that it tokenizes."""
     budget = budget_for(history, limit=1)
     budget.context_limit = budget.total_tokens()
     counter = budget.counter
     assert isinstance(counter, CountingCounter)
     counter.asked.clear()
-    WatchedMessage.looks = 0
+    WatchedMessage.reads = 0
     _, result = collect(history=history, budget=budget, notify_on_gc=True, settings=config(30.0))
     assert result.removal_list
-    return WatchedMessage.looks, counter.asked
+    return WatchedMessage.reads, counter.asked
 
 
 @pytest.mark.parametrize(
@@ -886,23 +884,23 @@ def test_the_cost_of_a_collection_follows_the_length_of_the_history(
 ) -> None:
     per_message = []
     for size in (2_000, 20_000):
-        looks, _ = looks_and_texts(watched(make(size)))
-        per_message.append(looks / size)
+        reads, _ = reads_and_texts(watched(make(size)))
+        per_message.append(reads / size)
 
     assert per_message[1] <= 1.2 * per_message[0]
     assert per_message[1] < 120
 
 
-def test_nothing_that_was_counted_is_tokenised_again() -> None:
+def test_counted_messages_are_not_tokenized_again() -> None:
     history = watched(conversation(500))
-    _, texts = looks_and_texts(history)
+    _, texts = reads_and_texts(history)
 
     assert len(texts) <= 2  # the notice: at its longest, and as it is
     assert all("context-notice" in text for text in texts)
 
 
-def test_cleared_results_are_tokenised_once_each() -> None:
-    _, texts = looks_and_texts(watched(agent_turn(500)))
+def test_shortened_results_are_tokenized_once_each() -> None:
+    _, texts = reads_and_texts(watched(agent_turn(500)))
 
     stubs = [text for text in texts if "characters cleared" in text]
     assert len(stubs) == len(texts) - 2

@@ -1,4 +1,4 @@
-"""The policy-aware strategy: what is least dear goes first."""
+"""gc_budget: removes content by policy, lowest priority first."""
 
 from jaato_gc_budget._plugin import (
     BudgetGCPlugin,

@@ -1,32 +1,24 @@
-"""The phases of a collection, least dear first. Each stops as soon as enough is free."""
+"""The phases of a collection, lowest priority first. Each stops when enough is free."""
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from jaato_gc import (
-    Collection,
-    GCPolicy,
-    Group,
-    Hold,
-    InstructionBudget,
-    InstructionSource,
-    SourceEntry,
-    Turn,
-)
+from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
+from jaato_gc.plugin import Collection, Group, Turn
 
 MOVABLE = (GCPolicy.PARTIAL, GCPolicy.EPHEMERAL)
 
 
-def keep_a_user_message_first(collection: Collection) -> None:
-    """Hold the request of the first turn that may not go as a whole.
+def hold_first_request(collection: Collection) -> None:
+    """Holds the request of the first turn that may not go as a whole.
 
-    What goes by policy may leave an answer without its request, and that must not come first.
+    Removal by policy may leave an answer without its request, and that must not come first.
     """
     for turn in collection.turns:
         request = next((group for group in turn.groups if group.messages[0].opens_turn), None)
         if not _goes_as_a_whole(turn, request, collection):
             if request:
-                request.hold = request.hold or Hold.FIRST_USER
+                collection.hold(request)
             return
 
 
@@ -38,8 +30,8 @@ def _goes_as_a_whole(turn: Turn, request: Group | None, collection: Collection) 
     return len({(group.policy, collection.key_of(group)) for group in turn.groups}) == 1
 
 
-def clear_enrichment(collection: Collection, budget: InstructionBudget) -> None:
-    """Phase 1a: all enrichment at once; it is made anew every turn."""
+def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None:
+    """Phase 1a: all enrichment at once, because every turn adds it again."""
     source = InstructionSource.ENRICHMENT
     entry = budget.get_entry(source)
     if entry is None or source not in budget.collectable_sources or not entry.total_tokens():
@@ -53,7 +45,7 @@ def clear_enrichment(collection: Collection, budget: InstructionBudget) -> None:
 
 
 def remove_ephemeral(collection: Collection, budget: InstructionBudget) -> None:
-    """Phase 1b: everything else that is EPHEMERAL, oldest first."""
+    """Phase 1b: all other EPHEMERAL entries, oldest first."""
     candidates = [
         *_groups(collection, budget, GCPolicy.EPHEMERAL),
         *_schemas(budget, GCPolicy.EPHEMERAL, keep_newest=True),
@@ -62,12 +54,12 @@ def remove_ephemeral(collection: Collection, budget: InstructionBudget) -> None:
 
 
 def remove_partial_turns(collection: Collection, _budget: InstructionBudget) -> None:
-    """Phase 2: turns, oldest first, but for what is dear in them."""
+    """Phase 2: turns, oldest first, except for LOCKED and PRESERVABLE content in them."""
     collection.remove_oldest(collection.turns, "partial_turn", MOVABLE)
 
 
 def remove_preservable(collection: Collection, budget: InstructionBudget) -> None:
-    """Phase 3: clarifications, summaries and the like, oldest first."""
+    """Phase 3: PRESERVABLE entries such as clarifications and summaries, oldest first."""
     candidates = [
         *_groups(collection, budget, GCPolicy.PRESERVABLE),
         *_schemas(budget, GCPolicy.PRESERVABLE),
@@ -76,10 +68,7 @@ def remove_preservable(collection: Collection, budget: InstructionBudget) -> Non
 
 
 Candidate = tuple[float, str, list[Group] | SourceEntry]
-"""When something was made, its key, and what it is: groups of the history, or an entry elsewhere.
-
-Plain, because a long history has many of them.
-"""
+"""The time of creation, the key, and what to remove: groups of the history, or another entry."""
 
 
 def _take_oldest(collection: Collection, candidates: list[Candidate], reason: str) -> None:
@@ -96,24 +85,26 @@ def _take_oldest(collection: Collection, candidates: list[Candidate], reason: st
 def _groups(
     collection: Collection, budget: InstructionBudget, policy: GCPolicy
 ) -> Iterable[Candidate]:
-    """What stands in the history, one candidate per entry of the budget."""
+    """Returns the groups under a policy, one candidate per entry of the budget.
+
+    Protected groups are among them: ``take`` leaves them out.
+    """
     by_key: dict[str, tuple[float, str, list[Group]]] = {}
-    for group in collection.groups:
-        if group.policy is policy and not group.hold:
-            message_id = group.messages[0].message_id
-            entry = budget.entry_of(message_id)
-            key = (entry and entry.key) or message_id
-            if key in by_key:
-                by_key[key][2].append(group)
-            else:
-                by_key[key] = (entry.created_at if entry else 0.0, key, [group])
+    for group in [group for group in collection.groups if group.policy is policy]:
+        message_id = group.messages[0].message_id
+        entry = budget.entry_of(message_id)
+        key = (entry and entry.key) or message_id
+        if key in by_key:
+            by_key[key][2].append(group)
+        else:
+            by_key[key] = (entry.created_at if entry else 0.0, key, [group])
     return by_key.values()
 
 
 def _schemas(
     budget: InstructionBudget, policy: GCPolicy, *, keep_newest: bool = False
 ) -> Iterator[Candidate]:
-    """Entries outside conversation and enrichment, perhaps but for the newest of each source."""
+    """Returns the entries outside conversation and enrichment, without the newest if asked to."""
     elsewhere = budget.collectable_sources - {
         InstructionSource.CONVERSATION,
         InstructionSource.ENRICHMENT,
@@ -126,7 +117,7 @@ def _schemas(
 
 
 def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]:
-    """The entries below one that are under a policy with all that is below them."""
+    """Returns the entries below one that are under a policy with everything below them."""
     others = set(GCPolicy) - {policy}
     for child in entry.children.values():
         if _holds(child, *others):

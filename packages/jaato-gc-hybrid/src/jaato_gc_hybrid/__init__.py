@@ -1,4 +1,4 @@
-"""Generations: ancient turns go, middle ones are summarized, recent ones stay."""
+"""gc_hybrid: removes ancient turns, summarizes middle ones, keeps recent ones."""
 
 from jaato_gc_hybrid._plugin import (
     HybridGCPlugin,

@@ -1,4 +1,4 @@
-"""Mark and sweep over context segments: what nothing refers to any more goes first."""
+"""A mark-and-sweep strategy for coding agents, and the engine that it is built on."""
 
 from jaato_gc_marksweep._engine import GCEngine, IGCEngine
 from jaato_gc_marksweep._plugin import (

@@ -1,4 +1,4 @@
-"""The engine: roots, marks, scores, candidates, a plan."""
+"""The mark-and-sweep engine: computes roots, candidates and a pruning plan."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -19,48 +19,48 @@ from jaato_gc_marksweep._times import as_timedelta, as_utc, hours_since, is_with
 
 
 class IGCEngine(ABC):
-    """What finds out which segments of a context can go."""
+    """The interface of an engine that decides which segments of a context to prune."""
 
     @abstractmethod
     def analyze_pruning_candidates(
         self, segments: Sequence[ContextSegment], roots: Set[str]
     ) -> list[PruningCandidate]:
-        """What could go, those that go first at the front."""
+        """Returns the segments that can be pruned, in the order of pruning."""
 
     @abstractmethod
     def compute_reachability(
         self, roots: Set[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
-        """Ids of the roots and of all that they lead to."""
+        """Returns the ids of the roots and of all segments that are reachable from them."""
 
     @abstractmethod
     def score_segment(self, segment: ContextSegment, now: datetime) -> float:
-        """How readily a segment goes: the higher, the sooner."""
+        """Returns the pruning score of a segment. Higher scores are pruned first."""
 
     @abstractmethod
     def generate_pruning_plan(
         self, candidates: Sequence[PruningCandidate], target_tokens: int
     ) -> PruningPlan:
-        """What is to go, so that *target_tokens* are freed if possible."""
+        """Returns a plan that frees *target_tokens* tokens if possible."""
 
 
 @dataclass(kw_only=True)
 class GCEngine(IGCEngine):
-    """Mark and sweep: what no root leads to can go, that with the highest score first.
+    """A mark-and-sweep engine: prunes unreachable segments, highest score first.
 
-    The engine keeps nothing between calls. It changes segments in three places, and nothing else
-    of them: `analyze_pruning_candidates` counts references, `touch` sets the time of the last use,
-    and `record_collection` ages what is left. With the same clock, the same segments in any order
-    give the same plan.
+    The engine has no state. Three methods change segments: `analyze_pruning_candidates` sets the
+    reference counts, `touch` sets the time of the last use, and `record_collection` updates the
+    segments that remain. The plan does not depend on the order of the segments.
 
     Args:
-        recent_messages: The last so many segments of type ``message`` are roots.
-        decision_hours: So are decisions that are younger.
-        stash_score: What scores no higher than this stays.
-        delete_score: Logs and notes that score higher are deleted; all else is stashed.
-        prune_reachable: Also stash what roots lead to, once nothing else is left to go.
-        old_after: What has survived so many collections is of the old generation.
-        now: The clock.
+        recent_messages: The number of newest segments of type ``message`` that are roots.
+        decision_hours: Decisions of at most this age, in hours, are roots.
+        stash_score: Segments with this score or less are kept.
+        delete_score: Logs and notes with a higher score are deleted; everything else is stashed.
+        prune_reachable: Also stash reachable segments, after all unreachable ones.
+        old_after: The number of survived collections after which a segment is in the old
+            generation.
+        now: Returns the current time.
 
     Examples:
         >>> engine = GCEngine()
@@ -88,11 +88,13 @@ class GCEngine(IGCEngine):
         if self.delete_score < self.stash_score:
             raise GCConfigError(
                 f"delete_score={self.delete_score:g} is below stash_score={self.stash_score:g}: "
-                "give the same or more (math.inf deletes nothing)"
+                "use the same value or a higher one (math.inf to delete nothing)"
             )
-        for name, least in (("recent_messages", 0), ("decision_hours", 0), ("old_after", 1)):
-            if not getattr(self, name) >= least:  # NaN is no number of hours
-                raise GCConfigError(f"{name}={getattr(self, name)}: give {least} or more")
+        for name, minimum in (("recent_messages", 0), ("decision_hours", 0), ("old_after", 1)):
+            if not getattr(self, name) >= minimum:  # not "<", which is false for NaN
+                raise GCConfigError(
+                    f"{name}: expected {minimum} or more, got {getattr(self, name)}"
+                )
 
     def compute_roots(
         self,
@@ -101,11 +103,11 @@ class GCEngine(IGCEngine):
         current_task: str | None = None,
         active_file: str | None = None,
     ) -> set[str]:
-        """Ids of what must stay, and makes stay what it refers to.
+        """Returns the ids of the roots. Roots are kept, and so are segments reachable from them.
 
-        These are the segments of the current task and of the active file, the latest messages by
-        the time they were made (of equal times the greater id is the later), pinned segments, and
-        decisions made in the last hour.
+        Roots are the segments of the current task and of the active file, the newest messages by
+        creation time (the greater id if times are equal), pinned segments, and decisions of the
+        last ``decision_hours``.
         """
         now = as_utc(self.now())
         recent = as_timedelta(self.decision_hours)
@@ -129,18 +131,19 @@ class GCEngine(IGCEngine):
     def compute_reachability(
         self, roots: Set[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
-        """Ids of the roots and of all that they lead to.
+        """Returns the ids of the roots and of all segments that are reachable from them.
 
-        What is referred to need not be a key of *references*: it then refers to nothing. The time
-        is that of looking at each id and each reference once.
+        An id that is not a key of *references* has no references. The time is linear in the number
+        of ids and references.
         """
         return mark(roots, references if isinstance(references, dict) else dict(references))
 
     def score_segment(self, segment: ContextSegment, now: datetime) -> float:
-        """How readily a segment goes: the higher, the sooner.
+        """Returns the pruning score of a segment. Higher scores are pruned first.
 
-        Age counts most, then type, references and generation: a weighted sum that begins at
-        0.06 and grows by 0.4 with each day since the last use. Override it for your own.
+        The score is a weighted sum of age, type, references and generation, in order of weight. It
+        is at least 0.06 and grows by 0.4 per day since the last use. Override this method to use
+        your own score.
         """
         [score] = prune_scores([segment], hours_since([segment.last_touched_at], as_utc(now)))
         return score
@@ -148,13 +151,13 @@ class GCEngine(IGCEngine):
     def analyze_pruning_candidates(
         self, segments: Sequence[ContextSegment], roots: Set[str]
     ) -> PruningCandidates:
-        """What could go, those that go first at the front.
+        """Returns the segments that can be pruned, in the order of pruning.
 
-        That is what neither *roots* nor pinned segments lead to; with ``prune_reachable`` also
-        what they do lead to, after the rest. Roots and pinned segments are never in it. Ids among
-        the roots or references that no segment has are ignored.
+        Candidates are the segments that are not reachable from *roots* or from pinned segments.
+        With ``prune_reachable``, reachable segments follow after them. Roots and pinned segments
+        are never candidates. Unknown ids among the roots and references are ignored.
 
-        Changes the segments: sets the ``refcount`` of each to what their references say.
+        Sets the ``refcount`` of every segment.
 
         Raises:
             GCError: Two segments have the same id.
@@ -162,20 +165,20 @@ class GCEngine(IGCEngine):
         now = as_utc(self.now())
         references = collect_references(segments)
         count_references(segments, references)
-        fixed = {*roots, *[segment.id for segment in segments if segment.pinned]}
-        reachable = self.compute_reachability(fixed, references)
+        kept = {*roots, *[segment.id for segment in segments if segment.pinned]}
+        reachable = self.compute_reachability(kept, references)
         prune_reachable = self.prune_reachable
-        swept: list[ContextSegment] = []
+        prunable: list[ContextSegment] = []
         root_tokens = reachable_tokens = 0
         for segment in segments:
-            if segment.id in fixed:
+            if segment.id in kept:
                 root_tokens += segment.tokens
             elif prune_reachable or segment.id not in reachable:
-                swept.append(segment)
+                prunable.append(segment)
             else:
                 reachable_tokens += segment.tokens
-        ages = hours_since([segment.last_touched_at for segment in swept], now)
-        scores = self._scores(swept, ages, now)
+        ages = hours_since([segment.last_touched_at for segment in prunable], now)
+        scores = self._scores(prunable, ages, now)
         candidates = PruningCandidates(
             [
                 PruningCandidate(
@@ -187,7 +190,7 @@ class GCEngine(IGCEngine):
                     segment.refcount,
                     prune_reachable and segment.id in reachable,
                 )
-                for segment, score, age in zip(swept, scores, ages, strict=True)
+                for segment, score, age in zip(prunable, scores, ages, strict=True)
             ]
         )
         candidates.order()
@@ -198,7 +201,7 @@ class GCEngine(IGCEngine):
     def _scores(
         self, segments: Sequence[ContextSegment], ages: Sequence[float], now: datetime
     ) -> list[float]:
-        # The engine's own score needs an age that is known already: no need to find it again.
+        # Unless score_segment is overridden, reuse the ages instead of computing them again.
         if getattr(self.score_segment, "__func__", None) is GCEngine.score_segment:
             return prune_scores(segments, ages)
         return [self.score_segment(segment, now) for segment in segments]
@@ -206,15 +209,15 @@ class GCEngine(IGCEngine):
     def generate_pruning_plan(
         self, candidates: Sequence[PruningCandidate], target_tokens: int
     ) -> PruningPlan:
-        """What is to go, so that *target_tokens* are freed if possible.
+        """Returns a plan that frees *target_tokens* tokens if possible.
 
-        Takes candidates, those with the highest score first, until enough is free: what scores no
-        higher than ``stash_score`` stays. Logs and notes above ``delete_score`` are deleted, unless
-        something leads to them; all else is stashed. The plan only says so: carrying it out, and
-        then calling `record_collection`, is up to you.
+        The plan takes candidates by score, highest first, until the target is met. Candidates with
+        ``stash_score`` or less are kept. Unreachable logs and notes above ``delete_score`` are
+        deleted; everything else is stashed. The caller carries out the plan and then calls
+        `record_collection`.
 
         Raises:
-            GCError: Two candidates stand for the same segment.
+            GCError: Two candidates have the same segment id.
         """
         return make_plan(
             candidates,
@@ -224,10 +227,7 @@ class GCEngine(IGCEngine):
         )
 
     def touch(self, segments: Iterable[ContextSegment]) -> None:
-        """Note that these segments were used just now: their age begins anew.
-
-        Changes the segments: sets ``last_touched_at``.
-        """
+        """Sets the time of the last use of the segments to now."""
         now = as_utc(self.now())
         for segment in segments:
             segment.last_touched_at = now
@@ -235,16 +235,17 @@ class GCEngine(IGCEngine):
     def record_collection(
         self, segments: Sequence[ContextSegment], plan: PruningPlan
     ) -> list[ContextSegment]:
-        """Note that a plan was carried out, and return the segments that are left.
+        """Records that a plan was carried out. Returns the segments that remain.
 
-        Changes the segments that are left: they have survived one collection more, are of the old
-        generation if that makes ``old_after``, and are no longer referred to by what is gone.
+        Updates the remaining segments: ``survival_count`` is one higher, ``generation`` becomes
+        ``old`` at ``old_after`` survived collections, and ``refcount`` no longer includes pruned
+        segments.
 
         Raises:
             GCError: Two segments have the same id.
         """
-        gone = {*plan.stash_segments, *plan.delete_segments}
-        survivors = [segment for segment in segments if segment.id not in gone]
+        pruned = {*plan.stash_segments, *plan.delete_segments}
+        survivors = [segment for segment in segments if segment.id not in pruned]
         count_references(survivors, collect_references(survivors))
         for segment in survivors:
             segment.survival_count += 1

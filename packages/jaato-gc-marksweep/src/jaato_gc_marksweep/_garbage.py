@@ -1,49 +1,49 @@
-"""What in a conversation is garbage, or nearly so: the rungs of the sweep."""
+"""Garbage in a conversation, by rung: how much is lost with it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from jaato_gc import Clearing, Group
+from jaato_gc.plugin import Group, Shortening
 from jaato_gc_marksweep._settings import MarkSweepSettings
 from jaato_gc_marksweep._tool_uses import Kind, ToolUse, strings_in
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""To look at sizes without counting tokens: near enough to choose by."""
+"""Converts characters to tokens without counting: exact enough for a choice."""
 SAME_TEXT: Final = 200
-"""Results that are shorter are alike by chance."""
+"""Shorter results may be equal by chance."""
 HEAD_SHARE: Final = 0.6
-"""Of what stays of a long result, the beginning gets this share."""
+"""The share of the head in what stays of a long result."""
 OUTCOME: Final = 160
-"""Characters that stay of a command's output: its last words say how it ended."""
+"""Characters that stay of a command's output, because its end says how it ended."""
 
 
 class Rung(IntEnum):
-    """What goes first: the higher, the more is lost."""
+    """The order of removal: a higher rung loses more."""
 
     DEAD = 1
-    """Results that something later has taken the place of."""
+    """Results that a later result replaces."""
     LONG = 2
     """The bodies of long results."""
     APPLIED = 3
     """Arguments of edits that succeeded."""
     STALE = 4
-    """What was read of files that were edited later."""
+    """Reads of files that were edited later."""
 
 
 @dataclass(slots=True)
 class Garbage:
-    """One result, or the arguments of one call, that can be cleared.
+    """One result, or the arguments of one call, that can be shortened.
 
     Args:
         rung: How much is lost with it.
         reason: Why it can go, for the removal list.
-        group: The exchange it is in.
+        group: Its group.
         message_id: The message.
         part: The position of its part.
-        how: What becomes of it.
-        characters: About how much that frees.
+        how: How to shorten it.
+        characters: The approximate number of characters that this frees.
     """
 
     rung: Rung
@@ -51,22 +51,22 @@ class Garbage:
     group: Group
     message_id: str
     part: int
-    how: Clearing
+    how: Shortening
     characters: int
 
     @property
     def place(self) -> tuple[str, int]:
-        """Where it is."""
+        """The message and the part."""
         return self.message_id, self.part
 
     @property
     def tokens(self) -> int:
-        """About how much it frees."""
+        """The approximate number of tokens that it frees."""
         return self.characters // CHARACTERS_PER_TOKEN
 
 
 def find_garbage(uses: Sequence[ToolUse], settings: MarkSweepSettings) -> list[Garbage]:
-    """All that can be cleared, by rung, oldest first. What is dead is in no other rung."""
+    """Returns all garbage, by rung, oldest first. Dead results are in no other rung."""
     dead = list(_dead(uses))
     gone = {(each.message_id, each.part) for each in dead}
     rest = [use for use in uses if use.result_at not in gone]
@@ -77,11 +77,11 @@ def find_garbage(uses: Sequence[ToolUse], settings: MarkSweepSettings) -> list[G
 
 
 def _dead(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
-    """Results that something later has taken the place of, oldest first."""
+    """Returns results that a later result replaces, oldest first."""
     later = _Later()
     found = []
     for use in reversed(uses):
-        cause = later.takes_the_place_of(use)
+        cause = later.why_dead(use)
         if cause:
             tail = OUTCOME if use.kind is Kind.SHELL else 0
             found.append(_of_result(Rung.DEAD, use, *cause, tail=tail))
@@ -90,7 +90,7 @@ def _dead(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
 
 
 class _Later:
-    """What came after a tool use, while going through them from the newest to the oldest."""
+    """The tool uses after one, collected from the newest to the oldest."""
 
     def __init__(self) -> None:
         self._asked: set[tuple[str, str]] = set()
@@ -98,8 +98,8 @@ class _Later:
         self._read: set[str] = set()
         self._texts: set[str] = set()
 
-    def takes_the_place_of(self, use: ToolUse) -> tuple[str, str] | None:
-        """Why a result is dead, if it is: for the removal list, and for the model."""
+    def why_dead(self, use: ToolUse) -> tuple[str, str] | None:
+        """Returns why a result is dead, for the removal list and for the model; ``None`` if not."""
         if use.failed and use.attempt in self._succeeded:
             return "cleared_failed", "this attempt failed and a later one succeeded"
         if use.kind is Kind.EDIT:
@@ -113,7 +113,7 @@ class _Later:
         return None
 
     def add(self, use: ToolUse, *, stays: bool) -> None:
-        """Note a tool use; only what is still there can take the place of anything."""
+        """Adds a tool use. Only an intact result can replace another one."""
         if not use.is_intact:
             return
         if stays:
@@ -126,11 +126,11 @@ class _Later:
             self._read.add(use.paths[0])
 
 
-# --- what can still be of use ---
+# --- results that can still be useful ---
 
 
 def _long(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garbage]:
-    """Results of which only head and tail should stay."""
+    """Yields long results, to be shortened to head and tail."""
     most = settings.max_result_tokens * CHARACTERS_PER_TOKEN
     head = int(most * HEAD_SHARE)
     for use in uses:
@@ -140,10 +140,10 @@ def _long(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garb
 
 
 def _applied(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garbage]:
-    """Arguments of edits that succeeded: the file has them now."""
+    """Yields arguments of successful edits, which the file has now."""
     most = settings.max_argument_tokens * CHARACTERS_PER_TOKEN
     head = int(most * HEAD_SHARE)
-    how = Clearing("the edit was applied", head, most - head, what="arguments")
+    how = Shortening("the edit was applied", head, most - head, what="arguments")
     for use in uses:
         if use.kind is Kind.EDIT and not use.failed:
             excess = sum(max(0, len(each) - most) for each in strings_in(use.call.args))
@@ -152,7 +152,7 @@ def _applied(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[G
 
 
 def _stale(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
-    """What was read of files that were edited later, oldest first."""
+    """Returns reads of files that were edited later, oldest first."""
     edited: set[str] = set()
     found = []
     for use in reversed(uses):
@@ -168,4 +168,6 @@ def _of_result(
     rung: Rung, use: ToolUse, reason: str, note: str, *, head: int = 0, tail: int = 0
 ) -> Garbage:
     characters = len(use.text) - head - tail
-    return Garbage(rung, reason, use.group, *use.result_at, Clearing(note, head, tail), characters)
+    return Garbage(
+        rung, reason, use.group, *use.result_at, Shortening(note, head, tail), characters
+    )

@@ -1,4 +1,4 @@
-"""What could go and why, and what is to go."""
+"""Pruning candidates, and the plan that selects some of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,22 +8,22 @@ from typing import Final
 from jaato_gc import GCError
 
 DELETABLE_TYPES: Final = frozenset({"log", "note"})
-"""All else is worth keeping outside the context."""
+"""Segment types that a plan may delete. All other types are stashed."""
 
 
 @dataclass(slots=True)
 class PruningCandidate:
-    """A segment that could go.
+    """A segment that can be pruned.
 
     Args:
-        segment_id: The segment.
-        score: The higher, the sooner it goes.
-        tokens: What that frees.
-        segment_type: The segment's type.
-        age_hours: Hours since it was last used.
-        refcount: How many other segments refer to it.
-        is_reachable: Something that stays still leads to it: it goes only after all that nothing
-            leads to, and is stashed, never deleted.
+        segment_id: The id of the segment.
+        score: The pruning score. Higher scores are pruned first.
+        tokens: The tokens that pruning it frees.
+        segment_type: The type of the segment.
+        age_hours: Hours since the last use.
+        refcount: The number of other segments that refer to it.
+        is_reachable: Whether it is reachable from a root. Reachable candidates are pruned after
+            all others, and are stashed, never deleted.
     """
 
     segment_id: str
@@ -36,7 +36,7 @@ class PruningCandidate:
 
     @property
     def reason(self) -> str:
-        """Why it could go, such as ``unreachable; log; 31 h old; no references; score 1.12``."""
+        """The reason, such as ``unreachable; log; 31 h old; no references; score 1.12``."""
         mark = "reachable, but of low value" if self.is_reachable else "unreachable"
         age = "under 1 h" if self.age_hours < 1 else f"{self.age_hours:.0f} h"
         references = f"{self.refcount or 'no'} reference{'' if self.refcount == 1 else 's'}"
@@ -44,21 +44,21 @@ class PruningCandidate:
 
 
 class PruningCandidates(list[PruningCandidate]):
-    """Candidates, those that go first at the front, and what an analysis found beside them.
+    """The candidates of an analysis in the order of pruning, and the tokens of other segments.
 
-    A plain list does as well where one is asked for; a plan made from it knows less about what
-    stands in its way.
+    A plain list works as well, but a plan from a plain list can't report the tokens of roots and
+    reachable segments when it misses its target.
     """
 
     root_tokens: int = 0
     """Tokens of roots and pinned segments."""
     reachable_tokens: int = 0
-    """Tokens of what the roots lead to and is no candidate for that."""
+    """Tokens of reachable segments that are not candidates."""
 
     def order(self) -> None:
-        """Put those that go first at the front: unreachable, high score; of equals by id."""
-        # The last key counts most. Sorts by plain values are faster than one by tuples, and those
-        # that change nothing are left out: equal scores are rare, as is what is reachable.
+        """Sorts the candidates: unreachable ones first, then by score (highest first) and id."""
+        # Several stable sorts by one value each are faster than one sort by tuples. The sorts by
+        # id and by reachability are skipped if they would change nothing, which is common.
         self.sort(key=attrgetter("score"), reverse=True)
         scores = [candidate.score for candidate in self]
         if any(map(eq, scores, scores[1:])):
@@ -71,16 +71,16 @@ class PruningCandidates(list[PruningCandidate]):
 
 @dataclass(slots=True)
 class PruningPlan:
-    """What is to go, so that enough tokens are free.
+    """The segments to prune.
 
     Args:
-        candidates: What goes, in that order.
-        total_tokens_freed: Their tokens.
-        stash_segments: Ids of those to be kept elsewhere.
-        delete_segments: Ids of those to be forgotten.
-        reason: Whether the target is met, and if not, what stands in the way.
-        target_tokens: How many tokens were to be freed.
-        held: When the target is not met: tokens that stay, by what holds them: ``roots``,
+        candidates: The selected candidates, in the order of pruning.
+        total_tokens_freed: The sum of their tokens.
+        stash_segments: Ids of the segments to stash.
+        delete_segments: Ids of the segments to delete.
+        reason: Whether the target is met, and if not, why.
+        target_tokens: The number of tokens to free.
+        held: If the target is missed: the tokens that are kept, by cause: ``roots``,
             ``reachable`` or ``low_score``.
     """
 
@@ -94,12 +94,12 @@ class PruningPlan:
 
     @property
     def shortfall(self) -> int:
-        """Tokens by which the target is missed; 0 if it is met."""
+        """The number of tokens by which the target is missed; 0 if it is met."""
         return max(0, self.target_tokens - self.total_tokens_freed)
 
     @property
     def is_met(self) -> bool:
-        """Whether it frees as much as was asked for."""
+        """Whether the plan frees at least the target."""
         return self.shortfall == 0
 
 
@@ -110,15 +110,15 @@ def make_plan(
     stash_score: float,
     delete_score: float,
 ) -> PruningPlan:
-    """Take candidates, those that go first at the front, until enough tokens are free.
+    """Selects candidates in the order of pruning until enough tokens are free.
 
     Raises:
-        GCError: Two candidates stand for the same segment.
+        GCError: Two candidates have the same segment id.
     """
     ordered = PruningCandidates(candidates)
     ordered.order()
     _check_ids(ordered)
-    taken: list[PruningCandidate] = []
+    selected: list[PruningCandidate] = []
     stashed: list[str] = []
     deleted: list[str] = []
     freed = low_score_tokens = 0
@@ -128,7 +128,7 @@ def make_plan(
         if candidate.score <= stash_score:
             low_score_tokens += candidate.tokens
         elif candidate.tokens > 0:
-            taken.append(candidate)
+            selected.append(candidate)
             freed += candidate.tokens
             may_be_deleted = (
                 candidate.score > delete_score
@@ -136,7 +136,7 @@ def make_plan(
                 and not candidate.is_reachable
             )
             (deleted if may_be_deleted else stashed).append(candidate.segment_id)
-    plan = PruningPlan(taken, freed, stashed, deleted, "", target_tokens)
+    plan = PruningPlan(selected, freed, stashed, deleted, "", target_tokens)
     if not plan.is_met:
         plan.held = _held(candidates, low_score_tokens)
     plan.reason = _explain(plan, stash_score)
@@ -147,8 +147,8 @@ def _check_ids(candidates: Sequence[PruningCandidate]) -> None:
     ids = {candidate.segment_id for candidate in candidates}
     if len(ids) < len(candidates):
         raise GCError(
-            f"{len(candidates)} candidates stand for {len(ids)} segments: "
-            "give each segment once, or its tokens would be freed twice"
+            f"{len(candidates)} candidates have {len(ids)} distinct segment ids: "
+            "pass each segment once, because its tokens would be counted twice"
         )
 
 
@@ -160,21 +160,21 @@ def _held(candidates: Iterable[PruningCandidate], low_score_tokens: int) -> dict
             "reachable": candidates.reachable_tokens,
             **held,
         }
-    return {holder: tokens for holder, tokens in held.items() if tokens}
+    return {cause: tokens for cause, tokens in held.items() if tokens}
 
 
 def _explain(plan: PruningPlan, stash_score: float) -> str:
     if plan.target_tokens <= 0:
-        return "nothing had to be freed"
+        return "nothing to free"
     actions = f"{len(plan.stash_segments)} to stash, {len(plan.delete_segments)} to delete"
     freed = f"frees {plan.total_tokens_freed:,} of {plan.target_tokens:,} tokens ({actions})"
     if plan.is_met:
         return f"target met: {freed}"
-    holders = {
+    causes = {
         "roots": "roots or pinned",
         "reachable": "reachable from roots",
         "low_score": f"scored {stash_score:g} or less",
     }
-    held = [f"{tokens:,} tokens are {holders[holder]}" for holder, tokens in plan.held.items()]
-    in_the_way = "; ".join(held) if held else "there is nothing else"
-    return f"target missed by {plan.shortfall:,} tokens: {freed}; {in_the_way}"
+    held = [f"{tokens:,} tokens are {causes[cause]}" for cause, tokens in plan.held.items()]
+    kept = "; ".join(held) if held else "there are no other segments"
+    return f"target missed by {plan.shortfall:,} tokens: {freed}; {kept}"

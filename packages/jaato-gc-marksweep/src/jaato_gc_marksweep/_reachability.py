@@ -1,4 +1,4 @@
-"""The mark phase: which segments can be reached from the roots."""
+"""The mark phase: finds the segments that are reachable from the roots."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,24 +8,25 @@ from jaato_gc import GCError
 from jaato_gc_marksweep._segments import ContextSegment
 
 References = Mapping[str, Collection[str]]
-"""What each segment refers to, by id."""
+"""The ids that each segment refers to, by segment id."""
 
 
 def mark(roots: Iterable[str], references: dict[str, Collection[str]]) -> set[str]:
-    """The roots, and all that they lead to: each segment and each reference is seen once.
+    """Returns the roots and all ids that are reachable from them.
 
-    What is said later refers to what was said before. So one pass from the last segment to the
-    first finds nearly all, in the order in which it lies in memory; what is referred to from before
-    it is followed after that. Ids stay strings: numbering them takes longer than it saves.
+    Visits each segment and each reference at most once. Most references go from later segments to
+    earlier ones, so one pass from the last segment to the first, in memory order, marks nearly
+    everything. References in the other direction are followed afterwards.
     """
+    # Ids are not mapped to integers: building the mapping takes longer than it saves.
     marked = set(roots)
-    passed: list[str] = []
+    unmarked: list[str] = []
     for segment_id, targets in reversed(references.items()):
         if segment_id in marked:
             marked.update(targets)
         elif targets:
-            passed.append(segment_id)
-    stack = [segment_id for segment_id in passed if segment_id in marked]
+            unmarked.append(segment_id)
+    stack = [segment_id for segment_id in unmarked if segment_id in marked]
     while stack:
         for target in references.get(stack.pop(), ()):
             if target not in marked:
@@ -35,7 +36,7 @@ def mark(roots: Iterable[str], references: dict[str, Collection[str]]) -> set[st
 
 
 def collect_references(segments: Sequence[ContextSegment]) -> dict[str, Collection[str]]:
-    """What each segment refers to, by id; ids of unknown segments are still among it.
+    """Returns the ids that each segment refers to, including unknown ids.
 
     Raises:
         GCError: Two segments have the same id.
@@ -56,16 +57,16 @@ def _duplicate_id(segments: Sequence[ContextSegment]) -> GCError:
         if first != position:
             return GCError(
                 f"segments {first} and {position} of {len(segments)} have the same id "
-                f"{segment.id!r}: references could mean either, so give each an id of its own"
+                f"{segment.id!r}: use unique ids, because references could mean either segment"
             )
-    raise AssertionError("called although all ids differ")
+    raise AssertionError("called without a duplicate id")
 
 
 def count_references(segments: Sequence[ContextSegment], references: References) -> None:
-    """Set the refcount of each segment to the number of other segments that refer to it."""
+    """Sets the refcount of each segment to the number of other segments that refer to it."""
     counts = Counter(dict.fromkeys(references, 0))
     counts.update(chain.from_iterable(references.values()))
-    # The segments come first, in their order. Ids that no segment has come after them.
+    # zip is safe: the first counts are those of the segments, in order; unknown ids follow.
     for segment, referenced, count in zip(
         segments, references.values(), counts.values(), strict=False
     ):

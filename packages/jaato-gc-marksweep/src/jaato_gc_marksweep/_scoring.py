@@ -1,4 +1,4 @@
-"""How readily a segment goes."""
+"""Computes the pruning score of segments."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,9 +13,9 @@ TYPE_SCORES: Final = {
     "summary": 0.2,
     "decision": 0.1,
 }
-"""What the type of a segment adds to its score, before weighting."""
+"""The score of each segment type, before weighting."""
 DEFAULT_TYPE_SCORE: Final = 0.5
-"""The same for all other types."""
+"""The score of all other types, before weighting."""
 
 RECENCY_WEIGHT: Final = 0.4
 TYPE_WEIGHT: Final = 0.3
@@ -32,10 +32,14 @@ _WEIGHTED_YOUNG, _WEIGHTED_OLD = GENERATION_WEIGHT * YOUNG_SCORE, GENERATION_WEI
 
 
 def prune_scores(segments: Iterable[ContextSegment], ages: Iterable[float]) -> list[float]:
-    """For each segment of some age in hours: the higher, the sooner it goes.
+    """Returns the pruning score of each segment. Higher scores are pruned first.
 
-    Old, unreferenced logs score high, fresh decisions low. A day since the last use adds 0.4, so
-    after some days the age outweighs the rest.
+    Old, unreferenced logs score high, and new decisions low. Each day since the last use adds 0.4,
+    so after a few days the age outweighs the other terms.
+
+    Args:
+        segments: The segments.
+        ages: Hours since the last use of each segment.
     """
     return [
         RECENCY_WEIGHT * (age / 24.0)

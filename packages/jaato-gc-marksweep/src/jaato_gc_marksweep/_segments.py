@@ -1,4 +1,4 @@
-"""What is marked and swept: pieces of context that refer to each other."""
+"""Context segments, the unit that the engine marks and sweeps."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -11,31 +11,31 @@ from jaato_gc_marksweep._times import utc_now
 Generation = Literal["young", "old"]
 
 REFERENCE_TAG: Final = "ref:"
-"""How a tag begins that is a reference: ``ref:<id>``."""
+"""The prefix of a tag that is a reference: ``ref:<id>``."""
 
 
 @dataclass(slots=True)
 class ContextSegment:
     """A piece of context: a message, a file's content, a log, a decision.
 
-    Times without a zone are in UTC, and times yet to come count as now.
+    Times without a time zone are in UTC. Times in the future count as now.
 
     Args:
-        id: What references and plans call it. Ids are unique among the segments of one analysis.
-        text: Its content.
-        type: ``message``, ``decision``, ``summary``, ``code``, ``note``, ``log``, or your own.
-        task_id: The task it belongs to.
-        file_path: The file it is about. Paths are compared as written.
-        created_at: When it was made; now, if not given.
-        last_touched_at: When it was last used; when it was made, if not given.
-        pinned: It never goes, nor does what it refers to.
-        generation: ``old`` after some collections: see `GCEngine.record_collection`.
-        survival_count: Collections it has survived.
-        refcount: How many other segments refer to it. The engine counts.
+        id: The id, unique among the segments of one analysis.
+        text: The content.
+        type: ``message``, ``decision``, ``summary``, ``code``, ``note``, ``log``, or a custom type.
+        task_id: The task that the segment belongs to.
+        file_path: The file that the segment is about. Paths are compared as strings.
+        created_at: The time of creation. Default: now.
+        last_touched_at: The time of the last use. Default: ``created_at``.
+        pinned: Whether the segment is always kept, together with all segments reachable from it.
+        generation: ``young`` or ``old``; `GCEngine.record_collection` sets it.
+        survival_count: The number of collections that the segment has survived.
+        refcount: The number of other segments that refer to this one. The engine sets it.
         tags: Any labels. ``ref:<id>`` is a reference.
-        references: Ids of what it refers to. Those that name no segment are ignored.
-        topic: What it is about.
-        tokens: Its size; estimated from the text if not given, or negative.
+        references: Ids of the segments that this one refers to. Unknown ids are ignored.
+        topic: The topic of the segment.
+        tokens: The size in tokens. Estimated from the text if missing or negative.
     """
 
     id: str
@@ -59,18 +59,21 @@ class ContextSegment:
             self.last_touched_at = self.created_at
         if self.tokens < 0:
             self.tokens = estimate_tokens(self.text)
-        # A string is a collection of its letters, each of which would be an unknown reference.
+        # A string is a collection of letters, which would be silently ignored as unknown ids.
         if isinstance(self.references, str) or isinstance(self.tags, str):
             raise GCError(
-                f"segment {self.id!r}: references and tags are collections of strings, "
-                "not one string: put it into a list"
+                f"segment {self.id!r}: references and tags: expected a collection of strings, got "
+                "one string: put it into a list"
             )
         if not isinstance(self.references, set):
             self.references = set(self.references)
 
     def referenced_ids(self) -> Collection[str]:
-        """Ids of what it refers to, by field and by tag: perhaps unknown ones, or its own."""
-        if not self.tags:  # the usual case, and then nothing has to be copied
+        """Returns the ids in ``references`` and in ``ref:`` tags.
+
+        They can include unknown ids and the segment's own id.
+        """
+        if not self.tags:  # the common case, without a copy
             return self.references
         start = len(REFERENCE_TAG)
         return {

@@ -4,21 +4,21 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from jaato_gc import StrategySettings
+from jaato_gc.plugin import StrategySettings
 
 
 def words(text: str) -> Any:
-    """A field whose default is a list of words."""
+    """Returns a field whose default is a list of words."""
     return Field(default_factory=text.split)
 
 
 class ToolNames(BaseModel):
-    """How the tools of an agent are recognised: by patterns of their names, whatever their case.
+    """How the tools of an agent are recognised: by patterns of their names, ignoring case.
 
-    Of a tool that does several things, such as an editor, its ``command`` argument is looked at
-    before its name; of ``mcp__server__tool``, the last part too. A call that shows or changes a
-    file has to name one, and one that runs a command has to give it. What is none of these is some
-    other tool: of those, only the same call made again counts.
+    For a tool with several commands, such as an editor, the ``command`` argument counts before its
+    name; for ``mcp__server__tool``, the last part counts too. A call that shows or changes a file
+    has to name the file, and a call that runs a command has to give it. For all other tools, only a
+    repeated call with the same arguments counts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -40,7 +40,7 @@ class ToolNames(BaseModel):
     path_arguments: list[str] = words(
         "file_path path filename file notebook_path target_file absolute_path filepath uri"
     )
-    """Arguments that name the file; the first that is there counts."""
+    """Arguments that name the file; the first one in a call counts."""
 
 
 class MarkSweepSettings(StrategySettings):
@@ -49,10 +49,10 @@ class MarkSweepSettings(StrategySettings):
     tools: ToolNames = ToolNames()
     """How tools are recognised."""
     max_result_tokens: PositiveInt = 2_000
-    """Of old results that are longer, only head and tail stay."""
+    """Longer old results are shortened to head and tail."""
     max_argument_tokens: NonNegativeInt = 100
-    """Of the arguments of edits that succeeded, what is longer is cleared."""
+    """Longer arguments of successful edits are shortened."""
     old_after: PositiveInt = 1
-    """What has survived so many collections is old, and left alone while young garbage will do."""
+    """Content is old after this many collections, and stays while young garbage suffices."""
     max_name_tokens: NonNegativeInt = 500
-    """How much may be kept of the names that a cleared result mentions."""
+    """The size of the names that a shortened result keeps."""

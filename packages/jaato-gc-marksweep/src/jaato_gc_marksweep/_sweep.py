@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from jaato_gc import Clearing, Collection, GCPolicy, Group, Hold, InstructionBudget, SyntheticKind
+from jaato_gc import GCPolicy, SyntheticKind
+from jaato_gc.plugin import Collection, Group, Hold, Shortening
 from jaato_gc_marksweep._garbage import CHARACTERS_PER_TOKEN, Garbage, Rung, find_garbage
 from jaato_gc_marksweep._names import names_in
 from jaato_gc_marksweep._segmenting import Swept, in_sweeping_order
@@ -14,68 +15,67 @@ from jaato_gc_marksweep._settings import MarkSweepSettings
 from jaato_gc_marksweep._tool_uses import ToolUse, find_tool_uses
 
 NAMES_SHARE: Final = 0.15
-"""Of what is cleared, the names that it mentions may take up so much."""
+"""The share of the removed text that the names it mentions may take up."""
 KEEP_NAMES: Final = (Rung.LONG, Rung.STALE)
-"""What is dead is mentioned later anyway."""
+"""The rungs that keep names. Names in dead results are mentioned later anyway."""
 
 _RECALL_KEY: Final = re.compile(r"; recall key [0-9a-f]{16}\]")
 
 
 class Sweep:
-    """One collection by gc_marksweep. Each step stops as soon as enough is free."""
+    """One collection by gc_marksweep. Each step stops when enough is free.
 
-    def __init__(
-        self,
-        collection: Collection,
-        budget: InstructionBudget | None,
-        settings: MarkSweepSettings,
-    ) -> None:
+    Args:
+        collection: The collection.
+        settings: The options of the strategy.
+    """
+
+    def __init__(self, collection: Collection, settings: MarkSweepSettings) -> None:
         self._collection = collection
-        self._budget = budget
         self._settings = settings
         self._groups = [group for group in collection.groups if not self._is_spared(group)]
         self._uses = find_tool_uses(self._groups, settings.tools)
 
-    def clear_garbage(self) -> None:
-        """Results and arguments that can be cleared, by rung.
+    def shorten_garbage(self) -> None:
+        """Shortens results and arguments that are garbage, by rung.
 
-        If the young generation has enough of it, the old one is left alone, and with it the
-        beginning of the history, which the provider has cached. Under pressure all is looked at.
+        If the young generation has enough of it, the old one stays, and with it the beginning of
+        the history, which the provider has cached. Under pressure everything is considered.
         """
         collection = self._collection
         garbage = [
             each
             for each in find_garbage(self._uses, self._settings)
-            if collection.may_clear(each.group)
+            if collection.may_shorten(each.group)
         ]
         young = [each for each in garbage if not self._is_old(each.group)]
         if self._would_do(young) and not collection.under_pressure:
             collection.details["generation"] = "young"
-            self._clear(young)
+            self._shorten(young)
         if collection.needs_more:
             collection.details["generation"] = "all"
-            self._clear(garbage)
+            self._shorten(garbage)
 
-    def _clear(self, garbage: Iterable[Garbage]) -> None:
+    def _shorten(self, garbage: Iterable[Garbage]) -> None:
         for each in garbage:
             if not self._collection.needs_more:
                 return
             how = each.how
             if each.rung in KEEP_NAMES:
                 how = self._naming(how, self._texts[each.place])
-            self._collection.clear(each.group, each.reason, how, parts=_only(each.place))
+            self._collection.shorten(each.group, each.reason, how, parts=_only(each.place))
 
-    def clear_old_results(self) -> None:
-        """Results before the recent turns, those first that are least likely to be needed."""
-        self._clear_results((each.group for each in self._order), "cleared_old")
+    def shorten_old_results(self) -> None:
+        """Shortens results before the recent turns, least likely to be needed first."""
+        self._shorten_results((each.group for each in self._order), "cleared_old")
 
-    def clear_recent_results(self) -> None:
-        """Results inside the recent turns, but for those of the last calls, oldest first."""
+    def shorten_recent_results(self) -> None:
+        """Shortens results inside the recent turns, oldest first, except for the last calls."""
         recent = (group for group in self._groups if group.hold is Hold.RECENT)
-        self._clear_results(recent, "cleared_recent")
+        self._shorten_results(recent, "cleared_recent")
 
     def remove_groups(self) -> None:
-        """Whole exchanges and messages, in the same order."""
+        """Removes whole groups, in the same order."""
         collection = self._collection
         causes = collection.details.setdefault("swept", {})
         for each in self._order:
@@ -85,25 +85,23 @@ class Sweep:
             collection.take([each.group], key, "swept")
             causes[key] = each.cause
 
-    def _clear_results(self, groups: Iterable[Group], reason: str) -> None:
-        how = Clearing("an old result")
+    def _shorten_results(self, groups: Iterable[Group], reason: str) -> None:
+        how = Shortening("an old result")
         for group in groups:
             for use in self._uses_of.get(id(group), ()):
                 if not self._collection.needs_more:
                     return
                 named = self._naming(how, use.text)
-                self._collection.clear(group, reason, named, parts=_only(use.result_at))
+                self._collection.shorten(group, reason, named, parts=_only(use.result_at))
 
     @cached_property
     def _order(self) -> list[Swept]:
-        """All groups that may go, first those that the host itself called EPHEMERAL.
-
-        Names are looked for only here: most collections need none.
-        """
+        """All groups that may go, those that the host marked as EPHEMERAL first."""
         tools = {group: uses[0].kind for group, uses in self._uses_of.items()}
+        held = {id(group) for group in self._groups if not self._collection.may_remove(group)}
         old = {id(group) for group in self._groups if self._is_old(group)}
-        order = in_sweeping_order(self._groups, tools, old, self._collection.counter)
-        return sorted(order, key=lambda each: not _is_given_away(each.group))
+        order = in_sweeping_order(self._groups, tools, held, old, self._collection.counter)
+        return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
 
     @cached_property
     def _texts(self) -> dict[tuple[str, int], str]:
@@ -117,23 +115,24 @@ class Sweep:
         return uses
 
     def _is_spared(self, group: Group) -> bool:
-        """Whether a group is dear and there is no pressure, or is a notice, which is replaced."""
+        """Returns whether a group is a notice, or PRESERVABLE without pressure."""
         if group.messages[0].synthetic is SyntheticKind.NOTICE:
             return True
         return group.policy is GCPolicy.PRESERVABLE and not self._collection.under_pressure
 
     def _is_old(self, group: Group) -> bool:
-        if self._budget is None:
+        budget = self._collection.budget
+        if budget is None:
             return False
-        survived = self._budget.collections_survived(group.messages[-1].message_id)
+        survived = budget.collections_survived(group.messages[-1].message_id)
         return survived >= self._settings.old_after
 
     def _would_do(self, garbage: Sequence[Garbage]) -> bool:
         wanted = self._collection.goal.tokens_to_free
         return wanted is not None and sum(each.tokens for each in garbage) >= wanted
 
-    def _naming(self, how: Clearing, text: str) -> Clearing:
-        """How to clear a text, and the names of what is cleared: they tell what to ask for."""
+    def _naming(self, how: Shortening, text: str) -> Shortening:
+        """Returns how to shorten a text, with a note of the names that it mentions."""
         body = text[how.head : len(text) - how.tail]
         most = self._settings.max_name_tokens * CHARACTERS_PER_TOKEN
         room = min(int(len(body) * NAMES_SHARE), most)
@@ -146,7 +145,7 @@ class Sweep:
         return replace(how, note=f"{how.note}; it mentions {', '.join(kept)}") if kept else how
 
 
-def _is_given_away(group: Group) -> bool:
+def _is_marked_ephemeral(group: Group) -> bool:
     return any(message.policy is GCPolicy.EPHEMERAL for message in group.messages)
 
 

@@ -1,4 +1,4 @@
-"""What the tool calls of a conversation did: to which file, with which outcome."""
+"""Classifies the tool calls of a conversation: kind of tool, files, and success."""
 
 import fnmatch
 import functools
@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from jaato_gc import FunctionCall, Group, ToolResult, as_text
+from jaato_gc import FunctionCall, ToolResult
+from jaato_gc.plugin import Group, as_text
 from jaato_gc_marksweep._settings import ToolNames
 
 
 class Kind(StrEnum):
-    """What a tool does, as far as it matters for what becomes of its output."""
+    """The kind of a tool, which decides how its output is collected."""
 
     READ = "read"
-    """Shows a file, or a part of it."""
+    """Shows a file or a part of it."""
     EDIT = "edit"
     """Changes a file."""
     SEARCH = "search"
@@ -26,25 +27,26 @@ class Kind(StrEnum):
     SHELL = "shell"
     """Runs a command."""
     OTHER = "other"
+    """Any other tool."""
 
 
 @dataclass(slots=True, eq=False)
 class ToolUse:
-    """One call and its result.
+    """A tool call and its result.
 
     Args:
-        group: The exchange that it is part of.
+        group: The exchange that contains the call.
         call: The call.
-        call_at: Id of the message that holds the call, and the position of its part.
+        call_at: The id of the message with the call, and the index of its part.
         result: The result.
-        result_at: Where the result is, likewise.
-        kind: What the tool does.
-        paths: The files that it is about, as far as they are known: one, unless a patch has more.
-        whole_file: Whether it shows all of that file.
-        signature: The same for calls that ask for the same.
-        attempt: The same for calls that try the same, perhaps in another way.
-        failed: Whether it went wrong.
-        is_intact: Whether the result is still as it came: nothing of it was cleared.
+        result_at: The id of the message with the result, and the index of its part.
+        kind: The kind of the tool.
+        paths: The files that the call reads or edits, if known. Only a patch can have several.
+        whole_file: Whether the result shows the whole file.
+        signature: Equal for calls of the same tool with the same arguments.
+        attempt: Equal for calls with the same goal, such as two runs of the same test command.
+        failed: Whether the call failed.
+        is_intact: Whether no part of the result has been cleared.
     """
 
     group: Group
@@ -62,13 +64,13 @@ class ToolUse:
 
     @property
     def text(self) -> str:
-        """The result as the model sees it."""
+        """The result as text."""
         return as_text(self.result.result)
 
 
 def find_tool_uses(groups: Iterable[Group], names: ToolNames) -> list[ToolUse]:
-    """The tool uses of a conversation, oldest first."""
-    # A conversation has few tools and many calls, and a name is tried against dozens of patterns.
+    """Returns the tool uses of a conversation, oldest first."""
+    # Cached, because a conversation has few tools but many calls, and there are dozens of patterns.
     kind_of_name = functools.cache(functools.partial(_kind_of_name, names))
     return [
         use for group in groups if group.is_call for use in _uses_in(group, names, kind_of_name)
@@ -78,16 +80,16 @@ def find_tool_uses(groups: Iterable[Group], names: ToolNames) -> list[ToolUse]:
 def _uses_in(
     group: Group, names: ToolNames, kind_of_name: Callable[[str], Kind]
 ) -> Iterator[ToolUse]:
-    waiting: dict[tuple[str | None, str], list[tuple[FunctionCall, tuple[str, int]]]] = {}
+    pending: dict[tuple[str | None, str], list[tuple[FunctionCall, tuple[str, int]]]] = {}
     for message in group.messages:
         for index, part in enumerate(message.parts):
-            place = (message.message_id, index)
+            at = (message.message_id, index)
             if call := part.function_call:
-                waiting.setdefault(_pairing_key(call.id, call.name), []).append((call, place))
+                pending.setdefault(_pairing_key(call.id, call.name), []).append((call, at))
             elif (result := part.function_response) and (
-                calls := waiting.get(_pairing_key(result.call_id, result.name))
+                calls := pending.get(_pairing_key(result.call_id, result.name))
             ):
-                yield _use(group, *calls.pop(0), result, place, names, kind_of_name)
+                yield _use(group, *calls.pop(0), result, at, names, kind_of_name)
 
 
 def _pairing_key(call_id: str | None, name: str) -> tuple[str | None, str]:
@@ -105,13 +107,13 @@ def _use(
 ) -> ToolUse:
     arguments = call.args if isinstance(call.args, dict) else {}
     kind = _kind_of(call.name, arguments, kind_of_name)
-    kind, paths, whole_file = _what_is_done(kind, arguments, names)
+    kind, paths, whole_file = _file_access(kind, arguments, names)
     signature = (call.name, json.dumps(arguments, sort_keys=True, default=str))
     attempt: tuple[str, ...] = signature
     if kind in (Kind.READ, Kind.EDIT):
         attempt = (call.name, kind, *paths)
     elif kind is Kind.SHELL:
-        attempt = (call.name, *_what_is_tried(_command_in(arguments)))
+        attempt = (call.name, *_goal_of(_command_in(arguments)))
     text = as_text(result.result)
     return ToolUse(
         group, call, call_at, result, result_at, kind, paths, whole_file, signature, attempt,
@@ -121,7 +123,7 @@ def _use(
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """All texts in a call's arguments."""
+    """Yields all strings in the arguments of a call, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -132,52 +134,55 @@ def strings_in(value: Any) -> Iterator[str]:
             yield from strings_in(each)
 
 
-# --- what a tool does ---
+# --- the kind of a tool ---
 
 
-class _Deed(NamedTuple):
+class _FileAccess(NamedTuple):
     kind: Kind
     paths: tuple[str, ...] = ()
     whole_file: bool = False
 
 
-def _what_is_done(kind: Kind, arguments: dict[str, Any], names: ToolNames) -> _Deed:
-    """What a call does, to which files.
+def _file_access(kind: Kind, arguments: dict[str, Any], names: ToolNames) -> _FileAccess:
+    """Returns the kind of a call and the files that it accesses.
 
-    Names alone can mislead: who reads or edits a file has to say which, and who runs a command has
-    to give one. All else is some other tool.
+    A name alone can be misleading: a read or an edit without a path, and a shell without a
+    command, are tools of kind ``OTHER``.
     """
     if kind is Kind.SHELL:
-        return _done_by(_command_in(arguments))
+        return _file_access_of_command(_command_in(arguments))
     paths = _paths_in(arguments, names)
     if kind is Kind.EDIT and not paths:
         paths = _patched_files("\n".join(strings_in(arguments)))
     if kind in (Kind.READ, Kind.EDIT) and not paths:
-        return _Deed(Kind.OTHER)
-    return _Deed(kind, paths, kind is Kind.READ and not _asks_for_a_part(arguments, names))
+        return _FileAccess(Kind.OTHER)
+    return _FileAccess(kind, paths, kind is Kind.READ and not _reads_a_part(arguments, names))
 
 
 def _kind_of(name: str, arguments: dict[str, Any], kind_of_name: Callable[[str], Kind]) -> Kind:
-    """What a tool does, by its name; of tools that do several things, by what they are told."""
-    known = kind_of_name(name)
-    if known is Kind.SHELL:
-        return known
+    """Returns the kind of a tool by its ``command`` argument, or else by its name.
+
+    Some editors have one tool for several operations, and ``command`` selects one of them.
+    """
+    by_name = kind_of_name(name)
+    if by_name is Kind.SHELL:
+        return by_name
     command = arguments.get("command")
-    told = kind_of_name(command) if isinstance(command, str) else Kind.OTHER
-    return known if told is Kind.OTHER else told
+    by_command = kind_of_name(command) if isinstance(command, str) else Kind.OTHER
+    return by_name if by_command is Kind.OTHER else by_command
 
 
 def _kind_of_name(names: ToolNames, name: str) -> Kind:
     name = name.lower()
-    short = name.rpartition("__")[2]  # as in mcp__server__tool
+    short = name.rpartition("__")[2]  # "tool" of mcp__server__tool
     patterns = {
         Kind.READ: names.read,
         Kind.EDIT: names.edit,
         Kind.SEARCH: names.search,
         Kind.SHELL: names.shell,
     }
-    for kind, those in patterns.items():
-        for pattern in map(str.lower, those):
+    for kind, patterns_of_kind in patterns.items():
+        for pattern in map(str.lower, patterns_of_kind):
             if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(short, pattern):
                 return kind
     return Kind.OTHER
@@ -186,7 +191,7 @@ def _kind_of_name(names: ToolNames, name: str) -> Kind:
 _PART_ARGUMENTS: Final = re.compile(r"offset|limit|line|range|start|end|pages?$", re.IGNORECASE)
 
 
-def _asks_for_a_part(arguments: dict[str, Any], names: ToolNames) -> bool:
+def _reads_a_part(arguments: dict[str, Any], names: ToolNames) -> bool:
     return any(
         value not in (None, -1)
         and name not in names.path_arguments
@@ -199,7 +204,7 @@ def _paths_in(arguments: dict[str, Any], names: ToolNames) -> tuple[str, ...]:
     for name in names.path_arguments:
         path = arguments.get(name)
         if isinstance(path, str) and path:
-            return (_plain(path),)
+            return (_normalize(path),)
     return ()
 
 
@@ -210,10 +215,10 @@ _PATCHED: Final = re.compile(
 
 
 def _patched_files(patch: str) -> tuple[str, ...]:
-    return tuple(map(_plain, _PATCHED.findall(patch)))
+    return tuple(map(_normalize, _PATCHED.findall(patch)))
 
 
-def _plain(path: str) -> str:
+def _normalize(path: str) -> str:
     return path.removeprefix("file://").removeprefix("./")
 
 
@@ -224,12 +229,12 @@ _SHOWS_ALL: Final = frozenset({"cat", "nl", "bat", "type"})
 _SHOWS_PART: Final = frozenset({"head", "tail", "sed"})
 _SHOWS: Final = _SHOWS_ALL | _SHOWS_PART
 _QUOTES: Final = frozenset("\"'\\")
-_MORE_THAN_ONE_COMMAND: Final = re.compile(r"[|;&<>`$]|\n\s*\S")
-_GO_THERE: Final = re.compile(r"\A\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
-_LONGEST_COMMAND: Final = 4_000
-"""Characters: nothing that long just shows a file, and taking it apart would take its time."""
-_WORDS_OF_A_TRY: Final = 3
-"""So many words say what a command is about: npm run build, python -m pytest."""
+_COMPOUND_COMMAND: Final = re.compile(r"[|;&<>`$]|\n\s*\S")
+_CHANGE_DIRECTORY: Final = re.compile(r"\A\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
+_MAX_COMMAND_LENGTH: Final = 4_000
+"""Longest command, in characters, that is parsed. Longer ones do more than show a file."""
+_GOAL_WORDS: Final = 3
+"""The number of words that identify a command: npm run build, python -m pytest."""
 
 
 def _command_in(arguments: dict[str, Any]) -> str:
@@ -245,38 +250,38 @@ def _command_in(arguments: dict[str, Any]) -> str:
     return ""
 
 
-def _done_by(command: str) -> _Deed:
-    """What a command does: most are just commands, but some show a file or apply a patch."""
+def _file_access_of_command(command: str) -> _FileAccess:
+    """Returns the kind of a shell command and the files that it shows or patches, if any."""
     if not command.strip():
-        return _Deed(Kind.OTHER)
+        return _FileAccess(Kind.OTHER)
     if command.lstrip().startswith("apply_patch") and (paths := _patched_files(command)):
-        return _Deed(Kind.EDIT, paths)
-    if len(command) > _LONGEST_COMMAND or _MORE_THAN_ONE_COMMAND.search(command.strip()):
-        return _Deed(Kind.SHELL)
+        return _FileAccess(Kind.EDIT, paths)
+    if len(command) > _MAX_COMMAND_LENGTH or _COMPOUND_COMMAND.search(command.strip()):
+        return _FileAccess(Kind.SHELL)
     first_word = command.split(maxsplit=1)[0]
     if first_word not in _SHOWS and _QUOTES.isdisjoint(first_word):
-        return _Deed(Kind.SHELL)  # most are like this, and taking them apart takes its time
+        return _FileAccess(Kind.SHELL)  # the common case: avoids the slow shlex.split
     try:
         program, *rest = shlex.split(command) or [""]
     except ValueError:
-        return _Deed(Kind.SHELL)
+        return _FileAccess(Kind.SHELL)
     options = [word for word in rest if word.startswith("-")]
-    paths = tuple(_plain(word) for word in rest if not word.startswith("-"))
+    paths = tuple(_normalize(word) for word in rest if not word.startswith("-"))
     if program in _SHOWS_ALL and len(paths) == 1:
-        return _Deed(Kind.READ, paths, whole_file=True)
-    if program == "sed" and options != ["-n"]:  # it edits, or shows something else
-        return _Deed(Kind.SHELL)
+        return _FileAccess(Kind.READ, paths, whole_file=True)
+    if program == "sed" and options != ["-n"]:  # it edits the file or transforms its text
+        return _FileAccess(Kind.SHELL)
     if program in _SHOWS_PART and paths:
-        return _Deed(Kind.READ, paths[-1:])
-    return _Deed(Kind.SHELL)
+        return _FileAccess(Kind.READ, paths[-1:])
+    return _FileAccess(Kind.SHELL)
 
 
-def _what_is_tried(command: str) -> list[str]:
-    """The words that a command has in common with another try of the same; of a script, all."""
-    command = _GO_THERE.sub("", command, count=1).strip()
+def _goal_of(command: str) -> list[str]:
+    """Returns the first words of a command, which identify its goal; a script as a whole."""
+    command = _CHANGE_DIRECTORY.sub("", command, count=1).strip()
     if "\n" in command:
         return [command]
-    words = command.split()[:_WORDS_OF_A_TRY]
+    words = command.split()[:_GOAL_WORDS]
     while words[1:] and words[-1].startswith("-"):
         words.pop()
     return words

@@ -1,4 +1,4 @@
-"""The oldest turns become a summary, which stands where they stood."""
+"""gc_summarize: replaces the oldest turns by a summary."""
 
 from jaato_gc_summarize._plugin import (
     SummarizeGCPlugin,

@@ -1,17 +1,11 @@
 """gc_summarize."""
 
-from jaato_gc import (
-    ContextUsage,
-    GCConfig,
-    GCResult,
+from jaato_gc.plugin import (
+    Collection,
     GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
-    Message,
     StrategyInfo,
-    SummaryError,
     SummarySettings,
-    SummaryWriter,
+    TurnSummarizer,
     hookimpl,
 )
 
@@ -21,44 +15,34 @@ class SummarizeSettings(SummarySettings):
 
 
 class SummarizeGCPlugin(GCStrategy[SummarizeSettings]):
-    """Compresses the oldest turns that nothing protects into a summary, until the goal is reached.
+    """Replaces the oldest unprotected turns by a summary, until the goal is reached.
 
-    Without a summarizer, the summary is extracted without a model: good for trying it out.
+    Without a summarizer, the summary is extracted without a model, which is enough for trials.
     """
 
     name = "gc_summarize"
     settings_model = SummarizeSettings
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = self.begin(history, context_usage, config, reason, budget)
-        try:
-            writer = SummaryWriter(self.settings, collection.counter)
-            collection.summarize_oldest(collection.turns, writer, "summarized")
-        except SummaryError as error:
-            return collection.fail(error)
-        collection.clear_recent_results()
-        return collection.finish()
+    def select(self, collection: Collection) -> None:
+        """Summarizes the oldest turns, then shortens old results of recent turns."""
+        summarizer = TurnSummarizer(collection, self.settings)
+        summarizer.summarize_oldest(collection.turns, "summarized")
+        collection.shorten_recent_results()
 
 
 def create_plugin() -> SummarizeGCPlugin:
-    """A new instance; call ``initialize`` with its options."""
+    """Returns a new instance; call ``initialize`` to set its options."""
     return SummarizeGCPlugin()
 
 
 @hookimpl
 def jaato_gc_register_strategies() -> list[StrategyInfo]:
+    """Registers gc_summarize."""
     return [
         StrategyInfo(
             name=SummarizeGCPlugin.name,
             factory=create_plugin,
-            summary="Compresses the oldest turns into a summary.",
+            summary="Replaces the oldest turns by a summary.",
             config_model=SummarizeSettings,
         )
     ]

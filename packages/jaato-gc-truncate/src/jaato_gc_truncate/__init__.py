@@ -1,4 +1,4 @@
-"""The simplest strategy: the oldest turns go, until enough is free."""
+"""gc_truncate: removes the oldest turns until enough is free."""
 
 from jaato_gc_truncate._plugin import (
     TruncateGCPlugin,

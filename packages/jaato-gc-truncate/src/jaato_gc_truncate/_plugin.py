@@ -1,59 +1,38 @@
 """gc_truncate."""
 
-from jaato_gc import (
-    ContextUsage,
-    GCConfig,
-    GCResult,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
-    Message,
-    StrategyInfo,
-    StrategySettings,
-    hookimpl,
-)
+from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, hookimpl
 
 
 class TruncateSettings(StrategySettings):
     """Options of gc_truncate."""
 
     to_target: bool = True
-    """False: every collection removes all that may go, not just enough to reach the target."""
+    """False: every collection removes all old turns, not just enough to reach the target."""
 
 
 class TruncateGCPlugin(GCStrategy[TruncateSettings]):
-    """Removes the oldest turns that nothing protects, whole, until the goal is reached.
+    """Removes the oldest unprotected turns, whole, until the goal is reached.
 
-    If that is not enough, old tool results inside the recent turns are cleared.
+    If that is not enough, old tool results inside the recent turns are shortened.
     """
 
     name = "gc_truncate"
     settings_model = TruncateSettings
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        everything = not self.settings.to_target
-        collection = self.begin(
-            history, context_usage, config, reason, budget, everything=everything
-        )
-        collection.remove_oldest(collection.turns, "truncated")
-        collection.clear_recent_results()
-        return collection.finish()
+    def select(self, collection: Collection) -> None:
+        """Removes the oldest turns, then shortens old results of recent turns."""
+        collection.remove_oldest(collection.turns, "truncated", to_goal=self.settings.to_target)
+        collection.shorten_recent_results()
 
 
 def create_plugin() -> TruncateGCPlugin:
-    """A new instance; call ``initialize`` with its options."""
+    """Returns a new instance; call ``initialize`` to set its options."""
     return TruncateGCPlugin()
 
 
 @hookimpl
 def jaato_gc_register_strategies() -> list[StrategyInfo]:
+    """Registers gc_truncate."""
     return [
         StrategyInfo(
             name=TruncateGCPlugin.name,
