@@ -1,4 +1,4 @@
-"""The generated histories: what they promise, and that every kind of trouble does occur."""
+"""The generated histories: valid or broken as documented, and of every kind that is listed."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,8 +18,8 @@ from jaato_gc import (
     SyntheticKind,
     check_history,
     count_tokens,
-    lay_out,
 )
+from jaato_gc.plugin import lay_out
 from jaato_gc_testing import (
     Situation,
     broken_histories,
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def examples(strategy: st.SearchStrategy[T], number: int) -> list[T]:
-    """The same ones each time."""
+    """Returns examples of a Hypothesis strategy, the same every time."""
     drawn: list[T] = []
 
     @settings(
@@ -67,11 +67,11 @@ def asked() -> list[Situation]:
     return examples(situations(), 200)
 
 
-def test_histories_can_be_sent() -> None:
+def test_histories_are_valid() -> None:
     assert [fault for history in sendable() for fault in check_history(history)] == []
 
 
-def test_broken_histories_mostly_can_not() -> None:
+def test_most_broken_histories_are_invalid() -> None:
     faulty = [history for history in broken() if check_history(history)]
 
     assert len(faulty) > 0.6 * len(broken())
@@ -179,7 +179,7 @@ KINDS: dict[str, Callable[[list[Message]], object]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_of_history_occurs(kind: str) -> None:
+def test_every_kind_of_history_occurs(kind: str) -> None:
     assert any(map(KINDS[kind], sendable()))
 
 
@@ -200,26 +200,26 @@ SITUATIONS: dict[str, Callable[[Situation], object]] = {
 }
 
 
-def test_every_reason_occurs() -> None:
+def test_every_trigger_reason_occurs() -> None:
     assert {situation.reason for situation in asked()} == set(GCTriggerReason)
 
 
 @pytest.mark.parametrize("kind", SITUATIONS)
-def test_kind_of_situation_occurs(kind: str) -> None:
+def test_every_kind_of_situation_occurs(kind: str) -> None:
     assert any(map(SITUATIONS[kind], asked()))
 
 
 # --- counting operations ---
 
 
-def test_long_history_can_be_sent() -> None:
+def test_a_long_history_is_valid() -> None:
     history = long_history(50)
 
     assert len(history) == 200
     assert check_history(history) == []
 
 
-def test_linear_and_quadratic_work_are_told_apart() -> None:
+def test_operations_of_linear_and_quadratic_work_differ() -> None:
     def linear(history: list[Message]) -> int:
         return count_operations(lambda: {message.message_id for message in history})
 
@@ -233,7 +233,7 @@ def test_linear_and_quadratic_work_are_told_apart() -> None:
     assert quadratic(large) > 12 * quadratic(small)
 
 
-def test_operations_are_the_same_each_time() -> None:
+def test_the_number_of_operations_is_deterministic() -> None:
     history = long_history(20)
 
     assert count_operations(lambda: lay_out(history)) == count_operations(lambda: lay_out(history))

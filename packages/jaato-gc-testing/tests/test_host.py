@@ -1,4 +1,4 @@
-"""The pretend model: as strict as a provider, and the same each time."""
+"""The fake model: as strict as a provider, and deterministic."""
 
 import pytest
 
@@ -13,24 +13,22 @@ from jaato_gc import (
     InvalidHistoryError,
     Message,
     Part,
-    PluginRegistry,
     Role,
     UsageReport,
     check_history,
     count_tokens,
 )
-from jaato_gc_testing import DummyModel, NoGCPlugin
+from jaato_gc_testing import DummyModel, NoGCPlugin, new_session
 
 HELLO = Message.from_text(Role.USER, "hello")
 
 
 def session_with(model: DummyModel) -> GCSession:
-    return GCSession(
-        model,
+    return new_session(
+        provider=model,
         tools=model.run_tool,
         context_limit=model.context_limit,
         counter=model.counter,
-        registry=PluginRegistry(load_installed=False),
     )
 
 
@@ -38,7 +36,7 @@ def talk(session: GCSession, turns: int) -> list[str]:
     return [session.send_message(f"request {turn}").text for turn in range(turns)]
 
 
-def test_model_answers_and_reports_what_it_cost() -> None:
+def test_the_model_answers_and_reports_its_usage() -> None:
     model = DummyModel(1000, tool_rounds=0, hidden_tokens=30)
 
     answer, usage = model([HELLO])
@@ -49,7 +47,7 @@ def test_model_answers_and_reports_what_it_cost() -> None:
     assert (model.requests, model.refusals, model.largest_request) == (1, 0, usage.input_tokens)
 
 
-def test_model_refuses_a_request_that_is_too_long() -> None:
+def test_the_model_refuses_a_request_that_is_too_long() -> None:
     tokens = count_tokens([HELLO])
     DummyModel(tokens)([HELLO])
     model = DummyModel(tokens - 1)
@@ -59,7 +57,7 @@ def test_model_refuses_a_request_that_is_too_long() -> None:
     assert (model.requests, model.refusals) == (0, 1)
 
 
-def test_model_counts_its_hidden_tokens() -> None:
+def test_the_model_counts_its_hidden_tokens() -> None:
     with pytest.raises(ContextLimitError):
         DummyModel(count_tokens([HELLO]), hidden_tokens=1)([HELLO])
 
@@ -67,7 +65,7 @@ def test_model_counts_its_hidden_tokens() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        [Message.from_text(Role.MODEL, "I speak first")],
+        [Message.from_text(Role.MODEL, "hello")],
         [HELLO, Message.from_text(Role.MODEL, "")],
         [HELLO, HELLO],
         [
@@ -78,13 +76,13 @@ def test_model_counts_its_hidden_tokens() -> None:
     ],
     ids=["model first", "empty message", "same id twice", "dangling call"],
 )
-def test_model_refuses_an_invalid_request(request_: list[Message]) -> None:
-    with pytest.raises(InvalidHistoryError, match="a provider would refuse this") as caught:
+def test_the_model_refuses_an_invalid_request(request_: list[Message]) -> None:
+    with pytest.raises(InvalidHistoryError, match="a provider would refuse this request") as caught:
         DummyModel(1000)(request_)
     assert caught.value.violations == check_history(request_)
 
 
-def test_same_seed_gives_the_same_conversation() -> None:
+def test_the_same_seed_gives_the_same_conversation() -> None:
     first, second, other = (
         talk(session_with(DummyModel(50_000, seed=seed)), 12) for seed in (7, 7, 8)
     )
@@ -93,7 +91,7 @@ def test_same_seed_gives_the_same_conversation() -> None:
     assert first != other
 
 
-def test_model_calls_tools_in_parallel_and_repeats_ids() -> None:
+def test_the_model_calls_tools_in_parallel_and_repeats_ids() -> None:
     session = session_with(DummyModel(100_000))
     talk(session, 30)
     calls = [message.function_calls for message in session.history if message.function_calls]
@@ -104,12 +102,12 @@ def test_model_calls_tools_in_parallel_and_repeats_ids() -> None:
     assert check_history(session.history) == []
 
 
-def test_host_with_no_gc_runs_until_the_window_is_full() -> None:
+def test_a_session_with_no_gc_runs_until_the_window_is_full() -> None:
     model = DummyModel(2_000)
     session = session_with(model)
     session.set_gc_plugin(NoGCPlugin(), GCConfig())
 
-    with pytest.raises(ContextFloorError, match="nothing more can go"):
+    with pytest.raises(ContextFloorError, match="nothing more can be removed"):
         talk(session, 100)
 
     assert model.requests > 2
@@ -124,7 +122,9 @@ def test_host_with_no_gc_runs_until_the_window_is_full() -> None:
         (GCTriggerReason.MANUAL, GCOutcome.NO_GAIN),
     ],
 )
-def test_no_gc_says_what_was_wanted(reason: GCTriggerReason, outcome: GCOutcome) -> None:
+def test_the_outcome_of_no_gc_depends_on_the_goal(
+    reason: GCTriggerReason, outcome: GCOutcome
+) -> None:
     session = session_with(DummyModel(2_000))
     session.append(HELLO)
     session.set_gc_plugin(NoGCPlugin(), GCConfig())

@@ -1,4 +1,4 @@
-"""Guards for the installed distribution: what the other tests import is what users install."""
+"""The installed distribution: the other tests import what users install."""
 
 import importlib.metadata
 import os

@@ -1,9 +1,10 @@
-"""The suite itself: right strategies pass it, and each of its checks catches a wrong one."""
+"""The conformance suite for strategies: correct ones pass, and every check catches a mutant."""
 
-# ruff: noqa: ARG002  a mutant has its signature from what it mutates
+# ruff: noqa: ARG002  mutants have the signature of the method that they override
 
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, is_hypothesis_test, settings
 
 from jaato_gc import (
-    Collection,
     ContextFloorError,
     ContextUsage,
     GCConfig,
@@ -20,22 +20,23 @@ from jaato_gc import (
     GCPolicy,
     GCRemovalItem,
     GCResult,
-    GCStrategy,
     GCTriggerReason,
-    Hold,
     InstructionBudget,
     InstructionSource,
     Message,
     Part,
     Role,
-    StrategySettings,
     SyntheticKind,
-    ToolResult,
     count_tokens,
-    lay_out,
-    protect,
 )
-from jaato_gc_testing import NoGCPlugin, Situation, StrategyConformance, situations
+from jaato_gc.plugin import Collection, Hold, lay_out, protect
+from jaato_gc_testing import (
+    NoGCPlugin,
+    OldestFirst,
+    Situation,
+    StrategyConformance,
+    situations,
+)
 
 CHECKS = [name for name in dir(StrategyConformance) if name.startswith("test_")]
 
@@ -44,38 +45,11 @@ CONVERSATION = InstructionSource.CONVERSATION
 Answer = tuple[list[Message], GCResult]
 
 
-# --- right strategies ---
-
-
-class Reference(GCStrategy[StrategySettings]):
-    """The oldest turns go."""
-
-    name = "gc_reference"
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> Answer:
-        collection = Collection(
-            self.name,
-            history,
-            context_usage,
-            self.effective(config),
-            reason,
-            budget,
-            notice=self.settings.notice_template,
-        )
-        collection.remove_oldest(collection.turns, "truncated")
-        collection.clear_recent_results()
-        return collection.finish()
+# --- correct strategies ---
 
 
 class FromTheReadme:
-    """As the seeds' README says: no budget, no removal list, no outcome, nothing of core's."""
+    """A plugin in the style of the seeds' README: no budget, no removal list, no base class."""
 
     @property
     def name(self) -> str:
@@ -121,16 +95,16 @@ class FromTheReadme:
         )
 
 
-class TestReference(StrategyConformance):
+class TestOldestFirst(StrategyConformance):
     @staticmethod
     def factory() -> GCPlugin:
-        return Reference()
+        return OldestFirst()
 
 
-class TestReferenceWithNotice(StrategyConformance):
+class TestOldestFirstWithNotice(StrategyConformance):
     @staticmethod
     def factory() -> GCPlugin:
-        plugin = Reference()
+        plugin = OldestFirst()
         plugin.initialize({"notify_on_gc": True})
         return plugin
 
@@ -138,7 +112,7 @@ class TestReferenceWithNotice(StrategyConformance):
 class TestFromTheReadme(StrategyConformance):
     @staticmethod
     def factory() -> GCPlugin:
-        # No `budget`: the protocol has it, and the session makes do without.
+        # The protocol has a `budget` argument; the session accepts a collect without it.
         plugin: Any = FromTheReadme()
         plugin.initialize()
         return plugin  # type: ignore[no-any-return]
@@ -149,17 +123,17 @@ class TestNoGC(StrategyConformance):
     def factory() -> GCPlugin:
         return NoGCPlugin()
 
-    @pytest.mark.xfail(reason="it frees nothing", raises=ContextFloorError)
+    @pytest.mark.xfail(reason="it removes nothing", raises=ContextFloorError)
     def test_survives_a_long_session(self) -> None:
         super().test_survives_a_long_session()
 
 
-# --- wrong ones ---
+# --- mutants of collect ---
 
 
 @dataclass
 class Asked:
-    """What a strategy was called with."""
+    """The arguments of a call of ``collect``."""
 
     history: list[Message]
     usage: ContextUsage
@@ -168,14 +142,13 @@ class Asked:
     budget: InstructionBudget | None
 
     def held(self, hold: Hold) -> list[Message]:
-        """The messages that are kept for this reason."""
-        layout = lay_out(self.history)
-        protect(layout, self.config, self.budget)
+        """Returns the messages that are held for this reason."""
+        layout = protect(lay_out(self.history), self.config, self.budget)
         return [each for group in layout.groups if group.hold is hold for each in group.messages]
 
 
-class Mutant(Reference):
-    """The reference, whose answer is then spoilt."""
+class Mutant(OldestFirst):
+    """Changes the answer of `OldestFirst` with its method ``spoil``."""
 
     def collect(
         self,
@@ -193,7 +166,7 @@ class Mutant(Reference):
 
 
 def take(after: list[Message], result: GCResult, victims: Iterable[Message]) -> Answer:
-    """Remove some more, and account for it as one should."""
+    """Removes more messages, with a correct account."""
     ids = {message.message_id for message in victims}
     gone = [message for message in after if message.message_id in ids]
     if not gone:
@@ -211,9 +184,9 @@ def take(after: list[Message], result: GCResult, victims: Iterable[Message]) -> 
 
 
 def exchange(after: list[Message], result: GCResult, old: Message, new: Message) -> Answer:
-    """Put a message in the place of another, and account for it as one should."""
+    """Replaces a message by another, with a correct account."""
     freed = count_tokens([old]) - count_tokens([new])
-    item = GCRemovalItem(CONVERSATION, "new", freed, "spoilt", [old.message_id], action="clear")
+    item = GCRemovalItem(CONVERSATION, "new", freed, "spoilt", [old.message_id], action="shorten")
     return [new if message is old else message for message in after], replace(
         result,
         tokens_after=result.tokens_after - freed,
@@ -222,42 +195,42 @@ def exchange(after: list[Message], result: GCResult, old: Message, new: Message)
     )
 
 
-MUTANTS: list[tuple[str, type[Reference], type[Exception]]] = []
+MUTANTS: list[tuple[str, type[OldestFirst], type[Exception]]] = []
 
 
 def caught_by(
     *checks: str, by: type[Exception] = AssertionError
-) -> Callable[[type[Reference]], type[Reference]]:
-    """Enter a mutant into the table: which checks catch it, and with which error."""
+) -> Callable[[type[OldestFirst]], type[OldestFirst]]:
+    """Adds a mutant to the table: which checks catch it, and with which error."""
 
-    def enter(mutant: type[Reference]) -> type[Reference]:
+    def enter(mutant: type[OldestFirst]) -> type[OldestFirst]:
         MUTANTS.extend((check, mutant, by) for check in checks)
         return mutant
 
     return enter
 
 
-# What a strategy is.
+# The plugin.
 
 
 @caught_by("test_has_the_shape_of_a_plugin")
-class CannotBeShutDown(Reference):
+class CannotBeShutDown(OldestFirst):
     shutdown = None  # type: ignore[assignment]
 
 
 @caught_by("test_has_the_shape_of_a_plugin", by=RuntimeError)
-class FailsToShutDown(Reference):
+class FailsToShutDown(OldestFirst):
     def shutdown(self) -> None:
-        raise RuntimeError("there is nothing to close")
+        raise RuntimeError("it is closed already")
 
 
 @caught_by("test_has_the_shape_of_a_plugin")
-class HasNoName(Reference):
+class HasNoName(OldestFirst):
     name = ""
 
 
 @caught_by("test_does_not_collect_far_below_every_limit")
-class AlwaysWantsTo(Reference):
+class AlwaysWantsTo(OldestFirst):
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
@@ -265,7 +238,7 @@ class AlwaysWantsTo(Reference):
 
 
 @caught_by("test_collects_in_a_full_window")
-class NeverWantsTo(Reference):
+class NeverWantsTo(OldestFirst):
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
@@ -273,15 +246,15 @@ class NeverWantsTo(Reference):
 
 
 @caught_by("test_collects_in_a_full_window", by=ValueError)
-class HasAReasonOfItsOwn(Reference):
+class ReturnsAnUnknownReason(OldestFirst):
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
-        return True, "felt like it"  # type: ignore[return-value]
+        return True, "my own reason"  # type: ignore[return-value]
 
 
 @caught_by("test_leaves_an_empty_history_empty", by=IndexError)
-class StumblesOverAnEmptyHistory(Mutant):
+class RaisesOnAnEmptyHistory(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, notification=asked.history[0].text)
 
@@ -293,23 +266,23 @@ class FailsOnAnEmptyHistory(Mutant):
 
 
 @caught_by("test_leaves_an_empty_history_empty", "test_counts_are_honest")
-class AlwaysSaysSomething(Mutant):
+class AlwaysAddsANotice(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         notice = Message.from_text(Role.USER, "tidied", synthetic=SyntheticKind.NOTICE)
         return [*after, notice], result
 
 
-# What a collection has to keep to: invariants.
+# Invariants.
 
 
 @caught_by("test_breaks_no_invariant")
-class OrphansAResult(Mutant):
+class RemovesACallWithoutItsResult(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return take(after, result, [each for each in after if each.function_calls][:1])
 
 
 @caught_by("test_breaks_no_invariant")
-class DropsAResult(Mutant):
+class RemovesAResultWithoutItsCall(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return take(after, result, [each for each in after if each.is_tool_output][:1])
 
@@ -324,7 +297,7 @@ class SplitsAParallelBatch(Mutant):
 
 
 @caught_by("test_breaks_no_invariant")
-class PutsResultsInAnotherPlace(Mutant):
+class MovesResults(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         results = [each for each in after if each.is_tool_output]
         return [each for each in after if not each.is_tool_output] + results, result
@@ -339,7 +312,7 @@ class Reorders(Mutant):
 
 
 @caught_by("test_breaks_no_invariant")
-class AltersAThought(Mutant):
+class ChangesAThought(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         for message in after:
             if any(part.thought for part in message.parts):
@@ -349,7 +322,7 @@ class AltersAThought(Mutant):
 
 
 @caught_by("test_breaks_no_invariant")
-class AltersTextInSilence(Mutant):
+class ChangesTextWithoutAnItem(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return [
             message.with_parts([replace(message.parts[0], text="OK"), *message.parts[1:]])
@@ -369,13 +342,13 @@ class LeavesAnEmptyMessage(Mutant):
 
 
 @caught_by("test_breaks_no_invariant")
-class SmugglesAMessageIn(Mutant):
+class AddsAUserMessage(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return [*after, Message.from_text(Role.USER, "and hurry up")], result
 
 
 @caught_by("test_breaks_no_invariant")
-class SaysAMessageTwice(Mutant):
+class RepeatsAMessage(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after + after[:1], result
 
@@ -386,10 +359,10 @@ class StartsWithTheModel(Mutant):
         return take(after, result, [each for each in after if each.opens_turn][:1])
 
 
-# What is protected.
+# Protection.
 
 
-class DropsHeld(Mutant):
+class RemovesHeld(Mutant):
     hold: ClassVar[Hold]
 
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
@@ -397,33 +370,33 @@ class DropsHeld(Mutant):
 
 
 @caught_by("test_keeps_what_is_protected")
-class DropsLocked(DropsHeld):
+class RemovesLocked(RemovesHeld):
     hold = Hold.LOCKED
 
 
 @caught_by("test_keeps_what_is_protected")
-class DropsPinned(DropsHeld):
+class RemovesPinned(RemovesHeld):
     hold = Hold.PINNED
 
 
 @caught_by("test_keeps_what_is_protected")
-class DropsRecent(DropsHeld):
+class RemovesRecent(RemovesHeld):
     hold = Hold.RECENT
 
 
 @caught_by("test_keeps_what_is_protected")
-class DropsOpenCalls(DropsHeld):
+class RemovesOpenCalls(RemovesHeld):
     hold = Hold.OPEN_CALL
 
 
 @caught_by("test_keeps_what_is_protected")
-class DropsSystemMessages(Mutant):
+class RemovesSystemMessages(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return take(after, result, [each for each in after if each.role is Role.SYSTEM])
 
 
 @caught_by("test_keeps_what_is_protected")
-class KnowsPinnedTurnsOnly(Reference):
+class IgnoresPinnedMessages(OldestFirst):
     def collect(
         self,
         history: list[Message],
@@ -439,7 +412,7 @@ class KnowsPinnedTurnsOnly(Reference):
 
 
 @caught_by("test_keeps_what_is_protected")
-class KnowsNoPolicies(Reference):
+class IgnoresPolicies(OldestFirst):
     def collect(
         self,
         history: list[Message],
@@ -448,20 +421,22 @@ class KnowsNoPolicies(Reference):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> Answer:
-        forgetful = [replace(each, policy=GCPolicy.EPHEMERAL) for each in history]
-        after, result = super().collect(forgetful, context_usage, config, reason, budget)
+        without = [replace(each, policy=GCPolicy.EPHEMERAL) for each in history]
+        after, result = super().collect(without, context_usage, config, reason, budget)
         policies = {message.message_id: message.policy for message in history}
         return [replace(message, policy=policies[message.message_id]) for message in after], result
 
 
 @caught_by("test_keeps_what_is_protected")
-class ClearsTheLastResults(Mutant):
+class ShortensTheLastResults(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         for message in reversed(after):
-            if answers := message.function_responses:
+            if message.function_responses:
                 parts = [
-                    Part(function_response=ToolResult(answer.call_id, answer.name, "…"))
-                    for answer in answers
+                    replace(part, function_response=replace(part.function_response, result="…"))
+                    if part.function_response
+                    else part
+                    for part in message.parts
                 ]
                 return exchange(after, result, message, message.with_parts(parts))
         return after, result
@@ -476,24 +451,24 @@ class ShortensRecentAnswers(Mutant):
         return after, result
 
 
-# The account.
+# The result.
 
 
 @caught_by("test_removal_list_is_the_difference")
-class ForgetsAnItem(Mutant):
+class OmitsAnItem(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, removal_list=result.removal_list[1:])
 
 
 @caught_by("test_removal_list_is_the_difference")
-class ForgetsAMessage(Mutant):
+class OmitsAMessage(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         items = [replace(item, message_ids=item.message_ids[1:]) for item in result.removal_list]
         return after, replace(result, removal_list=items)
 
 
 @caught_by("test_removal_list_is_the_difference")
-class ListsWhatIsStillThere(Mutant):
+class ListsRemainingMessages(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         ids = [message.message_id for message in after]
         item = GCRemovalItem(CONVERSATION, "rest", 0, "truncated", ids)
@@ -508,21 +483,21 @@ class ListsAMessageTwice(Mutant):
 
 
 @caught_by("test_removal_list_is_the_difference")
-class LiesAboutTheTokensOfAnItem(Mutant):
+class MiscountsAnItem(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         items = [replace(item, tokens_freed=item.tokens_freed + 1) for item in result.removal_list]
         return after, replace(result, removal_list=items)
 
 
 @caught_by("test_removal_list_is_the_difference", "test_budget_follows")
-class TakesToolSchemas(Mutant):
+class RemovesToolSchemas(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         item = GCRemovalItem(InstructionSource.PLUGIN, "schemas", 0, "ephemeral")
         return after, replace(result, removal_list=[*result.removal_list, item])
 
 
 @caught_by("test_counts_are_honest")
-class SubtractsALittleWrong(Mutant):
+class MiscountsTheTotal(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, tokens_after=result.tokens_after - bool(result.removal_list))
 
@@ -536,7 +511,7 @@ class CountsTheHistoryAlone(Mutant):
 
 
 @caught_by("test_counts_are_honest")
-class MakesTheContextLarger(Mutant):
+class EnlargesTheContext(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         text = "What was removed was important. " * 2000
         summary = Message.from_text(Role.USER, text, synthetic=SyntheticKind.SUMMARY)
@@ -565,13 +540,13 @@ class SaysShortWhenReached(Mutant):
 
 
 @caught_by("test_outcome_is_honest")
-class SaysThatNothingHadToGo(Mutant):
+class AlwaysSaysNotNeeded(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, outcome=GCOutcome.NOT_NEEDED)
 
 
 @caught_by("test_outcome_is_honest")
-class GivesUpAndSaysNothingHadToGo(Mutant):
+class ChangesNothingAndSaysNotNeeded(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return asked.history, replace(
             result, outcome=GCOutcome.NOT_NEEDED, tokens_after=result.tokens_before, removal_list=[]
@@ -579,10 +554,18 @@ class GivesUpAndSaysNothingHadToGo(Mutant):
 
 
 @caught_by("test_outcome_is_honest")
-class StopsAtTheTurnLimitPlusOne(Reference):
-    def effective(self, config: GCConfig) -> Any:
+class StopsAtTheTurnLimitPlusOne(OldestFirst):
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> Answer:
         turns = config.max_turns and config.max_turns + 1
-        return super().effective(config).model_copy(update={"max_turns": turns})
+        config = config.model_copy(update={"max_turns": turns})
+        return super().collect(history, context_usage, config, reason, budget)
 
 
 @caught_by("test_outcome_is_honest")
@@ -592,18 +575,18 @@ class SaysThatItFailed(Mutant):
 
 
 @caught_by("test_says_who_and_why")
-class PosesAsAnother(Mutant):
+class ReturnsAnotherName(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, plugin_name="gc_budget")
 
 
 @caught_by("test_says_who_and_why")
-class AlwaysNamesTheThreshold(Mutant):
+class AlwaysReturnsThreshold(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return after, replace(result, trigger_reason=GCTriggerReason.THRESHOLD)
 
 
-# Purity.
+# The arguments.
 
 
 @caught_by("test_leaves_its_input_alone")
@@ -617,16 +600,16 @@ class ShortensTheListItIsGiven(Mutant):
 class MarksMessages(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         for message in after:
-            message.extra = {**(message.extra or {}), "survived": True}
+            message.extra = {**(message.extra or {}), "kept": True}  # type: ignore[misc]
         return after, result
 
 
 @caught_by("test_leaves_its_input_alone")
-class ClearsInPlace(Mutant):
+class ShortensInPlace(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         for message in asked.history:
             for answer in message.function_responses:
-                answer.result = "…"
+                answer.result = "…"  # type: ignore[misc]
         return after, result
 
 
@@ -646,7 +629,7 @@ class WritesIntoTheConfig(Mutant):
 
 
 @caught_by("test_leaves_its_input_alone", "test_budget_follows")
-class KeepsTheBudgetItself(Mutant):
+class UpdatesTheBudget(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         left = {message.message_id for message in after}
         gone = [each for each in asked.history if each.message_id not in left]
@@ -656,19 +639,19 @@ class KeepsTheBudgetItself(Mutant):
 
 
 @caught_by("test_budget_follows")
-class GivesNewIds(Mutant):
+class ReplacesIds(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return [replace(message, message_id="") for message in after], result
 
 
 @caught_by("test_is_deterministic")
-class TossesACoin(Mutant):
+class ChoosesAtRandom(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return take(after, result, random.sample(after, min(1, len(after))))
 
 
 @caught_by("test_is_deterministic")
-class RemembersTheLastTime(Mutant):
+class CountsItsCalls(Mutant):
     calls = 0
 
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
@@ -689,10 +672,9 @@ class CountsItsInstances(Mutant):
 
 
 @caught_by("test_is_idempotent_at_the_target")
-class TakesATurnMoreEachTime(Mutant):
+class RemovesOneMoreTurnEachTime(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
-        layout = lay_out(after)
-        protect(layout, asked.config, asked.budget)
+        layout = protect(lay_out(after), asked.config, asked.budget)
         for turn in layout.turns:
             if not any(group.hold for group in turn.groups):
                 return take(after, result, turn.messages)
@@ -700,27 +682,26 @@ class TakesATurnMoreEachTime(Mutant):
 
 
 @caught_by("test_is_idempotent_at_the_target")
-class RenewsItsNoticeEachTime(Mutant):
+class ReplacesItsNoticeEachTime(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
-        if any(message.synthetic for message in after):
-            return [replace(each) if each.synthetic else each for each in after], result
-        if result.tokens_freed < 20:
+        others = [each for each in after if each.synthetic is not SyntheticKind.NOTICE]
+        if len(others) == len(after) and result.tokens_freed < 20:
             return after, result
-        notice = Message.from_text(Role.USER, "tidied", synthetic=SyntheticKind.NOTICE)
-        cost = count_tokens([notice])
-        return [*after, notice], replace(result, tokens_after=result.tokens_after + cost)
+        text = f"{len(asked.history)} messages before"
+        notice = Message.from_text(Role.USER, text, synthetic=SyntheticKind.NOTICE)
+        return [*others, notice], result
 
 
-# Over time, and at size.
+# Long sessions and long histories.
 
 
 @caught_by("test_survives_a_long_session", by=ContextFloorError)
-class FreesNothing(NoGCPlugin, Reference):
+class RemovesNothing(NoGCPlugin, OldestFirst):
     pass
 
 
 @caught_by("test_survives_a_long_session")
-class PilesUpNotices(Mutant):
+class AddsANoticeEachTime(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         if not result.removal_list:
             return after, result
@@ -729,24 +710,249 @@ class PilesUpNotices(Mutant):
 
 
 @caught_by("test_work_grows_with_the_history_only")
-class LooksForEachIdInAList(Mutant):
+class SearchesAListOfIds(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         gone = [each for item in result.removal_list for each in item.message_ids]
         return [each for each in asked.history if each.message_id not in gone], result
 
 
 @caught_by("test_work_grows_with_the_history_only")
-class LooksForEachMessageInAList(Mutant):
+class SearchesAListOfMessages(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         return [each for each in asked.history if each in after], result
 
 
 @caught_by("test_work_grows_with_the_history_only")
-class CountsAllOverAgainForEachTurn(Mutant):
+class RecountsForEachTurn(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         for _ in result.removal_list:
             count_tokens(asked.history)
         return after, result
+
+
+# --- mutants of select ---
+
+
+@caught_by("test_works_the_same_without_a_session")
+class CollectsDifferentlyAlone(OldestFirst):
+    """Replaces ``collect`` of the instance, so that a session and another host differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collect = self.collect_nothing  # type: ignore[method-assign]
+
+    def collect_nothing(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> Answer:
+        return NoGCPlugin().collect(history, context_usage, config, reason, budget)
+
+
+@caught_by("test_works_the_same_without_a_session")
+class RemovesAllOnEverySecondCall(OldestFirst):
+    calls = 0
+
+    def select(self, collection: Collection) -> None:
+        self.calls += 1
+        collection.remove_oldest(collection.turns, "oldest", to_goal=self.calls % 2 == 0)
+
+
+@caught_by("test_keeps_no_collection")
+class KeepsItsCollection(OldestFirst):
+    def select(self, collection: Collection) -> None:
+        self.last = collection
+        super().select(collection)
+
+
+@caught_by("test_keeps_no_collection")
+class KeepsAMethodOfItsCollection(OldestFirst):
+    def select(self, collection: Collection) -> None:
+        super().select(collection)
+        self.shorten_later = collection.shorten_recent_results
+
+
+Write = Callable[[Collection], object]
+
+
+def messages_with(collection: Collection, name: str) -> Iterable[Message]:
+    """Returns the messages whose property ``name`` is not empty."""
+    return (message for message in collection.history if getattr(message, name))
+
+
+def set_field(objects: str, name: str, value: object = None) -> Write:
+    """Returns a function that writes on a field of all objects in a property of a collection."""
+
+    def write(collection: Collection) -> None:
+        for each in getattr(collection, objects):
+            setattr(each, name, value)
+
+    return write
+
+
+def budget_of(collection: Collection) -> Any:
+    assert collection.budget is not None
+    return collection.budget
+
+
+def entries_of(collection: Collection) -> list[Any]:
+    found = (budget_of(collection).entry_of(each.message_id) for each in collection.history)
+    return [entry for entry in found if entry]
+
+
+def write_argument(collection: Collection) -> None:
+    for message in messages_with(collection, "function_calls"):
+        message.function_calls[0].args["path"] = "…"
+
+
+def write_nested_argument(collection: Collection) -> None:
+    for message in messages_with(collection, "function_calls"):
+        message.function_calls[0].args.get("lines", []).append(2)
+
+
+def write_result(collection: Collection) -> None:
+    for message in messages_with(collection, "function_responses"):
+        if isinstance(message.function_responses[0].result, dict):
+            message.function_responses[0].result.clear()
+
+
+def write_extra(collection: Collection) -> None:
+    for message in messages_with(collection, "extra"):
+        message.extra["cache_control"]["type"] = "none"  # type: ignore[index]
+
+
+def write_signature(collection: Collection) -> None:
+    for message in collection.history:
+        for part in message.parts:
+            if part.extra:
+                part.extra.pop("signature")
+
+
+def write_metadata(collection: Collection) -> None:
+    for entry in entries_of(collection):
+        entry.metadata["kept"] = True
+
+
+def write_entry(collection: Collection) -> None:
+    for entry in entries_of(collection):
+        entry.tokens = 0
+
+
+WRITES: dict[str, Write] = {
+    "hold of a group": set_field("groups", "hold"),
+    "policy of a group": set_field("groups", "policy", GCPolicy.EPHEMERAL),
+    "groups of a turn": set_field("turns", "groups", ()),
+    "parts of a message": set_field("history", "parts", ()),
+    "policy of a message": set_field("history", "policy"),
+    "config of the collection": lambda each: setattr(each, "config", GCConfig()),
+    "list of groups": lambda each: each.groups.clear(),  # type: ignore[attr-defined]
+    "list of messages": lambda each: each.history.clear(),  # type: ignore[attr-defined]
+    "argument": write_argument,
+    "nested argument": write_nested_argument,
+    "result": write_result,
+    "extra of a message": write_extra,
+    "extra of a part": write_signature,
+    "limit of the budget": lambda each: setattr(each.budget, "context_limit", 1),
+    "pins of the budget": lambda each: budget_of(each).pinned_message_ids.clear(),
+    "method of the budget": lambda each: budget_of(each).clear_source(CONVERSATION),
+    "entries of the budget": lambda each: budget_of(each).entries.clear(),
+    "entry of the budget": write_entry,
+    "metadata of an entry": write_metadata,
+}
+
+
+def force_hold(collection: Collection) -> None:
+    groups = tuple(group._replace(hold=None) for group in collection.groups)
+    object.__setattr__(collection.layout, "groups", groups)
+
+
+def force_groups(collection: Collection) -> None:
+    object.__setattr__(collection.layout, "groups", collection.groups[1:])
+
+
+def force_turn(collection: Collection) -> None:
+    for turn in collection.turns:
+        object.__setattr__(turn, "groups", ())
+
+
+def force_text(collection: Collection) -> None:
+    for message in collection.history:
+        object.__setattr__(message.parts[0], "text", "…")
+
+
+def force_argument(collection: Collection) -> None:
+    for message in messages_with(collection, "function_calls"):
+        dict.clear(message.function_calls[0].args)
+
+
+def force_result(collection: Collection) -> None:
+    for message in messages_with(collection, "function_responses"):
+        object.__setattr__(message.function_responses[0], "result", "…")
+
+
+def force_entry(collection: Collection) -> None:
+    for entry in entries_of(collection):
+        entry._tokens += 1
+
+
+FORCED_WRITES: list[tuple[str, Write]] = [
+    ("message m", force_text),
+    ("message m", force_argument),
+    ("message m", force_result),
+    ("the group of message m", force_hold),
+    ("the list of groups", force_groups),
+    ("turn 0", force_turn),
+    ("the history", lambda each: vars(each).update(history=())),
+    ("the configuration", lambda each: vars(each).update(config=GCConfig(max_turns=7))),
+    ("the configuration", lambda each: dict.update(each.config.plugin_config, kept=True)),
+    ("the budget", lambda each: vars(each.budget).update(context_limit=1)),
+    ("the budget", lambda each: vars(each.budget).update(pinned_message_ids={"m9"})),
+    ("the budget", force_entry),
+]
+
+
+@caught_by("test_select_only_reads")
+class Writes(OldestFirst):
+    """Writes on something that it is given, before it removes anything."""
+
+    def __init__(self, write: Write = WRITES["hold of a group"]) -> None:
+        super().__init__()
+        self.write = write
+
+    def select(self, collection: Collection) -> None:
+        self.write(collection)
+        super().select(collection)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_strategy_that_writes_on_a_read_only_object_is_caught(write: Write) -> None:
+    with pytest.raises(AssertionError, match="select wrote on a read-only object") as caught:
+        run("test_select_only_reads", lambda: Writes(write))
+
+    assert f"{__file__}:" in str(caught.value)
+
+
+@pytest.mark.parametrize(("place", "write"), FORCED_WRITES)
+def test_a_strategy_that_writes_without_an_error_is_caught(place: str, write: Write) -> None:
+    with pytest.raises(AssertionError, match=f"select wrote on {place}"):
+        run("test_select_only_reads", lambda: Writes(write))
+
+
+def test_a_strategy_that_ignores_the_error_of_a_write_is_caught_if_it_changed_something() -> None:
+    def write(collection: Collection) -> None:
+        with suppress(AttributeError):
+            for part in (each.parts[0] for each in collection.history):
+                object.__setattr__(part, "text", "…")
+                part.text = "…"  # type: ignore[misc]
+
+    with pytest.raises(AssertionError, match="select wrote on message m0"):
+        run("test_select_only_reads", lambda: Writes(write))
+
+
+# --- running the checks ---
 
 
 def suite_of(factory: Callable[[], GCPlugin]) -> StrategyConformance:
@@ -757,7 +963,7 @@ def suite_of(factory: Callable[[], GCPlugin]) -> StrategyConformance:
 
 
 def run(check: str, factory: Callable[[], GCPlugin]) -> None:
-    """Run one check: always on the same examples, and only up to the first that fails."""
+    """Runs one check on the same examples every time, without shrinking a failure."""
     suite = suite_of(factory)
     method = getattr(suite, check)
     if not is_hypothesis_test(method):
@@ -783,7 +989,9 @@ def run(check: str, factory: Callable[[], GCPlugin]) -> None:
     ("check", "mutant", "error"),
     [pytest.param(*each, id=f"{each[1].__name__}-{each[0]}") for each in MUTANTS],
 )
-def test_check_catches_mutant(check: str, mutant: type[Reference], error: type[Exception]) -> None:
+def test_each_check_catches_its_mutants(
+    check: str, mutant: type[OldestFirst], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         run(check, mutant)
 
@@ -795,7 +1003,7 @@ def test_every_check_has_a_mutant() -> None:
 # --- the guard ---
 
 
-def test_check_cannot_be_overridden_in_silence() -> None:
+def test_a_check_cannot_be_overridden_without_xfail() -> None:
     with pytest.raises(TypeError, match=r"TestMine overrides test_is_deterministic: .*xfail"):
 
         class TestMine(StrategyConformance):
@@ -803,14 +1011,14 @@ def test_check_cannot_be_overridden_in_silence() -> None:
                 pass
 
 
-def test_check_cannot_be_deleted() -> None:
+def test_a_check_cannot_be_deleted() -> None:
     with pytest.raises(TypeError, match="TestMine overrides test_counts_are_honest"):
 
         class TestMine(StrategyConformance):
             test_counts_are_honest = None  # type: ignore[assignment]
 
 
-def test_check_cannot_be_renamed_away() -> None:
+def test_a_check_cannot_be_replaced_by_another_name() -> None:
     with pytest.raises(TypeError, match="TestMine overrides test_budget_follows"):
 
         class TestMine(StrategyConformance):
@@ -818,7 +1026,7 @@ def test_check_cannot_be_renamed_away() -> None:
             test_budget_follows = property(check_of_the_budget)
 
 
-def test_check_cannot_be_overridden_by_a_mixin() -> None:
+def test_a_check_cannot_be_overridden_by_a_mixin() -> None:
     class Lenient:
         def test_is_deterministic(self) -> None:
             pass
@@ -832,7 +1040,7 @@ def test_check_cannot_be_overridden_by_a_mixin() -> None:
 @pytest.mark.parametrize(
     "mark", [pytest.mark.xfail, pytest.mark.xfail(reason=""), pytest.mark.skip(reason="flaky")]
 )
-def test_override_needs_xfail_with_a_reason(mark: pytest.MarkDecorator) -> None:
+def test_an_override_needs_xfail_with_a_reason(mark: pytest.MarkDecorator) -> None:
     with pytest.raises(TypeError, match="overrides test_is_deterministic"):
 
         class TestMine(StrategyConformance):
@@ -841,13 +1049,13 @@ def test_override_needs_xfail_with_a_reason(mark: pytest.MarkDecorator) -> None:
                 pass
 
 
-def test_override_with_a_reason_is_accepted_and_inherited() -> None:
+def test_an_override_with_a_reason_is_accepted_and_inherited() -> None:
     class TestMine(StrategyConformance):
         @staticmethod
         def factory() -> GCPlugin:
-            return Reference()
+            return OldestFirst()
 
-        @pytest.mark.xfail(reason="it asks a model")
+        @pytest.mark.xfail(reason="it calls a model")
         def test_is_deterministic(self) -> None:
             super().test_is_deterministic()
 
@@ -857,7 +1065,7 @@ def test_override_with_a_reason_is_accepted_and_inherited() -> None:
     TestMineToo().test_has_the_shape_of_a_plugin()
 
 
-def test_suite_needs_a_factory() -> None:
+def test_a_suite_needs_a_factory() -> None:
     class TestMine(StrategyConformance):
         pass
 

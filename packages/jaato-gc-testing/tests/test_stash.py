@@ -1,4 +1,4 @@
-"""The suite for stashes: a right one passes it, and each of its checks catches a wrong one."""
+"""The conformance suite for stashes: the reference passes, and every check catches a mutant."""
 
 import copy
 import inspect
@@ -12,16 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, is_hypothesis_test, settings
 from hypothesis import strategies as st
 
-from jaato_gc import (
-    Message,
-    Stash,
-    StashEntry,
-    StashError,
-    StashHit,
-    StashStats,
-    message_from_dict,
-    message_to_dict,
-)
+from jaato_gc import Message, StashError, message_from_dict, message_to_dict
+from jaato_gc.plugin import Stash, StashEntry, StashHit, StashStats
 from jaato_gc_testing import MemoryStash, StashConformance, stash_messages
 
 CHECKS = [name for name in dir(StashConformance) if name.startswith("test_")]
@@ -33,7 +25,7 @@ class TestMemoryStash(StashConformance):
         return MemoryStash()
 
 
-def test_clock_is_the_hosts() -> None:
+def test_memory_stash_uses_the_given_clock() -> None:
     stash = MemoryStash(clock=lambda: 12.5)
     [key] = stash.put("gc-1", [Message.from_text("user", "hello")])  # type: ignore[arg-type]
 
@@ -43,11 +35,11 @@ def test_clock_is_the_hosts() -> None:
     assert entry.stashed_at == 12.5
 
 
-# --- wrong stashes ---
+# --- mutants: stashes with one fault each ---
 
 
 class Incomplete:
-    """Can't be searched."""
+    """Has no ``search``."""
 
     def __init__(self) -> None:
         self._stash = MemoryStash()
@@ -59,21 +51,21 @@ class Incomplete:
 
 
 class OwnKeys(MemoryStash):
-    """Hands out keys that no stub names."""
+    """Returns keys that differ from `stash_key`."""
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         return [key.upper() for key in super().put(gc_id, messages)]
 
 
 class Sorted(MemoryStash):
-    """Returns keys in an order of its own."""
+    """Returns keys in alphabetical order."""
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         return sorted(super().put(gc_id, messages))
 
 
 class Altering(MemoryStash):
-    """Gives back something else than it got."""
+    """Base class of mutants that return a changed message."""
 
     def alter(self, message: Message) -> Message:
         raise NotImplementedError
@@ -101,7 +93,7 @@ class WithoutSurrogates(Altering):
 
 
 class Nameless(MemoryStash):
-    """Does not say which collection it was."""
+    """Does not store the id of the collection."""
 
     def get(self, key: str) -> StashEntry | None:
         entry = super().get(key)
@@ -115,7 +107,7 @@ class InMilliseconds(MemoryStash):
 
 
 class ByReference(MemoryStash):
-    """Keeps the very objects."""
+    """Stores the messages without copying them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,14 +124,14 @@ class ByReference(MemoryStash):
 
 
 class Cached(ByReference):
-    """Copies what it is given, but gives everybody the same."""
+    """Copies messages when they are put, but returns the same object every time."""
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         return super().put(gc_id, copy.deepcopy(messages))
 
 
 class Appending(MemoryStash):
-    """Counts every put."""
+    """Counts a message that is put twice as two entries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,14 +146,14 @@ class Appending(MemoryStash):
 
 
 class OneByOne(MemoryStash):
-    """Keeps what came before the one that it can't keep."""
+    """Stores the messages before the one that can't be stored."""
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         return [key for message in messages for key in MemoryStash.put(self, gc_id, [message])]
 
 
 class Lossy(MemoryStash):
-    """Skips what it can't keep."""
+    """Skips messages that can't be stored."""
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         keys = []
@@ -174,7 +166,7 @@ class Lossy(MemoryStash):
 
 
 class Raising(MemoryStash):
-    """Takes an unknown key for an error."""
+    """Raises for an unknown key."""
 
     def get(self, key: str) -> StashEntry | None:
         if key not in self._entries:
@@ -183,7 +175,7 @@ class Raising(MemoryStash):
 
 
 class ByPrefix(MemoryStash):
-    """Takes a part of a key for the key."""
+    """Accepts a prefix of a key."""
 
     def get(self, key: str) -> StashEntry | None:
         whole = next((each for each in self._entries if each.startswith(key)), key)
@@ -196,14 +188,14 @@ class InOwnOrder(MemoryStash):
 
 
 class Silent(MemoryStash):
-    """Leaves out what it does not hold."""
+    """Ignores missing keys."""
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
         return super().restore([key for key in keys if self.get(key)])
 
 
 class Vague(MemoryStash):
-    """Does not say what it lacks."""
+    """Does not name the missing keys."""
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
         try:
@@ -213,7 +205,7 @@ class Vague(MemoryStash):
 
 
 class Searching(MemoryStash):
-    """Searches in a way of its own."""
+    """Base class of mutants that return changed hits."""
 
     def alter(self, hits: list[StashHit]) -> list[StashHit]:
         return hits
@@ -227,7 +219,7 @@ class FindsEverything(Searching):
         return [StashHit(key, "", "", 1.0, 0.0) for key in self._entries][:limit]
 
 
-class MindsCase(Searching):
+class CaseSensitive(Searching):
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
         return super().search(query, limit) if query == query.casefold() else []
 
@@ -243,7 +235,7 @@ class OldestFirstAmongEquals(Searching):
 
 
 class LowestFirst(Searching):
-    """The best first, but with scores the wrong way round."""
+    """Returns the best hit first, but with the lowest score."""
 
     def alter(self, hits: list[StashHit]) -> list[StashHit]:
         return [replace(hit, score=-hit.score) for hit in hits]
@@ -259,7 +251,7 @@ class WholeText(Searching):
         return [replace(hit, snippet=str(self.get(hit.key))) for hit in hits]
 
 
-class SaysNothingAbout(Searching):
+class WithoutAbout(Searching):
     def alter(self, hits: list[StashHit]) -> list[StashHit]:
         return [replace(hit, about="") for hit in hits]
 
@@ -270,14 +262,14 @@ class Unlimited(MemoryStash):
 
 
 class LimitedEarly(MemoryStash):
-    """Takes the first that fit, not the best."""
+    """Applies the limit before sorting."""
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
         return list(reversed(super().search(query, 1000)[::-1][:limit]))
 
 
-class TakesSyntax(MemoryStash):
-    """As if the query were handed to a parser."""
+class ParsesQueries(MemoryStash):
+    """Parses the query as the syntax of a search engine."""
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
         if query.count('"') % 2:
@@ -285,7 +277,9 @@ class TakesSyntax(MemoryStash):
         return super().search(query, limit)
 
 
-class TakesStatements(MemoryStash):
+class InjectableQueries(MemoryStash):
+    """Executes SQL in the query."""
+
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
         if "DROP TABLE" in query:
             self.forget()
@@ -293,14 +287,14 @@ class TakesStatements(MemoryStash):
 
 
 class Unforgetting(MemoryStash):
-    """Says that it forgot."""
+    """Returns a count, but deletes nothing."""
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         return self.stats().entries if keys is None else len(set(keys) & set(self._entries))
 
 
-class ForgetsOnce(MemoryStash):
-    """Counts what it was told, not what there was."""
+class CountsKeys(MemoryStash):
+    """Returns the number of keys instead of the number of deleted entries."""
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         keys = None if keys is None else list(keys)
@@ -308,15 +302,15 @@ class ForgetsOnce(MemoryStash):
         return count if keys is None else len(keys)
 
 
-class NothingIsEverything(MemoryStash):
-    """Takes no keys for all keys."""
+class EmptyMeansAll(MemoryStash):
+    """Deletes everything if the list of keys is empty."""
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         return super().forget(list(keys or ()) or None)
 
 
 class StillFound(MemoryStash):
-    """Forgets, but for the index."""
+    """Deletes entries, but not from the index."""
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
         everything: MemoryStash = self.__dict__.setdefault("_ever", MemoryStash())
@@ -330,7 +324,7 @@ class StillFound(MemoryStash):
 
 
 class ForgetsContents(MemoryStash):
-    """Deletes a content that another entry shares."""
+    """Deletes contents that another entry shares."""
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         keys = list(self._entries if keys is None else keys)
@@ -344,7 +338,7 @@ class ForgetsContents(MemoryStash):
 
 
 class NotShared(MemoryStash):
-    """Stores the same twice."""
+    """Stores equal contents twice."""
 
     def stats(self) -> StashStats:
         stats = super().stats()
@@ -363,7 +357,7 @@ class Ageless(MemoryStash):
 
 
 class OneThread(MemoryStash):
-    """As a connection that may be used only where it was opened."""
+    """Works only in the thread that created it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -397,21 +391,21 @@ MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_restore_names_what_is_missing", Silent),
     ("test_restore_names_what_is_missing", Vague),
     ("test_search_finds_words_wherever_they_stand", FindsEverything),
-    ("test_search_finds_words_wherever_they_stand", MindsCase),
+    ("test_search_finds_words_wherever_they_stand", CaseSensitive),
     ("test_search_puts_the_best_first", OldestFirst),
     ("test_search_puts_the_best_first", OldestFirstAmongEquals),
     ("test_search_puts_the_best_first", LowestFirst),
     ("test_search_shows_what_it_found", WithoutSnippet),
     ("test_search_shows_what_it_found", WholeText),
-    ("test_search_shows_what_it_found", SaysNothingAbout),
+    ("test_search_shows_what_it_found", WithoutAbout),
     ("test_search_respects_its_limit", Unlimited),
     ("test_search_respects_its_limit", LimitedEarly),
-    ("test_search_takes_any_text", TakesSyntax),
-    ("test_search_knows_no_syntax", TakesSyntax),
-    ("test_search_knows_no_syntax", TakesStatements),
+    ("test_search_takes_any_text", ParsesQueries),
+    ("test_search_knows_no_syntax", ParsesQueries),
+    ("test_search_knows_no_syntax", InjectableQueries),
     ("test_forgets_by_key", Unforgetting),
-    ("test_forgets_by_key", ForgetsOnce),
-    ("test_forgets_by_key", NothingIsEverything),
+    ("test_forgets_by_key", CountsKeys),
+    ("test_forgets_by_key", EmptyMeansAll),
     ("test_forgets_by_key", StillFound),
     ("test_what_is_forgotten_leaves_what_others_share", ForgetsContents),
     ("test_forgets_everything", Unforgetting),
@@ -422,18 +416,18 @@ MUTANTS: list[tuple[str, type[Any]]] = [
 ]
 
 
-ANYTHING = {"messages": st.lists(stash_messages(), max_size=4), "query": st.text("aZ9.\"' \n")}
+EXAMPLES = {"messages": st.lists(stash_messages(), max_size=4), "query": st.text("aZ9.\"' \n")}
 
 
 def run(check: str, stash: object) -> None:
-    """Run one check: always on the same examples, and only up to the first that fails."""
+    """Runs one check on the same examples every time, without shrinking a failure."""
     suite = StashConformance()
     method = getattr(suite, check)
     if not is_hypothesis_test(method):
         method(stash)
         return
     inner: Callable[..., None] = method.hypothesis.inner_test
-    [name] = inspect.signature(inner).parameters.keys() & ANYTHING
+    [name] = inspect.signature(inner).parameters.keys() & EXAMPLES
 
     @settings(
         max_examples=40,
@@ -443,21 +437,21 @@ def run(check: str, stash: object) -> None:
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-    @given(ANYTHING[name])
-    def on_examples(anything: object) -> None:
-        inner(suite, stash=stash, **{name: anything})
+    @given(EXAMPLES[name])
+    def on_examples(example: object) -> None:
+        inner(suite, stash=stash, **{name: example})
 
     on_examples()
 
 
 @pytest.mark.parametrize(("check", "mutant"), MUTANTS)
-def test_check_catches_mutant(check: str, mutant: type[Any]) -> None:
+def test_each_check_catches_its_mutants(check: str, mutant: type[Any]) -> None:
     with pytest.raises((AssertionError, KeyError, StashError, pytest.fail.Exception)):
         run(check, mutant())
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_check_passes_the_reference(check: str) -> None:
+def test_memory_stash_passes_each_check(check: str) -> None:
     run(check, MemoryStash())
 
 
@@ -465,7 +459,7 @@ def test_every_check_has_a_mutant() -> None:
     assert {check for check, _ in MUTANTS} == set(CHECKS)
 
 
-def test_check_of_a_stash_cannot_be_overridden_in_silence() -> None:
+def test_a_check_can_not_be_overridden_without_xfail() -> None:
     with pytest.raises(TypeError, match=r"TestMine overrides test_forgets_by_key: .*xfail"):
 
         class TestMine(StashConformance):

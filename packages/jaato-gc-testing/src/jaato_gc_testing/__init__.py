@@ -1,28 +1,51 @@
-"""The conformance kit: what any strategy or stash, ours or a third party's, is tested with."""
+"""The conformance kit: test suites for strategies and stashes, and helpers for tests of hosts."""
 
+import jaato_gc_testing._assertions  # noqa: F401  first: see there
 from jaato_gc_testing._conformance import StrategyConformance
 from jaato_gc_testing._histories import TEXTS, broken_histories, histories
 from jaato_gc_testing._host import DummyModel, NoGCPlugin
 from jaato_gc_testing._memory_stash import MemoryStash
 from jaato_gc_testing._operations import count_operations, long_history
+from jaato_gc_testing._sessions import (
+    COUNTER,
+    LONG_TEXT,
+    OldestFirst,
+    ScriptedPlugin,
+    ScriptedStrategy,
+    assert_in_step,
+    message_ids,
+    new_session,
+    speak,
+    turn_messages,
+)
 from jaato_gc_testing._situations import Situation, situations
 from jaato_gc_testing._stash_conformance import StashConformance
 from jaato_gc_testing._stash_messages import stash_messages
 from jaato_gc_testing._version import __version__
 
 __all__ = [
+    "COUNTER",
+    "LONG_TEXT",
     "TEXTS",
     "DummyModel",
     "MemoryStash",
     "NoGCPlugin",
+    "OldestFirst",
+    "ScriptedPlugin",
+    "ScriptedStrategy",
     "Situation",
     "StashConformance",
     "StrategyConformance",
     "__version__",
+    "assert_in_step",
     "broken_histories",
     "count_operations",
     "histories",
     "long_history",
+    "message_ids",
+    "new_session",
     "situations",
+    "speak",
     "stash_messages",
+    "turn_messages",
 ]

@@ -1,38 +1,48 @@
-"""The suite that a strategy has to pass."""
+"""The conformance suite for strategies."""
 
 import copy
 import functools
+import gc
+import traceback
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeGuard
 
 from hypothesis import HealthCheck, given, note, settings
 
+import jaato_gc
 from jaato_gc import (
+    ContextUsage,
     GCConfig,
     GCOutcome,
     GCPlugin,
     GCResult,
-    GCSession,
     GCTriggerReason,
+    Message,
+    ReadOnlyError,
+    SyntheticKind,
+    count_tokens,
+    split_into_turns,
+)
+from jaato_gc.plugin import (
+    Collection,
+    GCStrategy,
     Group,
     Hold,
-    Message,
-    PluginRegistry,
-    SyntheticKind,
     check_collection,
-    count_tokens,
     lay_out,
-    never_cleared,
     protect,
-    split_into_turns,
+    without_shortenable,
 )
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
+from jaato_gc_testing._sessions import COUNTER, new_session
 from jaato_gc_testing._situations import (
-    COUNTER,
     Situation,
     arguments,
     ask,
@@ -44,7 +54,7 @@ _property = settings(
     max_examples=40,
     deadline=None,
     suppress_health_check=[
-        HealthCheck.differing_executors,  # one suite, many subclasses: that is the point
+        HealthCheck.differing_executors,  # every subclass runs the same checks, by design
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
     ],
@@ -52,12 +62,12 @@ _property = settings(
 
 
 def _in_any_situation(check: Callable[[Any, Situation], None]) -> Callable[[Any], None]:
-    """Run a check on many situations, each with every reason there is."""
+    """Runs a check on generated situations, each with every trigger reason."""
 
     @functools.wraps(check)
     def for_every_reason(self: Any, situation: Situation) -> None:
         for reason in GCTriggerReason:
-            note(f"asked to collect because of {reason.name}")
+            note(f"the trigger reason is {reason.name}")
             check(self, replace(situation, reason=reason))
 
     checked: Callable[[Any], None] = _property(given(situations())(for_every_reason))
@@ -65,30 +75,31 @@ def _in_any_situation(check: Callable[[Any, Situation], None]) -> Callable[[Any]
 
 
 class StrategyConformance(ABC):
-    """Checks for any strategy. Subclass it in a test module and say how to make yours:
+    """Checks that any strategy has to pass. Subclass it and return your strategy from `factory`:
 
         class TestMine(StrategyConformance):
             @staticmethod
             def factory():
                 return MyPlugin()
 
-    A check that yours can't pass may be overridden only with ``@pytest.mark.xfail(reason="…")``.
+    A check that your strategy can't pass can be overridden only with
+    ``@pytest.mark.xfail(reason="…")``.
     """
 
     @staticmethod
     @abstractmethod
     def factory() -> GCPlugin:
-        """Make the strategy, initialized as you would use it."""
+        """Returns a new instance of the strategy, initialized for use."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Let no check be switched off in silence."""
+        """Refuses subclasses that override a check without ``xfail`` and a reason."""
         super().__init_subclass__(**arguments)
         refuse_silent_overrides(StrategyConformance, cls)
 
-    # --- what a strategy is ---
+    # --- the plugin ---
 
     def test_has_the_shape_of_a_plugin(self) -> None:
-        """It has a name and all methods, and can be shut down."""
+        """The strategy has a name and all methods of `GCPlugin`, and can be shut down."""
         plugin = self.factory()
         assert isinstance(plugin, GCPlugin)
         assert plugin.name
@@ -96,14 +107,19 @@ class StrategyConformance(ABC):
         plugin.shutdown()
 
     def test_does_not_collect_far_below_every_limit(self) -> None:
-        """An almost empty window is no reason to collect."""
-        usage = {"context_limit": 100_000, "total_tokens": 10, "percent_used": 0.01, "turns": 1}
+        """``should_collect`` returns false for an almost empty window."""
+        usage: ContextUsage = {
+            "context_limit": 100_000,
+            "total_tokens": 10,
+            "percent_used": 0.01,
+            "turns": 1,
+        }
         due, _ = self.factory().should_collect(usage, GCConfig())
         assert not due
 
     def test_collects_in_a_full_window(self) -> None:
-        """A full window is one, and the reason it names is one that there is."""
-        usage = {
+        """``should_collect`` returns true for a full window, with a known reason or ``None``."""
+        usage: ContextUsage = {
             "context_limit": 1000,
             "total_tokens": 1000,
             "percent_used": 100.0,
@@ -115,50 +131,53 @@ class StrategyConformance(ABC):
         assert reason is None or GCTriggerReason(reason)
 
     def test_leaves_an_empty_history_empty(self) -> None:
-        """There is nothing to remove, and that is no error."""
+        """Collecting an empty history succeeds and adds nothing."""
         for reason in GCTriggerReason:
             answer = ask(self.factory(), Situation([], GCConfig(), reason, 1000))
             assert answer.after == []
             assert answer.result.success
 
-    # --- what a collection has to keep to ---
+    # --- a collection ---
 
     @_in_any_situation
     def test_breaks_no_invariant(self, situation: Situation) -> None:
-        """What could be sent before can be sent after, in the same order, thoughts untouched."""
+        """A valid history stays valid, in the same order, with unchanged thoughts."""
         answer = ask(self.factory(), situation)
         assert check_collection(answer.before, answer.after, answer.result.removal_list) == []
 
     @_in_any_situation
     def test_keeps_what_is_protected(self, situation: Situation) -> None:
-        """LOCKED, pinned and recent messages and open calls stay as they are.
+        """LOCKED, pinned and recent messages, system messages and open calls stay unchanged.
 
-        Only results and arguments in recent turns may be cleared, and not those of the last calls.
+        Results and arguments in recent turns may be shortened, except those of the last calls.
         """
         answer = ask(self.factory(), situation)
         session = answer.session
-        layout = lay_out(answer.before)
-        # Pins are message ids by now: the session has resolved the indices.
-        config = session.config.model_copy(update={"pinned_turn_indices": []})
-        protect(layout, config, session.budget)
+        # The session has converted pinned turns to message ids.
+        config = session.config.model_copy(update={"pinned_turn_indices": ()})
+        layout = protect(lay_out(answer.before), config, session.budget)
         keep = config.preserve_recent_groups
         last_calls = [group for group in layout.groups if group.is_call][-keep:] if keep else []
         after = {message.message_id: message for message in answer.after}
         for group in layout.groups:
             if not group.hold:
                 continue
-            may_clear = group.hold is Hold.RECENT and all(group is not each for each in last_calls)
+            may_shorten = group.hold is Hold.RECENT and all(
+                group is not each for each in last_calls
+            )
             for message in group.messages:
                 left = after.get(message.message_id)
                 assert left is not None, _lost(group, message)
-                if may_clear:
-                    assert never_cleared(left) == never_cleared(message), _lost(group, message)
+                if may_shorten:
+                    assert without_shortenable(left) == without_shortenable(message), _lost(
+                        group, message
+                    )
                 else:
                     assert left == message, _lost(group, message)
 
     @_in_any_situation
     def test_removal_list_is_the_difference(self, situation: Situation) -> None:
-        """What went is listed, what is listed went, and with the tokens that it had."""
+        """The removal list has every removed or shortened message once, with the freed tokens."""
         answer = ask(self.factory(), situation)
         sizes, left = _sizes(answer.before), _sizes(answer.after)
         listed: list[str] = []
@@ -168,15 +187,15 @@ class StrategyConformance(ABC):
             freed = sum(sizes[each] - left.get(each, 0) for each in item.message_ids)
             assert item.tokens_freed == freed, item
             listed += item.message_ids
-        assert len(listed) == len(set(listed)), "a message is listed twice"
+        assert len(listed) == len(set(listed)), "a message is in the removal list twice"
         changed = {each for each, size in sizes.items() if left.get(each) != size}
-        # Synthetic messages may be listed, but need not be.
+        # Synthetic messages may be in the list, but need not be.
         own = {message.message_id for message in answer.before if message.synthetic}
         assert set(listed) - own == changed - own
 
     @_in_any_situation
     def test_counts_are_honest(self, situation: Situation) -> None:
-        """The figures are those of a recount, and the context never grows."""
+        """The token figures equal a recount, and the context never grows."""
         answer = ask(self.factory(), situation)
         before, after = (count_tokens(each, COUNTER) for each in (answer.before, answer.after))
         total = answer.session.budget.total_tokens()
@@ -186,7 +205,7 @@ class StrategyConformance(ABC):
 
     @_in_any_situation
     def test_outcome_is_honest(self, situation: Situation) -> None:
-        """It says REACHED when it is, SHORT when it is not, and nothing went when it says so."""
+        """REACHED is at the goal, SHORT is above it, NOT_NEEDED and NO_GAIN change nothing."""
         answer = ask(self.factory(), situation)
         result, outcome = answer.result, answer.result.outcome
         assert result.success
@@ -201,17 +220,68 @@ class StrategyConformance(ABC):
 
     @_in_any_situation
     def test_leaves_its_input_alone(self, situation: Situation) -> None:
-        """History, messages, usage, configuration and budget are as they were."""
+        """``collect`` does not change the history, its messages, usage, configuration or budget."""
         plugin = self.factory()
         session = situation.session(plugin)
         given = arguments(session, plugin, situation.reason)
-        seen = copy.deepcopy(given[:4]), session.budget.snapshot()
-        plugin.collect(*given)
-        assert (given[:4], session.budget.snapshot()) == seen
+        history, usage, config = given[:3]
+
+        def look() -> dict[str, object]:
+            return _copies(
+                history,
+                {
+                    "the usage": usage,
+                    "the configuration": config.model_dump(),
+                    "the budget": session.budget.snapshot(),
+                },
+            )
+
+        with _watching("collect", look):
+            plugin.collect(*given)
+
+    @_in_any_situation
+    def test_select_only_reads(self, situation: Situation) -> None:
+        """``select`` writes on no message, group or turn, nor on the collection or the budget.
+
+        These are read-only, so a session discards a collection whose strategy writes on them.
+        """
+        plugin = self.factory()
+        if _has_select(plugin):
+            collection = _collection(plugin, situation)
+            with _watching("select", lambda: _look_of(collection)):
+                plugin.select(collection)
+
+    def test_keeps_no_collection(self) -> None:
+        """The strategy keeps no reference to a collection after ``select``: it is closed then."""
+        plugin = self.factory()
+        if not _has_select(plugin):
+            return
+        for reason in GCTriggerReason:
+            collection = _collection(plugin, Situation(long_history(8), GCConfig(), reason, 300))
+            plugin.select(collection)
+            kept = weakref.ref(collection)
+            del collection
+            gc.collect()
+            assert kept() is None, f"select keeps its collection, with reason {reason.name}"
+
+    @_in_any_situation
+    def test_works_the_same_without_a_session(self, situation: Situation) -> None:
+        """``collect`` returns the history and the result that a session gets from ``select``."""
+        plugin = self.factory()
+        if not _has_select(plugin):
+            return
+        alone = ask(plugin, situation)
+        plan = alone.session.plan_gc(situation.reason)
+        assert plan.result.error is None
+        assert plan.result.removal_list == alone.result.removal_list
+        assert plan.result.outcome is alone.result.outcome
+        assert plan.result.notification == alone.result.notification
+        assert plan.result.tokens_after == alone.result.tokens_after
+        assert list(plan.after) == alone.after
 
     @_in_any_situation
     def test_is_deterministic(self, situation: Situation) -> None:
-        """The same again gives the same again, from the same instance and from another."""
+        """The same situation gives the same answer, from the same instance and from another."""
         plugin = self.factory()
         first = ask(plugin, situation)
         for again in (ask(plugin, situation), ask(self.factory(), situation)):
@@ -222,7 +292,7 @@ class StrategyConformance(ABC):
 
     @_in_any_situation
     def test_is_idempotent_at_the_target(self, situation: Situation) -> None:
-        """A goal that is reached is not reached again."""
+        """After a goal was reached, the same collection changes nothing."""
         reason = situation.reason
         if reason not in _GOAL_IS_PLAIN:
             return
@@ -233,7 +303,7 @@ class StrategyConformance(ABC):
 
     @_in_any_situation
     def test_budget_follows(self, situation: Situation) -> None:
-        """A session can apply it, the budget equals a recount, and undo gives all of it back."""
+        """After a session applied it, the budget equals a recount, and undo restores everything."""
         plugin = self.factory()
         session = situation.session(plugin)
         history, budget = session.history, session.budget.snapshot()
@@ -248,25 +318,21 @@ class StrategyConformance(ABC):
 
     @_in_any_situation
     def test_says_who_and_why(self, situation: Situation) -> None:
-        """The result names the strategy and the reason it was given."""
+        """The result has the name of the strategy and the given reason."""
         plugin = self.factory()
         result = ask(plugin, situation).result
         assert result.plugin_name == plugin.name
         assert result.trigger_reason is situation.reason
 
-    # --- over time, and at size ---
+    # --- long sessions and long histories ---
 
     def test_survives_a_long_session(self) -> None:
-        """Many turns in a small window: nothing too long or invalid is sent, notices replaced."""
+        """In 150 turns, no request is too long or invalid, and there is at most one notice."""
         model = DummyModel(8_000, hidden_tokens=150)
-        session = GCSession(
-            model,
-            tools=model.run_tool,
-            context_limit=8_000,
-            counter=COUNTER,
-            registry=PluginRegistry(load_installed=False),
+        config = GCConfig(preserve_recent_turns=2)
+        session = new_session(
+            self.factory(), config, provider=model, tools=model.run_tool, context_limit=8_000
         )
-        session.set_gc_plugin(self.factory(), GCConfig(preserve_recent_turns=2))
         for turn in range(150):
             session.send_message(f"request {turn}")
             history = session.history
@@ -276,7 +342,7 @@ class StrategyConformance(ABC):
         assert all(result.success for result in session.get_gc_history())
 
     def test_work_grows_with_the_history_only(self) -> None:
-        """Four times the history is about four times the operations."""
+        """A history four times as long takes about four times as many operations."""
         small, large = (self._operations(turns) for turns in (100, 400))
         assert large <= 4 * small * 1.3
 
@@ -294,7 +360,7 @@ _GOAL_IS_PLAIN = (
     GCTriggerReason.PRE_MESSAGE,
     GCTriggerReason.TURN_LIMIT,
 )
-"""Reasons whose goal is a figure, which, once reached, asks for nothing more."""
+"""Reasons whose goal is a figure. Once it is reached, nothing more has to be removed."""
 
 
 def _is_at_goal(situation: Situation, after: list[Message], result: GCResult) -> bool:
@@ -310,4 +376,80 @@ def _sizes(history: list[Message]) -> dict[str, int]:
 
 
 def _lost(group: Group, message: Message) -> str:
-    return f"{message.message_id} is protected ({group.hold}) and was removed or altered"
+    return f"{message.message_id} is protected ({group.hold}) and was removed or changed"
+
+
+# --- read-only objects ---
+
+
+def _has_select(plugin: GCPlugin) -> TypeGuard[GCStrategy[Any]]:
+    """Returns whether a session calls ``select`` of a strategy, not its ``collect``."""
+    return isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect
+
+
+def _collection(plugin: GCStrategy[Any], situation: Situation) -> Collection:
+    """Returns a collection like the one that a session gives to a strategy."""
+    return Collection.of(*arguments(situation.session(plugin), plugin, situation.reason))
+
+
+def _look_of(collection: Collection) -> dict[str, object]:
+    """Returns a copy of everything that a strategy reads of a collection."""
+    groups = {
+        f"the group of message {group.messages[0].message_id}": (_ids(group.messages), group[1:])
+        for group in collection.groups
+    }
+    turns = {
+        f"turn {number}": (turn.index, [_ids(group.messages) for group in turn.groups])
+        for number, turn in enumerate(collection.turns)
+    }
+    others = {
+        "the list of groups": list(groups),
+        "the list of turns": list(turns),
+        "the goal of the collection": collection.goal,
+        "the reason of the collection": collection.reason,
+        "the configuration": collection.config.model_dump(),
+        "the budget": collection.budget and collection.budget.snapshot(),
+    }
+    return _copies(collection.history, {**groups, **turns, **others})
+
+
+def _copies(history: Iterable[Message], others: Mapping[str, object]) -> dict[str, object]:
+    """Returns copies of messages and other objects, by the names that a failure gives them."""
+    messages = {f"message {message.message_id}": message for message in history}
+    return copy.deepcopy({**messages, "the history": list(messages), **others})
+
+
+@contextmanager
+def _watching(method: str, look: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+    """Fails if the strategy writes on a read-only object, also if it ignores the error of that."""
+    before, error = look(), None
+    try:
+        yield
+    except Exception as raised:
+        error = raised
+    after = look()
+    changed = [name for name, value in before.items() if after.get(name, value) != value]
+    if changed:
+        raise AssertionError(f"{method} wrote on {', '.join(changed)}") from error
+    if isinstance(error, AttributeError | TypeError | ReadOnlyError):
+        raise AssertionError(
+            f"{method} wrote on a read-only object, or failed otherwise: "
+            f"{type(error).__name__}: {error}\n{_place_of(error)}"
+        ) from error
+    if error:
+        raise error
+
+
+def _place_of(error: Exception) -> str:
+    """Returns the last line of the strategy's own code in a traceback."""
+    core = Path(jaato_gc.__file__).parent
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.line and core not in Path(frame.filename).parents
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
+
+
+def _ids(messages: Iterable[Message]) -> list[str]:
+    return [message.message_id for message in messages]

@@ -1,8 +1,8 @@
-"""No check of a suite is switched off in silence."""
+"""The guard of the suites: a check can't be switched off without a reason."""
 
 
 def refuse_silent_overrides(suite: type, subclass: type) -> None:
-    """Let a subclass override a suite's checks only with ``xfail`` and a reason."""
+    """Raises a TypeError if a subclass overrides a check without ``xfail`` and a reason."""
     for name in dir(suite):
         if not name.startswith("test_"):
             continue
@@ -12,6 +12,6 @@ def refuse_silent_overrides(suite: type, subclass: type) -> None:
         marks = [mark for mark in getattr(check, "pytestmark", ()) if mark.name == "xfail"]
         if not any(mark.kwargs.get("reason") for mark in marks):
             raise TypeError(
-                f"{subclass.__name__} overrides {name}: a check may only be overridden with "
+                f"{subclass.__name__} overrides {name}: a check can be overridden only with "
                 '@pytest.mark.xfail(reason="…")'
             )

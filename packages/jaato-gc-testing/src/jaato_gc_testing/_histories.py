@@ -1,8 +1,9 @@
-"""Random histories, as real agents make them and as broken hosts hand them over.
+"""Random histories, like those of real agents and like those of hosts with bugs.
 
-Every draw costs time, hundreds of times per check: choices that belong together are drawn as one.
+Every draw costs time, hundreds of times per check, so related choices are one draw.
 """
 
+from dataclasses import replace
 from itertools import product
 
 from hypothesis import strategies as st
@@ -16,12 +17,12 @@ from jaato_gc import (
     Role,
     SyntheticKind,
     ToolResult,
-    fenced,
 )
+from jaato_gc.plugin import fenced
 
 
 class _Repeated(str):
-    """A long text that looks short in a failing example."""
+    """A long text with a short repr, for readable failures."""
 
     _look: str
 
@@ -34,8 +35,8 @@ class _Repeated(str):
         return self._look
 
 
-_HUGE = _Repeated("a log line that nobody will ever read again\n", 500)
-"""More than all the rest of most histories: one message can fill a window."""
+_HUGE = _Repeated("a line of a log file with nothing important in it\n", 500)
+"""Longer than most histories: one message can fill a window."""
 
 _SAMPLES = [
     "ok",
@@ -52,14 +53,14 @@ _SAMPLES = [
 ]
 _SOME_TEXTS = st.sampled_from(_SAMPLES)
 
-# Named one by one: the first draw from all of Unicode takes seconds.
+# Listed, because the first draw from all of Unicode takes seconds.
 _CHARACTERS = 'aZ9_.<>{}"\\\0\x1b \n\t\u00a0\u0301\u200d\u202e\ufffdßжשक漢あ한ﬁ🎉🇯'
 
 TEXTS = st.one_of(
     _SOME_TEXTS,
     st.text(_CHARACTERS, min_size=1, max_size=40).filter(lambda text: not text.isspace()),
 )
-"""Texts of many scripts and shapes, special-token and fence text among them."""
+"""Texts of many scripts and shapes, including special tokens and fences."""
 
 _RESULTS = st.one_of(
     TEXTS,
@@ -70,6 +71,7 @@ _RESULTS = st.one_of(
             {"stdout": "done\n", "code": 0},
             {"stdout": _HUGE, "code": -9},
             ["a.py", "b.py"] * 5,
+            {"matches": [{"path": "a.py", "lines": [3, 17]}]},
             _Repeated("x = 1\n", 400),
             _Repeated("0123456789abcdef", 150),
         ]
@@ -87,21 +89,21 @@ _IMAGES = st.builds(
 )
 
 _CALLS = st.sampled_from(
-    # Few ids, so that they repeat; None stands for providers that give none.
+    # Few ids, so that they repeat; None is for providers that give no ids.
     list(product(["call_1", "call_2", "toolu_a", None], ["read_file", "bash", "search"]))
 )
 _BEFORE_CALLS = st.sampled_from(list(product(["nothing", "text", "empty"], [False, True])))
-"""What a model says before it calls, and whether it thinks."""
-_FILINGS = st.sampled_from(
-    # Some providers file results under the user's role.
+"""The text of a model before its calls, and whether it has a thought."""
+_PLACES_OF_RESULTS = st.sampled_from(
+    # Some providers give results the role of the user.
     list(product(["together", "with image", "apart"], [Role.TOOL, Role.TOOL, Role.USER]))
 )
-"""How results are filed: in one message or in several, under which role."""
+"""Where results are: in one message or in several, and under which role."""
 
 
 @st.composite
 def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
-    """A model message with parallel calls, and its results in one message or in several."""
+    """Draws a model message with parallel calls, and its results in one message or in several."""
     said, thinks = draw(_BEFORE_CALLS)
     parts = []
     if said != "nothing":
@@ -109,7 +111,7 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
     if thinks:
         parts.append(Part(thought=draw(_SOME_TEXTS), extra={"signature": "c2ln"}))
     calls = [
-        FunctionCall(call_id, name, {"path": draw(_SOME_TEXTS)})
+        FunctionCall(call_id, name, {"path": draw(_SOME_TEXTS), "lines": [1, {"to": 40}]})
         for call_id, name in draw(st.lists(_CALLS, min_size=1, max_size=3))
     ]
     parts += [Part(function_call=call) for call in calls]
@@ -118,12 +120,12 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
         Part(function_response=ToolResult(call.id, call.name, draw(_RESULTS), is_error=number == 2))
         for number, call in enumerate(answers)
     ]
-    filed, role = draw(_FILINGS)
+    place, role = draw(_PLACES_OF_RESULTS)
     exchange = [Message(Role.MODEL, parts, policy=draw(_POLICIES))]
-    if filed == "apart":
+    if place == "apart":
         exchange += [Message(role, [part], policy=draw(_POLICIES)) for part in results]
     elif results:
-        if filed == "with image":
+        if place == "with image":
             results.append(Part(inline_data=draw(_IMAGES)))
         exchange.append(Message(role, results, policy=draw(_POLICIES)))
     return exchange
@@ -131,12 +133,13 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
 
 @st.composite
 def _turn(draw: st.DrawFn) -> list[Message]:
-    """A request, some exchanges, and usually an answer."""
+    """Draws a request, some exchanges, and usually an answer."""
     exchanges, is_answered, has_image = draw(_TURN_SHAPES)
     request = [Part(text=draw(TEXTS))]
     if has_image:
         request.append(Part(inline_data=draw(_IMAGES)))
-    turn = [Message(Role.USER, request, policy=draw(_POLICIES))]
+    extra = {"cache_control": {"type": "ephemeral"}} if has_image else None
+    turn = [Message(Role.USER, request, policy=draw(_POLICIES), extra=extra)]
     for _ in range(exchanges):
         turn += draw(_exchange(answered=True))
     if is_answered:
@@ -151,7 +154,7 @@ _TURN_SHAPES = st.sampled_from(
 
 @st.composite
 def _interjection(draw: st.DrawFn) -> Message:
-    """What may stand between turns: a system message, or one that an earlier collection left."""
+    """Draws a message between turns: a system message, a notice or a summary."""
     kind = draw(st.sampled_from([None, SyntheticKind.NOTICE, SyntheticKind.SUMMARY]))
     if kind is None:
         return Message.from_text(Role.SYSTEM, draw(TEXTS))
@@ -159,15 +162,18 @@ def _interjection(draw: st.DrawFn) -> Message:
 
 
 def _numbered(messages: list[Message]) -> list[Message]:
-    """With short ids in order, so that a failing example can be read."""
-    for number, message in enumerate(messages):
-        message.message_id = f"m{number}"
-    return messages
+    """Returns messages with short ids in order, so that a failing example is readable."""
+    return [replace(message, message_id=f"m{at}") for at, message in enumerate(messages)]
 
 
 @st.composite
 def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> list[Message]:
-    """Sendable histories: parallel calls, repeated or missing ids, thoughts, images, open calls."""
+    """Generates valid histories, with parallel and open calls, repeated ids, thoughts and images.
+
+    Args:
+        min_turns: The minimum number of turns.
+        max_turns: The maximum number of turns.
+    """
     messages: list[Message] = []
     if draw(st.booleans()):
         messages.append(Message.from_text(Role.SYSTEM, draw(TEXTS)))
@@ -184,7 +190,7 @@ def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> lis
 
 @st.composite
 def broken_histories(draw: st.DrawFn) -> list[Message]:
-    """Histories as a careless host hands them over: pieces missing, out of place or empty."""
+    """Generates histories of a host with bugs: messages are missing, misplaced or empty."""
     messages = draw(histories(min_turns=1))
     for _ in range(draw(st.integers(1, 4))):
         position = draw(st.integers(0, len(messages) - 1))

@@ -1,60 +1,49 @@
-"""The smallest host there is: a pretend model that is as strict as a real provider."""
+"""A minimal host: a fake model that is as strict as a real provider, and an empty strategy."""
 
 import random
 from dataclasses import dataclass, field
 
 from jaato_gc import (
     ContextLimitError,
-    ContextUsage,
     EstimateCounter,
     FunctionCall,
-    GCConfig,
-    GCResult,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
     InvalidHistoryError,
     Message,
     Part,
     Role,
-    StrategySettings,
-    TokenCounter,
     UsageReport,
     check_history,
     count_tokens,
 )
+from jaato_gc.plugin import Collection, GCStrategy, StrategySettings, TokenCounter
 
 
 class NoGCPlugin(GCStrategy[StrategySettings]):
-    """A strategy that never removes anything: the first one to port a host against."""
+    """A strategy that removes nothing. Port a host with it first."""
 
     name = "gc_none"
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        return self.begin(history, context_usage, config, reason, budget).finish()
+    def select(self, collection: Collection) -> None:
+        """Removes nothing."""
 
 
 @dataclass
 class DummyModel:
-    """A provider that answers nonsense but refuses what a real one would refuse.
+    """A fake provider: answers random words, and refuses the requests that a real one refuses.
 
     Give it to a `GCSession` as ``provider``, and its `run_tool` as ``tools``. The same seed
     gives the same conversation.
 
     Args:
         context_limit: Longer requests are refused with `ContextLimitError`.
-        tool_rounds: How many rounds of tool calls come before an answer, at most.
-        result_words: How long a tool's result is, in words, at most.
-        hidden_tokens: What the provider adds to every request (its own prompt), unseen by the host.
-        counter: What it counts tokens with.
-        seed: Where its randomness starts.
+        tool_rounds: The maximum number of rounds of tool calls before an answer.
+        result_words: The maximum length of a tool result, in words.
+        hidden_tokens: Tokens that the provider adds to every request, such as its own prompt.
+        counter: Counts the tokens.
+        seed: The seed of the random numbers.
+        requests: The number of requests answered so far.
+        refusals: The number of requests refused as too long so far.
+        largest_request: The tokens of the largest request answered so far.
     """
 
     context_limit: int
@@ -75,7 +64,7 @@ class DummyModel:
     def __call__(self, request: list[Message]) -> tuple[Message, UsageReport]:
         tokens = count_tokens(request, self.counter) + self.hidden_tokens
         if faults := check_history(request):
-            raise InvalidHistoryError(f"a provider would refuse this: {faults[0]}", faults)
+            raise InvalidHistoryError(f"a provider would refuse this request: {faults[0]}", faults)
         if tokens > self.context_limit:
             self.refusals += 1
             raise ContextLimitError(f"{tokens} tokens exceed the window of {self.context_limit}")
@@ -90,14 +79,14 @@ class DummyModel:
         return answer, UsageReport(tokens, count_tokens([answer], self.counter))
 
     def run_tool(self, call: FunctionCall) -> str:
-        """Answer a tool call with some text."""
+        """Returns a random text as the result of a tool call."""
         return f"{call.name}: {self._words(self.result_words)}"
 
     def _some_calls(self) -> list[Part]:
         calls = []
         for _ in range(self._random.randint(1, 3)):
             self._calls += 1
-            # Ids come round again, as some providers' do.
+            # Ids repeat, as with some providers.
             call_id = f"call_{self._calls % 11}"
             calls.append(Part(function_call=FunctionCall(call_id, "look", {"at": self._calls})))
         return calls

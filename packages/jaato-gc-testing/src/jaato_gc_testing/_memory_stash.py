@@ -1,4 +1,4 @@
-"""A stash in memory: the reference for what a stash does, and a double for tests."""
+"""An in-memory stash: the reference implementation, and a test double."""
 
 import json
 import re
@@ -7,97 +7,98 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jaato_gc import (
-    Message,
-    StashEntry,
-    StashError,
-    StashHit,
-    StashStats,
-    message_from_dict,
-    message_to_dict,
-    stash_key,
-)
+from jaato_gc import Message, StashError, message_from_dict, message_to_dict
+from jaato_gc.plugin import StashEntry, StashHit, StashStats, stash_key
 
 _SNIPPET = 80
-"""Characters of a snippet on each side of the first word that was found."""
+"""Length of a snippet on each side of the first match, in characters."""
 
 
 class MemoryStash:
-    """Keeps messages in a dict, for as long as the process lives.
+    """A `Stash` that stores messages in a dict and loses them when the process ends.
 
-    It does what a `Stash` promises, but for surviving the process: use it in tests of hosts, and as
-    the example to follow when you write one of your own.
+    Use it in tests of a host, and as an example for your own implementation.
 
     Args:
-        clock: Gives the time, in seconds since the epoch.
+        clock: A function that returns the current time, in seconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._entries: dict[
-            str, tuple[str, str, float]
-        ] = {}  # key: JSON, gc_id, time; oldest first
+        # The JSON of the message, the collection's id and the time, by key; oldest first.
+        self._entries: dict[str, tuple[str, str, float]] = {}
         self._lock = threading.Lock()
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
-        """Keep messages; all, or none and an error."""
-        # As JSON: a message that is changed later does not change here.
-        forms = [_to_json(message) for message in messages]
+        """Stores messages, and returns their keys.
+
+        Raises:
+            StashError: A message can't be converted to JSON. None is stored.
+        """
+        # JSON, so that later changes to the messages don't change the stored ones.
+        encoded = [_to_json(message) for message in messages]
         keys = [stash_key(message) for message in messages]
         with self._lock:
             now = self._clock()
-            for key, form in zip(keys, forms, strict=True):
-                self._entries.pop(key, None)  # what is put again is the newest again
-                self._entries[key] = (form, gc_id, now)
+            for key, data in zip(keys, encoded, strict=True):
+                self._entries.pop(key, None)  # moves an existing entry to the newest position
+                self._entries[key] = (data, gc_id, now)
         return keys
 
     def get(self, key: str) -> StashEntry | None:
-        """What is kept under a key, if anything is."""
+        """Returns the entry under a key, or ``None``."""
         with self._lock:
-            kept = self._entries.get(key)
-        if kept is None:
+            stored = self._entries.get(key)
+        if stored is None:
             return None
-        form, gc_id, stashed_at = kept
-        return StashEntry(key, message_from_dict(json.loads(form)), gc_id, stashed_at)
+        data, gc_id, stashed_at = stored
+        return StashEntry(key, message_from_dict(json.loads(data)), gc_id, stashed_at)
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
-        """The entries that have most of the words; among equals, the newest first."""
+        """Returns the entries with the most words of the query; of equals, the newest first."""
         wanted = set(_words(query))
         with self._lock:
             keys = list(reversed(self._entries))
         hits = []
         for entry in map(self.get, keys):
             if entry is None:
-                continue  # forgotten meanwhile
+                continue  # deleted by another thread
             text = _text(entry.message)
             if found := wanted.intersection(_words(text)):
                 hits.append(_hit(entry, text, found))
-        hits.sort(key=lambda hit: -hit.score)  # stable: the newest stays first
+        hits.sort(key=lambda hit: -hit.score)  # stable: equal scores stay newest first
         return hits[: max(limit, 0)]
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
-        """The messages under some keys, in that order; an error that names those not kept."""
+        """Returns the messages under the keys, in that order.
+
+        Raises:
+            StashError: There is no entry under some of the keys; the error names them.
+        """
         found = [(key, self.get(key)) for key in keys]
         if missing := [key for key, entry in found if entry is None]:
-            raise StashError(f"the stash does not hold {', '.join(missing)}")
+            raise StashError(
+                f"the stash has no entry under {', '.join(missing)}: it was never stored, or it "
+                "was deleted by forget()"
+            )
         return [entry.message for _, entry in found if entry]
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Delete what is under some keys, or everything; returns how many entries there were."""
+        """Deletes the entries under the keys, or all entries. Returns their number."""
         with self._lock:
-            doomed = self._entries.keys() & (self._entries if keys is None else set(keys))
-            for key in doomed:
+            selected = self._entries.keys() & (self._entries if keys is None else set(keys))
+            for key in selected:
                 del self._entries[key]
-        return len(doomed)
+        return len(selected)
 
     def stats(self) -> StashStats:
-        """How much is kept."""
+        """Returns the number and size of the entries."""
         with self._lock:
-            kept = list(self._entries.values())
-        contents = {json.dumps(part) for form, _, _ in kept for part in json.loads(form)["parts"]}
-        times = [stashed_at for _, _, stashed_at in kept]
+            stored = list(self._entries.values())
+        contents = {json.dumps(part) for data, _, _ in stored for part in json.loads(data)["parts"]}
+        times = [stashed_at for _, _, stashed_at in stored]
         return StashStats(
-            len(kept),
+            len(stored),
             len(contents),
             sum(map(len, contents)),
             min(times, default=None),
@@ -107,29 +108,29 @@ class MemoryStash:
 
 def _to_json(message: Message) -> str:
     try:
-        # Not escaped: two lone surrogates side by side would come back as one character.
+        # Surrogates are not escaped: JSON would decode two adjacent escapes as one character.
         return json.dumps(message_to_dict(message), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise StashError(
-            f"message {message.message_id} can't be stashed, since it is no JSON: {error}; "
-            "nothing was stored"
+            f"message {message.message_id!a} can't be converted to JSON: {error}; nothing was "
+            "stored; use only JSON types in tool arguments and results"
         ) from error
 
 
 def _text(message: Message) -> str:
-    """All words in a message, for searching."""
-    words: list[str] = []
+    """Returns the searchable text of a message."""
+    lines: list[str] = []
     for part in message.parts:
-        call, answer = part.function_call, part.function_response
-        words += filter(None, (part.text, part.thought))
+        call, result = part.function_call, part.function_response
+        lines += filter(None, (part.text, part.thought))
         if call:
-            words += (call.name, _plain(call.args))
-        if answer:
-            words += (answer.name, _plain(answer.result))
-    return "\n".join(words)
+            lines += (call.name, _as_text(call.args))
+        if result:
+            lines += (result.name, _as_text(result.result))
+    return "\n".join(lines)
 
 
-def _plain(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -138,11 +139,11 @@ def _words(text: str) -> list[str]:
 
 
 def _hit(entry: StashEntry, text: str, found: set[str]) -> StashHit:
-    spans = (match for match in re.finditer(r"\w+", text) if match[0].casefold() in found)
-    first = next(spans, None)
+    matches = (match for match in re.finditer(r"\w+", text) if match[0].casefold() in found)
+    first = next(matches, None)
     middle = first.start() if first else 0
     snippet = text[max(0, middle - _SNIPPET) : middle + _SNIPPET]
-    calls, answers = entry.message.function_calls, entry.message.function_responses
-    tools = [call.name for call in calls] + [answer.name for answer in answers]
+    calls, results = entry.message.function_calls, entry.message.function_responses
+    tools = [call.name for call in calls] + [result.name for result in results]
     about = " ".join([entry.message.role, *dict.fromkeys(tools)])
     return StashHit(entry.key, about, snippet, float(len(found)), entry.stashed_at)

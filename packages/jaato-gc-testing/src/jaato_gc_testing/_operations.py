@@ -1,8 +1,9 @@
-"""Counting operations instead of seconds: how work grows with the history."""
+"""Counts operations instead of seconds, to measure how work grows with the history."""
 
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
 
 
 class CountingId(str):
-    """A message id that counts how often it is hashed or compared, in C code too."""
+    """A message id that counts how often it is hashed or compared, also from C code."""
 
     __slots__ = ()
     uses = 0
@@ -25,7 +26,7 @@ class CountingId(str):
 
 
 def long_history(turns: int) -> list[Message]:
-    """A plain agent's history: each turn a request, a call, its result, an answer."""
+    """Returns a simple history: every turn is a request, a call, its result and an answer."""
     history: list[Message] = []
     for turn in range(turns):
         call = FunctionCall(f"call_{turn}", "look", {"at": turn})
@@ -35,15 +36,17 @@ def long_history(turns: int) -> list[Message]:
             Message(Role.TOOL, [Part(function_response=ToolResult(call.id, "look", "nothing"))]),
             Message.from_text(Role.MODEL, f"answer {turn}"),
         ]
-    for number, message in enumerate(history):
-        message.message_id = CountingId(f"m{number}")
-    return history
+    return [
+        replace(message, message_id=CountingId(f"m{number}"))
+        for number, message in enumerate(history)
+    ]
 
 
 def count_operations(work: Callable[[], Any]) -> int:
-    """How much work something is, whatever the machine does meanwhile.
+    """Returns how many operations a function takes, independent of the speed of the machine.
 
-    Functions called, lines run (each round of a loop is one) and looks at a `CountingId`.
+    Operations are calls, executed lines (one per iteration of a loop) and uses of the message ids
+    of `long_history`.
     """
     calls = lines = 0
 
@@ -59,7 +62,7 @@ def count_operations(work: Callable[[], Any]) -> int:
     used = CountingId.uses
     profiled, traced = sys.getprofile(), sys.gettrace()
     collects = gc.isenabled()
-    gc.disable()  # whoever is called when Python collects would be counted
+    gc.disable()  # a collection of Python calls finalizers, which would count
     sys.settrace(note_line)
     sys.setprofile(note_call)
     try:

@@ -1,6 +1,7 @@
-"""Where a strategy is asked to collect: a history, a window, a configuration and a reason."""
+"""Situations in which a strategy has to collect: a history, a window, a configuration, a reason."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +9,6 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    EstimateCounter,
     GCConfig,
     GCOutcome,
     GCPlugin,
@@ -18,31 +18,29 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionSource,
     Message,
-    PluginRegistry,
     SyntheticKind,
     check_history,
     count_tokens,
 )
+from jaato_gc.plugin import ReadOnlyBudget
 from jaato_gc_testing._histories import broken_histories, histories
 from jaato_gc_testing._operations import long_history
-
-COUNTER = EstimateCounter()
-"""What the whole kit counts with: the same on every machine."""
+from jaato_gc_testing._sessions import COUNTER, new_session
 
 
 @dataclass
 class Situation:
-    """A history in a session, and what is asked of the strategy there.
+    """A history, and the collection that a strategy has to make of it.
 
     Args:
-        history: What was said so far.
-        config: The host's configuration.
+        history: The history.
+        config: The configuration of the session.
         reason: Why the collection runs.
-        context_limit: The model's window.
-        pinned: Positions of messages that the host pinned.
-        schema_tokens: Tokens of tool schemas, which no strategy may take: they are EPHEMERAL, but
-            the host did not say how to drop them.
-        correction: What the provider reports beyond what was counted.
+        context_limit: The window of the model.
+        pinned: Positions of pinned messages.
+        schema_tokens: Tokens of tool schemas. They are EPHEMERAL, but no strategy may remove them,
+            because the host has no way to drop them.
+        correction: The tokens that the provider reports in addition to the counted ones.
     """
 
     history: list[Message]
@@ -54,12 +52,8 @@ class Situation:
     correction: int = 0
 
     def session(self, plugin: GCPlugin) -> GCSession:
-        """A session that holds the history and would collect with the strategy."""
-        session = GCSession(
-            context_limit=self.context_limit,
-            counter=COUNTER,
-            registry=PluginRegistry(load_installed=False),
-        )
+        """Returns a session with the history and the strategy."""
+        session = new_session(context_limit=self.context_limit)
         booked = [session.append(message) for message in self.history]
         for position in self.pinned:
             session.pin(booked[position].message_id)
@@ -73,14 +67,14 @@ class Situation:
 
 
 _PLAIN_HISTORIES = st.integers(4, 12).map(long_history)
-"""With turns alike and to spare, so that goals are within reach."""
+"""Histories with several equal turns, so that goals can be reached."""
 
 
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
-    """Histories of all kinds, from half empty to overfull windows."""
+    """Generates situations: histories of all kinds, in windows from half empty to too small."""
     history = draw(st.one_of(*[_PLAIN_HISTORIES] * 2, histories(), broken_histories()))
-    # Everything but notices, which are replaced whatever anyone wants.
+    # All but notices, which are replaced even if they are pinned.
     pinnable = [at for at, each in enumerate(history) if each.synthetic is not SyntheticKind.NOTICE]
     pin = draw(st.integers(0, 2 * len(pinnable)))
     schema_tokens = draw(st.sampled_from([0, 0, 30]))
@@ -107,7 +101,7 @@ def situations(draw: st.DrawFn) -> Situation:
 
 @dataclass
 class Answer:
-    """What a strategy made of a situation."""
+    """The answer of a strategy to a situation."""
 
     session: GCSession
     before: list[Message]
@@ -116,10 +110,10 @@ class Answer:
 
 
 def ask(plugin: GCPlugin, situation: Situation) -> Answer:
-    """What the strategy itself answers.
+    """Returns the answer of a strategy: what its ``collect`` returns.
 
-    One that knows nothing of a budget answers through the session, which looks after locks and pins
-    for it. Such a strategy need not cope with a history that could not be sent anyway.
+    A ``collect`` without ``budget`` is called by the session, which puts back what is locked or
+    pinned. It need not handle invalid histories.
     """
     session = situation.session(plugin)
     if takes_budget(plugin):
@@ -128,11 +122,11 @@ def ask(plugin: GCPlugin, situation: Situation) -> Answer:
         return Answer(session, history, after, result)
     plan = session.plan_gc(situation.reason)
     assume_answer(plugin, plan.before, plan.result)
-    return Answer(session, plan.before, plan.after, plan.result)
+    return Answer(session, list(plan.before), plan.after, plan.result)
 
 
-def assume_answer(plugin: GCPlugin, before: list[Message], result: GCResult) -> None:
-    """Leave the example out if it is one that the strategy need not cope with."""
+def assume_answer(plugin: GCPlugin, before: Sequence[Message], result: GCResult) -> None:
+    """Fails unless the answer is a success. Skips examples that the strategy need not handle."""
     excused = result.outcome is GCOutcome.REJECTED and not takes_budget(plugin)
     if excused and check_history(before):
         reject()
@@ -140,16 +134,16 @@ def assume_answer(plugin: GCPlugin, before: list[Message], result: GCResult) -> 
 
 
 def arguments(session: GCSession, plugin: GCPlugin, reason: GCTriggerReason) -> list[Any]:
-    """What a session would call ``collect`` with."""
+    """Returns the arguments that a session gives to ``collect``."""
     given: list[Any] = [session.history, session.get_context_usage(), session.config, reason]
     if not takes_budget(plugin):
         return given
-    # Pins are message ids in the budget; only a strategy that does not see it gets indices.
-    given[2] = session.config.model_copy(update={"pinned_turn_indices": []})
-    return [*given, session.budget]
+    # The budget has the pins as message ids; a strategy that does not see it gets indices.
+    given[2] = session.config.model_copy(update={"pinned_turn_indices": ()})
+    return [*given, ReadOnlyBudget(session.budget)]
 
 
 def takes_budget(plugin: GCPlugin) -> bool:
-    """Whether a strategy wants to see the budget."""
+    """Returns whether ``collect`` of a strategy takes a budget."""
     parameters = inspect.signature(plugin.collect).parameters.values()
     return any(each.name == "budget" or each.kind is each.VAR_POSITIONAL for each in parameters)

@@ -1,4 +1,4 @@
-"""The suite that a stash has to pass."""
+"""The conformance suite for stashes."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,16 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jaato_gc import (
-    FunctionCall,
-    Message,
-    Part,
-    Role,
-    Stash,
-    StashError,
-    ToolResult,
-    stash_key,
-)
+from jaato_gc import FunctionCall, Message, Part, Role, StashError, ToolResult
+from jaato_gc.plugin import Stash, stash_key
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._stash_messages import odd_messages, stash_messages
 
@@ -25,8 +17,8 @@ _few = settings(
     max_examples=30,
     deadline=None,
     suppress_health_check=[
-        HealthCheck.differing_executors,  # one suite, many subclasses: that is the point
-        HealthCheck.function_scoped_fixture,  # what earlier examples left behind may stay
+        HealthCheck.differing_executors,  # every subclass runs the same checks, by design
+        HealthCheck.function_scoped_fixture,  # examples may share a stash
         HealthCheck.too_slow,
     ],
 )
@@ -57,34 +49,37 @@ UNUSUAL_QUERIES = [
     "word " * 3000,
     "x" * 100_000,
 ]
-"""Texts that are syntax somewhere, or no words at all."""
+"""Queries that contain the syntax of a search engine or of SQL, or no words."""
 
 
 class StashConformance:
-    """Checks for any stash. Subclass it in a test module and say how to make yours, empty:
+    """Checks that any stash has to pass. Subclass it and return an empty stash from a fixture:
 
         class TestMine(StashConformance):
             @pytest.fixture
             def stash(self, tmp_path):
                 return MyStash(tmp_path / "stash")
 
-    A check that yours can't pass may be overridden only with ``@pytest.mark.xfail(reason="…")``.
+    A check that your stash can't pass can be overridden only with
+    ``@pytest.mark.xfail(reason="…")``.
     """
 
     @pytest.fixture
     def stash(self) -> Stash:
-        """Make an empty stash, as you would use it."""
-        raise NotImplementedError(f"{type(self).__name__} has no fixture `stash` of its own")
+        """Returns an empty stash. Subclasses override this fixture."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no fixture `stash`: define one that returns an empty stash"
+        )
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Let no check be switched off in silence."""
+        """Refuses subclasses that override a check without ``xfail`` and a reason."""
         super().__init_subclass__(**arguments)
         refuse_silent_overrides(StashConformance, cls)
 
-    # --- what is put is kept ---
+    # --- storing ---
 
     def test_an_empty_stash_is_a_stash(self, stash: Stash) -> None:
-        """It has all methods, and nothing in it is no error."""
+        """An empty stash has all methods of `Stash`, and they work without entries."""
         assert isinstance(stash, Stash)
         stats = stash.stats()
         assert (stats.entries, stats.contents, stats.bytes) == (0, 0, 0)
@@ -95,12 +90,12 @@ class StashConformance:
         assert stash.forget() == 0
 
     def test_put_returns_the_key_of_each_message(self, stash: Stash) -> None:
-        """Keys are those that stubs name already, in the order of the messages."""
+        """`put` returns the `stash_key` of each message, in order. Stubs already contain it."""
         messages = odd_messages()
         assert stash.put("gc-1", messages) == [stash_key(message) for message in messages]
 
     def test_gives_back_equal_messages(self, stash: Stash) -> None:
-        """Every kind of part and every odd text comes back as it was, with who removed it."""
+        """`get` returns every kind of part and text unchanged, with its collection and time."""
         messages = odd_messages()
         before = time.time()
         keys = stash.put("gc-1", messages)
@@ -115,11 +110,11 @@ class StashConformance:
     @_few
     @given(messages=st.lists(stash_messages(), max_size=4))
     def test_gives_back_any_message(self, stash: Stash, messages: list[Message]) -> None:
-        """The same for messages that were never thought of."""
+        """`restore` returns generated messages unchanged."""
         assert stash.restore(stash.put("gc-1", messages)) == messages
 
     def test_later_changes_do_not_reach_it(self, stash: Stash) -> None:
-        """Neither the message that was put nor one that was got is the one that is kept."""
+        """Changing a message after `put` or after `restore` does not change the stored one."""
         args = {"path": "a.py"}
         message = Message(Role.MODEL, [Part(function_call=FunctionCall("call_1", "read", args))])
         [key] = stash.put("gc-1", [message])
@@ -130,7 +125,7 @@ class StashConformance:
             kept.function_calls[0].args.clear()
 
     def test_put_again_is_no_second_entry(self, stash: Stash) -> None:
-        """What is kept already is kept once, within a put and across puts."""
+        """A message that is put twice, in one put or in two, is one entry."""
         message = _said("the same again")
         first = stash.put("gc-1", [message, message])
         assert stash.put("gc-2", [message]) == first[:1]
@@ -138,7 +133,7 @@ class StashConformance:
         assert stash.restore(first) == [message, message]
 
     def test_put_keeps_all_or_nothing(self, stash: Stash) -> None:
-        """If one message can't be kept, none is, and what was there stays."""
+        """If one message of a put can't be stored, none is, and earlier entries remain."""
         [key] = stash.put("gc-1", [_said("here before")])
         good = [_said("in front"), _said("behind")]
         bad = Message(Role.TOOL, [Part(function_response=ToolResult("1", "read", object()))])
@@ -149,16 +144,16 @@ class StashConformance:
         assert [stash.get(stash_key(message)) for message in good] == [None, None]
         assert stash.search("front behind") == []
 
-    # --- getting it back ---
+    # --- restoring ---
 
     def test_an_unknown_key_is_none(self, stash: Stash) -> None:
-        """Whatever the key looks like."""
+        """`get` returns ``None`` for any unknown key, including invalid text and SQL."""
         [key] = stash.put("gc-1", [_said("something")])
         for unknown in (key[:-1], key + "0", "0" * 16, "", "\0", "\ud800", "' OR 1=1 --", "%"):
             assert stash.get(unknown) is None
 
     def test_restores_in_the_order_of_the_keys(self, stash: Stash) -> None:
-        """Not in the order of storing, and twice what is asked for twice."""
+        """`restore` follows the order of the keys and returns a message for every repeated key."""
         messages = [_said(f"message {number}") for number in range(5)]
         keys = stash.put("gc-1", messages)
         order = [3, 0, 4, 0, 2]
@@ -166,7 +161,7 @@ class StashConformance:
         assert restored == [messages[each] for each in order]
 
     def test_restore_names_what_is_missing(self, stash: Stash) -> None:
-        """All of it, and nothing that is there."""
+        """The error of `restore` contains all missing keys, and no existing one."""
         [key] = stash.put("gc-1", [_said("something")])
         with pytest.raises(StashError) as caught:
             stash.restore(["0" * 16, key, "f" * 16])
@@ -177,7 +172,7 @@ class StashConformance:
     # --- searching ---
 
     def test_search_finds_words_wherever_they_stand(self, stash: Stash) -> None:
-        """In texts, thoughts, names of tools, arguments and results, in any case of letters."""
+        """`search` ignores case and finds texts, thoughts, tool names, arguments and results."""
         parts = {
             "apricot": Part(text="An Apricot, perhaps?"),
             "banana": Part(thought="or a banana"),
@@ -197,7 +192,7 @@ class StashConformance:
         assert stash.search("kumquat") == []
 
     def test_search_puts_the_best_first(self, stash: Stash) -> None:
-        """More of the words before fewer; among equals, the newer before the older."""
+        """Entries with more of the words come first; with equally many, the newer entry."""
         [all_words] = stash.put("gc-1", [_said("copper and tin")])
         _tick()
         [old] = stash.put("gc-1", [_said("copper or lead")])
@@ -210,7 +205,7 @@ class StashConformance:
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
     def test_search_shows_what_it_found(self, stash: Stash) -> None:
-        """A hit leads to its message, says what it is, and shows the words around the match."""
+        """A hit has the key, a description, the time, and a snippet around the match."""
         text = "filler " * 500 + "the needle is here" + " filler" * 500
         message = Message(Role.TOOL, [Part(function_response=ToolResult("1", "read_file", text))])
         [key] = stash.put("gc-1", [message])
@@ -224,7 +219,7 @@ class StashConformance:
         assert len(hit.snippet) < 1000
 
     def test_search_respects_its_limit(self, stash: Stash) -> None:
-        """Never more than asked for, and the best of all."""
+        """`search` returns at most ``limit`` hits, and the best ones. The default is 10."""
         stash.put("gc-1", [_said(f"common word {number}") for number in range(15)])
         everything = [hit.key for hit in stash.search("common", limit=100)]
         assert len(everything) == 15
@@ -233,7 +228,7 @@ class StashConformance:
         assert len(stash.search("common")) == 10
 
     def test_search_knows_no_syntax(self, stash: Stash) -> None:
-        """Quotes, operators and statements are words like others, or none."""
+        """Quotes, operators and SQL in a query have no effect and raise no error."""
         message = _said("near and or not column word")
         [key] = stash.put("gc-1", [message])
         for query in UNUSUAL_QUERIES:
@@ -243,14 +238,14 @@ class StashConformance:
     @_few
     @given(query=st.text("aZ9_.\"'*^:;()[]{}<>-+|&!%?$\\/~ \n\0漢\ud800", max_size=40))
     def test_search_takes_any_text(self, stash: Stash, query: str) -> None:
-        """The same for texts that were never thought of."""
+        """Generated queries raise no error."""
         stash.put("gc-1", [_A_TO_Z])
         assert {hit.key for hit in stash.search(query)} <= {stash_key(_A_TO_Z)}
 
-    # --- forgetting, counting ---
+    # --- forget and stats ---
 
     def test_forgets_by_key(self, stash: Stash) -> None:
-        """What is named goes, is found no more, and nothing else goes."""
+        """`forget` deletes the entries under the keys, also from the index, and no others."""
         messages = [_said("silver one"), _said("silver two"), _said("silver three")]
         keys = stash.put("gc-1", messages)
         assert stash.forget([]) == 0
@@ -261,7 +256,7 @@ class StashConformance:
         assert stash.stats().entries == 1
 
     def test_what_is_forgotten_leaves_what_others_share(self, stash: Stash) -> None:
-        """Two messages of equal content are two entries: one can go."""
+        """Forgetting a message keeps another message with the same content."""
         first, second = _said("shared words"), _said("shared words")
         keys = stash.put("gc-1", [first, second])
         assert stash.forget(keys[:1]) == 1
@@ -269,7 +264,7 @@ class StashConformance:
         assert [hit.key for hit in stash.search("shared")] == keys[1:]
 
     def test_forgets_everything(self, stash: Stash) -> None:
-        """Without keys, all goes, and it can be used again."""
+        """`forget` without keys deletes all entries, and the stash can be used again."""
         messages = odd_messages()
         keys = stash.put("gc-1", messages)
         assert stash.forget() == len(messages)
@@ -278,7 +273,7 @@ class StashConformance:
         assert stash.restore(stash.put("gc-2", messages)) == messages
 
     def test_stats_count_what_is_kept(self, stash: Stash) -> None:
-        """Entries, their different contents, their size and their times."""
+        """`stats` returns the number of entries, distinct contents and bytes, and the times."""
         text = "the very same tool output " * 100
         stash.put("gc-1", [_said(text)])
         alone = stash.stats()
@@ -296,10 +291,10 @@ class StashConformance:
         assert alone.newest is not None
         assert shared.newest > alone.newest
 
-    # --- at once ---
+    # --- concurrency ---
 
     def test_can_be_used_from_threads(self, stash: Stash) -> None:
-        """Several at once: everything that was put is there, and nothing fails."""
+        """Four threads use the stash at the same time without errors or lost entries."""
 
         def work(number: int) -> list[str]:
             keys = []
@@ -322,5 +317,5 @@ def _said(text: str) -> Message:
 
 
 def _tick() -> None:
-    """Let a clock of the coarsest kind move on."""
+    """Waits until even a coarse clock has advanced."""
     time.sleep(0.02)

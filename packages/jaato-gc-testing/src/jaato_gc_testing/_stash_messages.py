@@ -1,4 +1,4 @@
-"""Messages as a stash meets them: every kind of part, and values that storage likes to bend."""
+"""Messages for tests of a stash: every kind of part, and values that are hard to store."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ ODD_TEXTS = [
     "読み込み 👩‍👩‍👧‍👦 \u202e\ufeff\uffff",
     "\r\n line ends \u2028 \x85",
 ]
-"""Texts that a careless store alters, refuses or takes for syntax."""
+"""Texts that a faulty store changes, refuses or interprets as syntax."""
 
 ODD_RESULTS: list[Any] = [
     None,
@@ -39,11 +39,11 @@ ODD_RESULTS: list[Any] = [
     [[], {}, None, ""],
     {"": {"\0": ["\ud800"]}, "a.b": None, "$ref": "#", "function_response": {"result": 1}},
 ]
-"""Results of tools: JSON of every kind, and some that look like nothing."""
+"""Tool results: every JSON type, and several empty values."""
 
 
 def odd_messages() -> list[Message]:
-    """One message for every oddity, and one with every kind of part."""
+    """Returns a message for each unusual value, and one with every kind of part."""
     messages = [Message.from_text(Role.USER, text) for text in ODD_TEXTS]
     messages += [
         Message(Role.TOOL, [Part(function_response=ToolResult("call_1", "read", result))])
@@ -77,7 +77,7 @@ def odd_messages() -> list[Message]:
     return messages
 
 
-# Named one by one: the first draw from all of Unicode takes seconds.
+# A fixed alphabet, because the first draw from all of Unicode takes seconds.
 _TEXT = st.text("aZ9_./<>{}[]()\"'\\%:;*^~-+|&!\0 \n\u00a0\u0301ß漢あ한🎉\ud800\udfff", max_size=30)
 _JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT,
@@ -106,7 +106,10 @@ _PARTS = st.one_of(
 
 
 def stash_messages() -> st.SearchStrategy[Message]:
-    """Messages of any parts, with any JSON in them and any text, sendable or not."""
+    """Returns a Hypothesis strategy for messages with any parts, JSON values and texts.
+
+    The messages are not necessarily valid for a provider.
+    """
     return st.builds(
         Message,
         st.sampled_from(Role),

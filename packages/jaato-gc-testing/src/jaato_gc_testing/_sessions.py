@@ -1,0 +1,165 @@
+"""Helpers for tests with sessions: a session, turns to fill it, sample strategies, a check."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaato_gc import (
+    ContextUsage,
+    EstimateCounter,
+    FunctionCall,
+    GCConfig,
+    GCPlugin,
+    GCSession,
+    GCTriggerReason,
+    InstructionBudget,
+    Message,
+    Part,
+    PluginRegistry,
+    Role,
+    ToolResult,
+    count_tokens,
+)
+from jaato_gc.plugin import Collection, GCStrategy, StrategySettings, should_collect
+
+COUNTER = EstimateCounter()
+"""The counter of the kit. It gives the same figures on every machine."""
+
+LONG_TEXT = "lorem ipsum dolor sit amet " * 10
+"""The default content of a message that `speak` appends."""
+
+
+class OldestFirst(GCStrategy[StrategySettings]):
+    """Removes the oldest turns, then shortens old results of recent turns, like gc_truncate."""
+
+    name = "gc_oldest"
+
+    def select(self, collection: Collection) -> None:
+        """Removes the oldest turns, then shortens old results."""
+        collection.remove_oldest(collection.turns, "oldest")
+        collection.shorten_recent_results()
+
+
+class ScriptedStrategy(GCStrategy[StrategySettings]):
+    """Runs a function on every collection.
+
+    Args:
+        script: Called with the collection, like `GCStrategy.select`.
+    """
+
+    name = "gc_scripted"
+
+    def __init__(self, script: Callable[[Collection], object]) -> None:
+        super().__init__()
+        self.script = script
+
+    def select(self, collection: Collection) -> None:
+        """Runs the function."""
+        self.script(collection)
+
+
+class ScriptedPlugin:
+    """A plugin that is not a `GCStrategy`: runs a function on every history.
+
+    Args:
+        script: Called with the history; returns what ``collect`` returns.
+    """
+
+    name = "gc_scripted_plugin"
+
+    def __init__(self, script: Callable[[list[Message]], Any]) -> None:
+        self.script = script
+        self.calls = 0
+
+    def initialize(self, config: dict[str, Any] | None = None) -> None:
+        """Has no options."""
+
+    def shutdown(self) -> None:
+        """Has no resources."""
+
+    def should_collect(
+        self, context_usage: ContextUsage, config: GCConfig
+    ) -> tuple[bool, GCTriggerReason | None]:
+        """Returns core's answer."""
+        return should_collect(context_usage, config)
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,  # noqa: ARG002
+        config: GCConfig,  # noqa: ARG002
+        reason: GCTriggerReason,  # noqa: ARG002
+        budget: InstructionBudget | None = None,  # noqa: ARG002
+    ) -> Any:
+        """Runs the function."""
+        self.calls += 1
+        return self.script(history)
+
+
+def new_session(
+    plugin: GCPlugin | None = None, config: GCConfig | None = None, /, **options: Any
+) -> GCSession:
+    """Returns a session that counts with the estimate and loads no installed plugins.
+
+    Args:
+        plugin: The strategy; without one, the session has none.
+        config: The configuration.
+        **options: Arguments of `GCSession` that replace these defaults.
+    """
+    defaults: dict[str, Any] = {
+        "counter": COUNTER,
+        "registry": PluginRegistry(load_installed=False),
+    }
+    session = GCSession(**(defaults | options))
+    if plugin is not None:
+        session.set_gc_plugin(plugin, config)
+    return session
+
+
+def turn_messages(number: int, *, calls: int = 0, text: str = LONG_TEXT) -> list[Message]:
+    """Returns the messages of a turn: a request, calls with their results, and an answer.
+
+    The ids of turn 3 are ``u3``, ``c3.0`` and ``r3.0`` for its first call, and ``a3``.
+
+    Args:
+        number: The number of the turn.
+        calls: How many calls it has.
+        text: The content of its messages.
+    """
+    messages = [Message.from_text(Role.USER, f"{number} {text}", message_id=f"u{number}")]
+    for each in range(calls):
+        name = f"{number}.{each}"
+        call = FunctionCall(name, "look", {"at": name})
+        result = ToolResult(name, "look", f"{name} {text}")
+        messages.append(Message(Role.MODEL, [Part(function_call=call)], f"c{name}"))
+        messages.append(Message(Role.TOOL, [Part(function_response=result)], f"r{name}"))
+    answer = Message.from_text(Role.MODEL, f"{number} {text}", message_id=f"a{number}")
+    return [*messages, answer]
+
+
+def speak(session: GCSession, *turns: int, calls: int = 0, text: str = LONG_TEXT) -> None:
+    """Appends turns to a session: see `turn_messages`."""
+    for turn in turns:
+        for message in turn_messages(turn, calls=calls, text=text):
+            session.append(message)
+
+
+def message_ids(session: GCSession) -> list[str]:
+    """Returns the ids of the messages in the history."""
+    return [message.message_id for message in session.history]
+
+
+def assert_in_step(session: GCSession) -> None:
+    """Checks that the budget equals a recount, and that every message is booked exactly once."""
+    budget, history = session.budget, session.history
+    booked: list[str] = []
+    beside = 0
+    for source in budget.entries.values():
+        for entry in source.walk():
+            booked += entry.message_ids
+            if not entry.message_ids:
+                beside += entry.tokens  # tool schemas, enrichment
+            for message_id in entry.message_ids:
+                assert budget.entry_of(message_id) is entry, f"{message_id} is booked elsewhere"
+    assert sorted(booked) == sorted(message.message_id for message in history)
+    counted = budget.counted_tokens()
+    assert counted == count_tokens(history, budget.counter) + beside, f"the budget has {counted}"
