@@ -1,4 +1,4 @@
-"""No test is a race against the clock."""
+"""Disables hypothesis deadlines, so that no test fails because the machine is slow."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: nothing is lost, and what comes out is taken."""
+"""Anthropic's Messages API: lossless round trips, valid requests, predicted refusals."""
 
 import copy
 import gzip
@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Clearing,
     FunctionCall,
     InlineData,
     Message,
@@ -21,11 +20,11 @@ from jaato_gc import (
     Role,
     ToolResult,
     check_history,
-    cleared,
     message_from_dict,
     message_to_dict,
     repair_history,
 )
+from jaato_gc.plugin import Shortening, shortened
 from jaato_gc_formats import FormatError, History, Refusal, detect
 from jaato_gc_formats._anthropic import AnthropicMessages
 from jaato_gc_formats._openai_chat import OpenAIChat
@@ -79,7 +78,7 @@ def refusals(request: Any) -> list[Refusal]:
 
 
 def restored(messages: list[Message]) -> list[Message]:
-    """As after a restart: through JSON, and without what they were read from."""
+    """Saves messages as JSON and restores them, which drops their original objects."""
     return [
         message_from_dict(json.loads(json.dumps(message_to_dict(message)))) for message in messages
     ]
@@ -90,7 +89,7 @@ def restored(messages: list[Message]) -> list[Message]:
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(min_size=1).filter(lambda text: not text.isspace() and text == text.strip())
-extras = st.sampled_from([{}, {}, {"unheard_of": {"score": 1}}])
+extras = st.sampled_from([{}, {}, {"unknown": {"score": 1}}])
 results_content = st.one_of(
     st.just(LONG),
     texts,
@@ -151,7 +150,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 
 @patient
 @given(histories())
-def test_a_history_comes_back_as_the_very_same_objects(history: list[Json]) -> None:
+def test_an_unchanged_history_is_written_as_the_original_objects(history: list[Json]) -> None:
     before = copy.deepcopy(history)
 
     back = written(read(history))
@@ -162,7 +161,7 @@ def test_a_history_comes_back_as_the_very_same_objects(history: list[Json]) -> N
 
 @patient
 @given(histories())
-def test_a_history_survives_saving_and_restoring(history: list[Json]) -> None:
+def test_a_saved_and_restored_history_is_written_unchanged(history: list[Json]) -> None:
     messages = read(history)
 
     assert check_history(messages) == []
@@ -171,12 +170,14 @@ def test_a_history_survives_saving_and_restoring(history: list[Json]) -> None:
 
 @patient
 @given(histories(), st.data())
-def test_what_was_cleared_is_taken(history: list[Json], data: st.DataObject) -> None:
+def test_the_api_accepts_a_history_with_shortened_parts(
+    history: list[Json], data: st.DataObject
+) -> None:
     messages = read(history)
     chosen = data.draw(st.sets(st.integers(0, len(messages) - 1)))
-    how = Clearing(what=data.draw(st.sampled_from(["results", "arguments"])))
+    how = Shortening(what=data.draw(st.sampled_from(["results", "arguments"])))
     collected = [
-        cleared(each, how) if index in chosen else each for index, each in enumerate(messages)
+        shortened(each, how) if index in chosen else each for index, each in enumerate(messages)
     ]
 
     for history_now in (collected, restored(collected)):
@@ -187,7 +188,7 @@ def test_what_was_cleared_is_taken(history: list[Json], data: st.DataObject) -> 
 
 @patient
 @given(histories(), st.data())
-def test_what_was_repaired_is_taken(history: list[Json], data: st.DataObject) -> None:
+def test_the_api_accepts_a_repaired_history(history: list[Json], data: st.DataObject) -> None:
     lost = data.draw(st.sets(st.integers(0, len(history) - 1)))
     broken = [
         {**each, "content": [block for block in each["content"] if block["type"] != "tool_result"]}
@@ -220,11 +221,11 @@ def test_what_was_repaired_is_taken(history: list[Json], data: st.DataObject) ->
         {"role": "system", "content": [{"type": "tool_addition", "tool": {"name": "n"}}]},
     ],
 )
-def test_every_field_of_a_block_survives(item: Json) -> None:
+def test_saving_and_restoring_keeps_every_field_of_a_block(item: Json) -> None:
     assert written(restored(read([item]))) == [item]
 
 
-def test_results_are_texts_with_their_images_beside_them() -> None:
+def test_a_result_is_one_text_with_its_images_in_separate_parts() -> None:
     [message] = read([user(result("a", [said("x"), IMAGE, said("y")], is_error=True))])
 
     answer, image = message.parts
@@ -233,30 +234,30 @@ def test_results_are_texts_with_their_images_beside_them() -> None:
     assert image.inline_data == InlineData("image/png", data="iVBORw0KGgo=")
 
 
-def test_results_know_their_tools() -> None:
+def test_results_have_the_name_of_their_tool() -> None:
     messages = read([user(said("Go")), assistant(called("a")), user(result("a"))])
 
     assert messages[2].function_responses[0].name == "read"
 
 
-def test_a_message_of_hidden_thoughts_is_not_empty() -> None:
+def test_a_message_with_only_redacted_thinking_is_not_empty() -> None:
     [message] = read([assistant({"type": "redacted_thinking", "data": "c2VjcmV0"})])
 
     assert not message.is_empty
     assert message.parts[0].thought == ""
 
 
-def test_signed_thoughts_are_known_to_be_signed() -> None:
+def test_a_thinking_block_with_a_signature_is_signed() -> None:
     [message] = read([assistant(THINKING)])
 
     assert message.parts[0].is_signed
 
 
-def test_a_clipped_image_leaves_a_text_and_its_breakpoint() -> None:
+def test_a_removed_image_becomes_a_text_with_its_breakpoint() -> None:
     picture = {**IMAGE, "cache_control": BREAKPOINT}
     history = [user(said("Go")), assistant(called("a")), user(result("a", [said(LONG), picture]))]
 
-    [*_, answered] = written([cleared(each) for each in read(history)])
+    [*_, answered] = written([shortened(each) for each in read(history)])
 
     [block] = answered["content"]
     stub, clipped = block["content"]
@@ -265,11 +266,11 @@ def test_a_clipped_image_leaves_a_text_and_its_breakpoint() -> None:
     assert clipped["cache_control"] == BREAKPOINT
 
 
-def test_a_cleared_result_keeps_its_breakpoint_and_its_error() -> None:
+def test_a_shortened_result_keeps_its_breakpoint_and_error_flag() -> None:
     answer = result("a", LONG, is_error=True, cache_control=BREAKPOINT)
     history = [user(said("Go")), assistant(called("a")), user(answer)]
 
-    [*before, answered] = written([cleared(each) for each in read(history)])
+    [*before, answered] = written([shortened(each) for each in read(history)])
 
     assert all(one is other for one, other in zip(before, history, strict=False))
     [block] = answered["content"]
@@ -277,7 +278,7 @@ def test_a_cleared_result_keeps_its_breakpoint_and_its_error() -> None:
     assert block["content"] != LONG
 
 
-def test_blocks_may_be_objects_of_the_sdk() -> None:
+def test_blocks_can_be_sdk_objects() -> None:
     class Block:
         def model_dump(self, **_options: Any) -> Json:
             return called("a")
@@ -295,7 +296,7 @@ def test_blocks_may_be_objects_of_the_sdk() -> None:
 
 
 @pytest.mark.parametrize("system", ["Be brief.", [said("Be brief.", cache_control=BREAKPOINT)]])
-def test_the_system_prompt_stays_in_its_shape(system: Any) -> None:
+def test_the_system_prompt_is_written_in_its_original_form(system: Any) -> None:
     request = {"model": "claude", "system": system, "messages": [user(said("Go"))]}
 
     messages = read(request)
@@ -305,7 +306,7 @@ def test_the_system_prompt_stays_in_its_shape(system: Any) -> None:
     assert written(restored(messages), like=request) == request
 
 
-def test_system_messages_among_the_others_stay_there() -> None:
+def test_system_messages_in_the_list_stay_in_the_list() -> None:
     history = [user(said("Go")), {"role": "system", "content": "Now in French."}]
     request = {"system": "Be brief.", "messages": history}
 
@@ -315,7 +316,7 @@ def test_system_messages_among_the_others_stay_there() -> None:
     assert written(restored(messages), like=request) == request
 
 
-def test_a_system_prompt_from_elsewhere_needs_a_request() -> None:
+def test_a_system_message_of_another_format_needs_a_request() -> None:
     messages = [Message.from_text(Role.SYSTEM, "Be brief."), Message.from_text(Role.USER, "Go")]
 
     with pytest.raises(FormatError, match="like="):
@@ -326,10 +327,10 @@ def test_a_system_prompt_from_elsewhere_needs_a_request() -> None:
     }
 
 
-# --- what is written anew ---
+# --- messages that are not written as the original objects ---
 
 
-def test_results_of_one_turn_are_one_message() -> None:
+def test_results_of_one_turn_are_merged_into_one_message() -> None:
     history = [
         user(said("Go")),
         assistant(called("a"), called("b")),
@@ -346,7 +347,7 @@ def test_results_of_one_turn_are_one_message() -> None:
     assert repaired[1] is history[1]
 
 
-def test_calls_without_ids_get_some() -> None:
+def test_calls_without_ids_get_ids() -> None:
     def call(name: str) -> Part:
         return Part(function_call=FunctionCall(None, name, {}))
 
@@ -368,7 +369,7 @@ def test_calls_without_ids_get_some() -> None:
     assert written(messages) == sent
 
 
-def test_ids_of_others_are_made_valid_and_unique() -> None:
+def test_ids_of_other_providers_are_made_valid_and_unique() -> None:
     exchange = [
         Message(Role.MODEL, [Part(function_call=FunctionCall("call|1", "x", {}))]),
         Message(Role.TOOL, [Part(function_response=ToolResult("call|1", "x", "ok"))]),
@@ -380,7 +381,7 @@ def test_ids_of_others_are_made_valid_and_unique() -> None:
     assert refusals(sent) == []
 
 
-def test_thoughts_that_cannot_be_proved_are_left_out() -> None:
+def test_unsigned_thoughts_are_not_written() -> None:
     messages = [
         Message.from_text(Role.USER, "Go"),
         Message(Role.MODEL, [Part(thought="Hm."), Part(text="Done.")]),
@@ -390,7 +391,7 @@ def test_thoughts_that_cannot_be_proved_are_left_out() -> None:
     assert written(messages) == [user(said("Go")), assistant(said("Done."))]
 
 
-def test_texts_that_say_nothing_are_left_out() -> None:
+def test_blank_texts_are_not_written() -> None:
     messages = restored(read([user(said("", x=1), said(" "), said("Go"))]))
 
     assert written(messages) == [user(said("Go"))]
@@ -408,7 +409,7 @@ def test_texts_that_say_nothing_are_left_out() -> None:
         (InlineData("audio/wav", data="AQI="), said("[audio/wav attachment]")),
     ],
 )
-def test_attachments_from_elsewhere(data: InlineData, expected: Json) -> None:
+def test_attachments_of_other_formats_are_converted(data: InlineData, expected: Json) -> None:
     message = Message(Role.USER, [Part(inline_data=data, extra={"foreign": 1})])
 
     assert written([message]) == [user(expected)]
@@ -437,10 +438,10 @@ def test_fields_of_other_providers_are_not_sent() -> None:
     ]
 
 
-# --- answers ---
+# --- responses ---
 
 
-def test_of_an_answer_only_what_may_be_sent_goes_into_the_history() -> None:
+def test_items_of_a_response_have_only_fields_that_can_be_sent() -> None:
     answer = {
         "id": "msg_1",
         "type": "message",
@@ -465,7 +466,7 @@ def test_of_an_answer_only_what_may_be_sent_goes_into_the_history() -> None:
     assert API.answer_items({**answer, "content": []}) == []
 
 
-# --- recognising ---
+# --- detection ---
 
 
 @pytest.mark.parametrize(
@@ -477,11 +478,11 @@ def test_of_an_answer_only_what_may_be_sent_goes_into_the_history() -> None:
         {"tools": [{"name": "f", "input_schema": {}}], "messages": [user(said("Go"))]},
     ],
 )
-def test_it_is_recognised(data: Any) -> None:
+def test_anthropic_messages_are_detected(data: Any) -> None:
     assert detect(data).format == "anthropic"
 
 
-# --- what the API refuses ---
+# --- refusals ---
 
 ASKED = user(said("Go"))
 WHOLE = {"model": "claude", "max_tokens": 10, "tools": [{"name": "read", "input_schema": {}}]}
@@ -556,7 +557,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("rule", REFUSED)
-def test_what_the_api_refuses_is_foretold_in_its_words(rule: str) -> None:
+def test_each_rule_reports_the_error_message_of_the_api(rule: str) -> None:
     request, words = REFUSED[rule]
 
     [refusal] = refusals(request)
@@ -585,7 +586,7 @@ def test_what_the_api_refuses_is_foretold_in_its_words(rule: str) -> None:
         ([ASKED, assistant(called("a"))], "`tool_use` ids were found without `tool_result`"),
     ],
 )
-def test_other_ways_to_be_refused(request_: Any, words: str) -> None:
+def test_variants_of_a_broken_rule_report_their_error_message(request_: Any, words: str) -> None:
     assert any(words in each.message for each in refusals(request_))
 
 
@@ -614,11 +615,11 @@ def test_other_ways_to_be_refused(request_: Any, words: str) -> None:
         {**THINKS, "thinking": {"type": "adaptive"}, "messages": EXCHANGE},
     ],
 )
-def test_what_the_api_takes_is_not_refused(request_: Any) -> None:
+def test_valid_requests_are_not_refused(request_: Any) -> None:
     assert refusals(request_) == []
 
 
-# --- recorded ones ---
+# --- recorded requests and errors ---
 
 KNOWN_ERRORS: dict[str, tuple[Any, str]] = {
     "dangling tool_use": (REFUSED["dangling_call"][0], "dangling_call"),
@@ -638,13 +639,13 @@ KNOWN_ERRORS: dict[str, tuple[Any, str]] = {
 
 
 def general_words(message: str) -> set[str]:
-    """The words of an error that are the same whatever the request is."""
+    """Returns the words of an error message that do not depend on the request."""
     words = {word.strip(".,") for word in message.split()}
     return {word for word in words if not word.startswith(("toolu_", "messages."))}
 
 
 @needs_transcripts
-def test_every_known_error_is_foretold() -> None:
+def test_every_known_error_of_the_api_is_predicted() -> None:
     known = json.loads((TRANSCRIPTS / "edge" / "api_errors.json").read_text())["errors"]
     errors = {each["case"]: each for each in known if each["provider"] == "anthropic"}
 
@@ -665,14 +666,14 @@ def exchanges() -> Iterator[Json]:
 
 
 @needs_transcripts
-def test_recorded_requests_survive_and_are_judged_as_the_api_did() -> None:
+def test_recorded_requests_are_written_unchanged_and_not_refused() -> None:
     seen = 0
     for exchange in exchanges():
         request = exchange["request"]
         messages = read(request)
         assert written(messages, request) == request
         assert written(restored(messages), like=request) == request
-        # Those that were refused named a model or an effort that there is not.
+        # The requests that were refused had an unknown model or effort, which is not checked.
         assert refusals(request) == []
         if exchange["status"]["code"] == 200:
             [item] = API.answer_items(exchange["response"])
@@ -691,7 +692,7 @@ def logged_messages() -> Iterator[Json]:
 
 
 @needs_transcripts
-def test_messages_of_claude_code_survive() -> None:
+def test_logged_messages_of_claude_code_are_written_unchanged() -> None:
     for item in logged_messages():
         messages = read([item])
         assert written(messages)[0] is item
@@ -699,7 +700,7 @@ def test_messages_of_claude_code_survive() -> None:
 
 
 @needs_transcripts
-def test_the_history_of_another_agent_survives() -> None:
+def test_a_logged_history_of_cline_is_written_unchanged() -> None:
     request = json.loads(
         (TRANSCRIPTS / "anthropic-messages" / "cline" / "session.messages.json").read_text()
     )
@@ -707,10 +708,10 @@ def test_the_history_of_another_agent_survives() -> None:
     messages = read(request)
 
     assert written(restored(messages), like=request) == request
-    assert refusals(written([cleared(each) for each in messages], like=request)) == []
+    assert refusals(written([shortened(each) for each in messages], like=request)) == []
 
 
-# --- thoughts that are bound to what stood before them ---
+# --- thoughts that are bound to earlier messages ---
 
 A_THOUGHT = {"type": "thinking", "thinking": "Let me see.", "signature": "sealed"}
 BINDING = "claude-sonnet-5-5"
@@ -729,7 +730,7 @@ def bound_refusals(messages: list[dict[str, Any]], **fields: Any) -> list[str]:
     return [refusal.rule for refusal in API.check(request, before)]
 
 
-def test_thoughts_behind_a_change_are_refused_by_models_that_bind_them() -> None:
+def test_bound_thoughts_after_a_changed_message_are_refused() -> None:
     assert bound_refusals(THOUGHTFUL[2:]) == ["unbound_thought"]
     assert bound_refusals([{"role": "user", "content": "[removed]"}, *THOUGHTFUL[1:]]) == [
         "unbound_thought"
@@ -737,13 +738,13 @@ def test_thoughts_behind_a_change_are_refused_by_models_that_bind_them() -> None
     assert bound_refusals(THOUGHTFUL, system="Another.") == ["unbound_thought"]
 
 
-def test_thoughts_before_a_change_stay_valid() -> None:
+def test_bound_thoughts_before_a_changed_message_are_not_refused() -> None:
     assert bound_refusals(THOUGHTFUL) == []
     assert bound_refusals([*THOUGHTFUL, {"role": "assistant", "content": "Yes."}]) == []
     assert bound_refusals([*THOUGHTFUL[:4], {"role": "user", "content": "No."}]) == []
 
 
-def test_thoughts_are_bound_only_by_newer_models_and_unless_they_may_be_dropped() -> None:
+def test_thoughts_are_not_refused_if_they_are_not_bound_or_may_be_dropped() -> None:
     dropping = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
     assert bound_refusals(THOUGHTFUL[2:], model="claude-sonnet-4-5") == []

@@ -1,4 +1,4 @@
-"""Files that can't be read: each ends in an error that says what is wrong, where, what to do."""
+"""Files that can't be read raise errors that name the problem, the place and the fix."""
 
 import gzip
 import json
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from jaato_gc import FormatInfo, PluginRegistry, hookimpl
+from jaato_gc import PluginRegistry
+from jaato_gc.plugin import FormatInfo, hookimpl
 from jaato_gc_formats import Conversation, FormatError, Record, iter_messages, load
 
 REGISTRY = PluginRegistry()
@@ -31,37 +32,37 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "UTF-32": ('{"role": "user"}'.encode("utf-32"), "UTF-32"),
     "Latin-1": (LINE + LINE.replace(b"Hi", b"H\xe9"), "line 2: byte 0xe9.*Latin-1.*iconv"),
     "Latin-1 in an array": (b'[{"role": "user",\n"content": "H\xe9"}]', "line 2: .*byte 0xe9"),
-    "cut": (LINE + LINE[:20], "line 2: it is cut off"),
-    "cut in a letter": (LINE + '{"a": "é'.encode()[:-1], "line 2: it is cut off"),
-    "cut array": (b"[" + LINE + b"," + LINE[:20], "element 2 of the array: it is cut off"),
-    "cut object": (b'{\n"messages": [\n', "line 1: it is cut off"),
-    "garbage": (LINE + b"hello\n", "line 2: it is no JSON.*repair=True"),
-    "garbage in an array": (b"[{}, hello, {}]" + b" " * 99, "element 2 .* it is no JSON"),
-    "after the array": (b"[" + LINE + b"]\n1", "line 3: something follows"),
-    "NUL bytes": (LINE + b"\0" * 50 + b"\n", "line 2: it has NUL bytes"),
-    "only NUL bytes": (b"\0" * 50, "line 1: it has NUL bytes"),
-    "a number": (b"42\n", "line 1: it is a int"),
-    "deep nesting": (LINE + b"[" * 100_000 + b"]" * 100_000, "line 2: it is nested too deeply"),
+    "truncated lines": (LINE + LINE[:20], "line 2: the JSON is truncated.*repair=True"),
+    "truncated character": (LINE + '{"a": "é'.encode()[:-1], "line 2: the JSON is truncated"),
+    "truncated array": (b"[" + LINE + b"," + LINE[:20], "element 2 of the array: .* truncated"),
+    "truncated object": (b'{\n"messages": [\n', "line 1: the JSON is truncated"),
+    "invalid line": (LINE + b"hello\n", "line 2: invalid JSON.*repair=True"),
+    "invalid element": (b"[{}, hello, {}]" + b" " * 99, "element 2 of the array: invalid JSON"),
+    "data after the array": (b"[" + LINE + b"]\n1", "line 3: unexpected data after the end"),
+    "NUL bytes": (LINE + b"\0" * 50 + b"\n", "line 2: the file contains NUL bytes"),
+    "only NUL bytes": (b"\0" * 50, "line 1: the file contains NUL bytes"),
+    "a number": (b"42\n", "line 1: expected a JSON object or array, got int"),
+    "deep nesting": (LINE + b"[" * 100_000 + b"]" * 100_000, "line 2: .* nested too deeply"),
     "deep array": (b"[" * 100_000, "nested too deeply"),
-    "deep objects": (LINE + b'{"a":' * 100_000, "line 2: it is nested too deeply"),
-    "a huge number": (LINE + b"1" * 5_000, "line 2: it is no JSON that can be read"),
+    "deep objects": (LINE + b'{"a":' * 100_000, "line 2: the JSON is nested too deeply"),
+    "a huge number": (LINE + b"1" * 5_000, "line 2: the JSON can't be decoded"),
     "zip": (b"PK\x03\x04...", "zip archive: unpack it"),
     "SQLite": (b"SQLite format 3\0", "SQLite"),
     "binary": (bytes(range(1, 32)) * 9, "the file is binary"),
-    "cut gzip": (gzip.compress(os.urandom(9_000))[:-20], "gzip file is cut off"),
-    "damaged gzip": (gzip.compress(LINE * 99)[:30] + b"x" * 30, "gzip file is"),
-    "no gzip at all": (b"\x1f\x8bhello", "gzip file is"),
-    "prose": (b"Dear diary,\n", "line 1: it is no JSON"),
-    "no conversation": (b'{"agentType": "general"}', "nothing in it is a conversation"),
+    "truncated gzip": (gzip.compress(os.urandom(9_000))[:-20], "gzip file is truncated"),
+    "damaged gzip": (gzip.compress(LINE * 99)[:30] + b"x" * 30, "gzip file is damaged"),
+    "invalid gzip": (b"\x1f\x8bhello", "gzip file is truncated"),
+    "prose": (b"My diary,\n", "line 1: invalid JSON"),
+    "no conversation": (b'{"agentType": "general"}', "no conversation found"),
     "an OpenCode part": (
         b'{"id": "p", "sessionID": "s", "messageID": "m", "type": "text"}', "OpenCode.*export",
     ),
     "fine-tuning examples": (
-        b'{"instruction": "Do", "input": "x", "output": "y"}\n', "nothing in it is a conv",
+        b'{"instruction": "Do", "input": "x", "output": "y"}\n', "no conversation found",
     ),
-    "a request for embeddings": (b'{"input": ["Hi"], "model": "e"}', "nothing in it is a conv"),
-    "a log in which nobody speaks": (
-        b'{"type": "session_meta", "payload": {"id": "s"}}\n', "nothing in it is a conversation",
+    "a request for embeddings": (b'{"input": ["Hi"], "model": "e"}', "no conversation found"),
+    "a log without messages": (
+        b'{"type": "session_meta", "payload": {"id": "s"}}\n', "no conversation found",
     ),
     "a refused exchange": (
         json.dumps(
@@ -72,28 +73,28 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
                 "response": {"error": {}},
             }
         ).encode(),
-        "nothing in it is a conversation",
+        "no conversation found",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_the_error_says_what_where_and_what_to_do(name: str, path: Path) -> None:
-    content, said = UNREADABLE[name]
+def test_an_unreadable_file_raises_an_error_with_the_path(name: str, path: Path) -> None:
+    content, pattern = UNREADABLE[name]
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=said) as found:
+    with pytest.raises(FormatError, match=pattern) as found:
         read(path)
     assert found.value.path == path
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=pattern):
         list(iter_messages(path, registry=REGISTRY))
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_repair_reads_what_is_there(name: str, path: Path) -> None:
-    content, _said = UNREADABLE[name]
+def test_repair_reads_the_valid_records(name: str, path: Path) -> None:
+    content, _pattern = UNREADABLE[name]
     path.write_bytes(content)
-    begins_well = content.startswith((LINE, b"[" + LINE))
-    if not begins_well:
+    starts_valid = content.startswith((LINE, b"[" + LINE))
+    if not starts_valid:
         with pytest.raises(FormatError):
             read(path, repair=True)
     else:
@@ -102,7 +103,7 @@ def test_repair_reads_what_is_there(name: str, path: Path) -> None:
         assert len(conversation.problems) == 1
 
 
-def test_what_is_whole_of_a_cut_gzip_is_read(path: Path) -> None:
+def test_repair_reads_the_intact_part_of_a_truncated_gzip_file(path: Path) -> None:
     many = b"".join(
         b'{"role": "user", "content": "%d %s"}\n' % (number, os.urandom(40).hex().encode())
         for number in range(4_000)
@@ -110,44 +111,46 @@ def test_what_is_whole_of_a_cut_gzip_is_read(path: Path) -> None:
     path.write_bytes(gzip.compress(many)[:-4_000])
     [conversation] = read(path, repair=True)
     assert 1_000 < len(conversation.messages) < 4_000
-    assert "cut off" in conversation.problems[0].what
+    assert "truncated" in conversation.problems[0].what
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         read(tmp_path / "missing")
-    with pytest.raises(FormatError, match="it is a folder"):
+    with pytest.raises(FormatError, match="got a folder"):
         read(tmp_path)
-    with pytest.raises(FormatError, match="it is no file"):
+    with pytest.raises(FormatError, match="not a regular file"):
         read(os.devnull)
-    with pytest.raises(FormatError, match="it is no file"):
+    with pytest.raises(FormatError, match="not a regular file"):
         read("a\0b")
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_named_pipe_is_rejected_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FormatError, match="it is no file"):
+    with pytest.raises(FormatError, match="not a regular file"):
         read(tmp_path / "pipe")
 
 
-def test_a_folder_of_opencode(tmp_path: Path) -> None:
+def test_the_storage_folder_of_opencode_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "message").mkdir()
     (tmp_path / "part").mkdir()
     with pytest.raises(FormatError, match="OpenCode"):
         read(tmp_path)
 
 
-def test_a_file_that_may_not_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permissions_are_a_format_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
     path.write_bytes(LINE)
-    monkeypatch.setattr("io.FileIO", refuse)  # root may read everything
-    with pytest.raises(FormatError, match="check its permissions"):
+    monkeypatch.setattr("io.FileIO", refuse)  # root can read every file, regardless of its mode
+    with pytest.raises(FormatError, match="check the file's permissions"):
         read(path)
 
 
-def test_a_disk_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_a_format_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(5, "Input/output error")
 
@@ -157,7 +160,7 @@ def test_a_disk_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read(path)
 
 
-def test_a_record_has_a_limit(path: Path) -> None:
+def test_a_record_over_the_size_limit_is_rejected(path: Path) -> None:
     long = json.dumps({"role": "user", "content": "x" * 5_000}).encode() + b"\n"
     for content in (LINE + long + LINE, b"[" + LINE + b"," + long + b"]"):
         path.write_bytes(content)
@@ -168,7 +171,7 @@ def test_a_record_has_a_limit(path: Path) -> None:
         assert len(conversation.problems) == 1
 
 
-def test_one_line_of_a_hundred_megabytes(path: Path) -> None:
+def test_a_line_of_a_hundred_megabytes_is_read(path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"role": "user", "content": "')
         for _ in range(100):
@@ -178,16 +181,16 @@ def test_one_line_of_a_hundred_megabytes(path: Path) -> None:
     assert len(message.text) == 100_000_000
 
 
-def test_a_shape_that_no_format_has(path: Path) -> None:
+def test_a_malformed_message_raises_an_error_with_the_path(path: Path) -> None:
     path.write_text(json.dumps([{"role": "assistant", "content": None, "tool_calls": [5]}]))
     with pytest.raises(FormatError, match="tool_calls") as found:
         read(path, "openai-chat")
     assert found.value.path == path
 
 
-def test_a_format_that_stumbles(path: Path) -> None:
-    class Stumbling:
-        name = summary = "stumbling"
+def test_an_exception_in_a_plugins_format_is_a_format_error(path: Path) -> None:
+    class Failing:
+        name = summary = "failing"
 
         def recognize(self, records: Sequence[Any]) -> float:
             return float(bool(records))
@@ -199,10 +202,10 @@ def test_a_format_that_stumbles(path: Path) -> None:
     class Plugin:
         @hookimpl
         def jaato_gc_register_formats(self) -> list[FormatInfo]:
-            return [FormatInfo("stumbling", Stumbling, "")]
+            return [FormatInfo("failing", Failing, "")]
 
     registry = PluginRegistry()
-    registry.register(Plugin(), "stumbling")
+    registry.register(Plugin(), "failing")
     path.write_bytes(LINE * 2)
-    with pytest.raises(FormatError, match=r"line 1: it is in a shape that can't be read.*missing"):
-        load(path, "stumbling", registry=registry)
+    with pytest.raises(FormatError, match=r"line 1: can't be read: unexpected str.*missing"):
+        load(path, "failing", registry=registry)

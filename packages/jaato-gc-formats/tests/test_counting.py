@@ -1,10 +1,11 @@
-"""What a provider would count: frames, tools, images, sealed thoughts."""
+"""Token counts of providers: overhead, tools, images, sealed thoughts."""
 
 import base64
 import itertools
 import json
 import pickle
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,12 +23,10 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
-    TokenCounter,
     ToolResult,
-    as_text,
     count_tokens,
-    hookimpl,
 )
+from jaato_gc.plugin import TokenCounter, as_text, hookimpl
 from jaato_gc_formats import ProviderCounter, ProviderSession, counter_for, to_messages
 from jaato_gc_formats._counting import BY_MODEL, DEFAULTS, TOOL_USE, book_tools, tool_tokens
 from jaato_gc_formats._tool_text import as_typescript
@@ -39,7 +38,7 @@ MODELS = [
 
 
 class Words:
-    """Counts words: easy to foresee. Somebody's own counter, made for the model."""
+    """Counts words, so that counts are easy to predict. Imitates a counter made for the model."""
 
     name = "words"
     confidence = Confidence.ESTIMATED
@@ -50,7 +49,7 @@ class Words:
 
 
 class Texts:
-    """A plugin that has texts counted by a counter."""
+    """A plugin that registers a counter."""
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
@@ -71,7 +70,7 @@ ESTIMATED = counted_with(EstimateCounter())
 
 
 def tokens(*parts: Part, format: str, model: str | None = None, role: Role = Role.USER) -> int:
-    """Tokens of parts, without the frame of their message."""
+    """Returns the tokens of parts without the overhead of their message."""
     counter = counter_for(format, model, registry=WORDS)
     return count_tokens([Message(role, list(parts))], counter) - count_tokens(
         [Message(role, [])], counter
@@ -104,13 +103,13 @@ def image(width: int, height: int, **extra: Any) -> Part:
         ("gemini", None, (5000, 5000), 1120),
     ],
 )
-def test_an_image_costs_what_its_provider_has_published(
+def test_an_image_has_the_token_count_its_provider_publishes(
     format: str, model: str | None, size: tuple[int, int], price: int
 ) -> None:
     assert tokens(image(*size), format=format, model=model) == price
 
 
-def test_low_detail_is_cheap() -> None:
+def test_an_image_at_low_detail_costs_85_tokens() -> None:
     url = "data:image/png;base64," + base64.b64encode(png(4000, 4000)).decode()
     chat = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
     responses = {"type": "input_image", "image_url": url, "detail": "low"}
@@ -120,7 +119,7 @@ def test_low_detail_is_cheap() -> None:
         assert count_tokens([message], counter) == 4 + 85
 
 
-def test_an_image_is_measured_by_its_header() -> None:
+def test_the_size_of_an_image_is_read_from_its_header() -> None:
     data = base64.b64encode(png(1024, 1024)).decode()
     part = Part(inline_data=InlineData("image/png", data))
     assert tokens(part, format="openai-chat") == 85 + 170 * 4
@@ -128,7 +127,9 @@ def test_an_image_is_measured_by_its_header() -> None:
 
 @pytest.mark.parametrize("format", DEFAULTS)
 @pytest.mark.parametrize("mime_type", ["image/png", "audio/wav", "application/pdf"])
-def test_what_has_no_size_costs_about_as_much_as_a_large_image(format: str, mime_type: str) -> None:
+def test_an_attachment_of_unknown_size_costs_about_as_much_as_a_large_image(
+    format: str, mime_type: str
+) -> None:
     part = Part(inline_data=InlineData(mime_type, uri="https://example.com/it"))
     assert 1000 < tokens(part, format=format) < 4000
 
@@ -137,10 +138,10 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + bytes(40)
 
 
-# --- frames ---
+# --- overhead ---
 
 
-def test_a_call_at_anthropic_has_a_larger_frame_than_elsewhere() -> None:
+def test_anthropic_calls_have_a_larger_overhead_than_others() -> None:
     call = Part(function_call=FunctionCall("c1", "look", {}))
     answer = Part(function_response=ToolResult("c1", "look", "seen"))
     costs = {format: tokens(call, answer, format=format) for format in DEFAULTS}
@@ -148,10 +149,10 @@ def test_a_call_at_anthropic_has_a_larger_frame_than_elsewhere() -> None:
     assert costs["openai-chat"] == costs["openai-responses"] == costs["gemini"]
 
 
-# --- thoughts that only the provider can read ---
+# --- sealed thoughts ---
 
 SEAL = "c2Vh" * 1000
-"""Of 3,000 bytes."""
+"""Base64 of 3,000 bytes."""
 
 
 @pytest.mark.parametrize(
@@ -176,31 +177,29 @@ SEAL = "c2Vh" * 1000
         ),
     ],
 )  # fmt: skip
-def test_a_sealed_thought_counts_by_its_length(
+def test_a_sealed_thought_is_counted_by_its_length(
     format: str, item: dict[str, Any], thought: int
 ) -> None:
     counter = counter_for(format, registry=WORDS)
     [message] = to_messages([item], format)
     assert count_tokens([message], counter) == 4 + thought
-    message.origin = None
-    message._counted_by = ""
-    assert count_tokens([message], counter) == 4 + thought
+    assert count_tokens([replace(message, origin=None)], counter) == 4 + thought
 
 
-def test_bytes_of_an_sdk_are_a_seal_too() -> None:
+def test_a_signature_in_bytes_is_counted() -> None:
     item = {"role": "model", "parts": [{"text": "", "thought_signature": b"x" * 3000}]}
     [message] = to_messages([item], "gemini")
     assert count_tokens([message], counter_for("gemini", registry=WORDS)) == 4 + 750
 
 
-def test_of_a_sealed_thought_and_its_words_the_longer_counts() -> None:
+def test_a_sealed_thought_counts_as_the_larger_of_its_seal_and_its_text() -> None:
     words = Part(thought="word " * 900, extra={"type": "thinking", "signature": SEAL})
     assert tokens(words, format="anthropic", role=Role.MODEL) == 900
-    words.thought = "a summary"
-    assert tokens(words, format="anthropic", role=Role.MODEL) == 750
+    summary = replace(words, thought="a summary")
+    assert tokens(summary, format="anthropic", role=Role.MODEL) == 750
 
 
-def test_what_a_small_seal_wraps_is_never_less_than_nothing() -> None:
+def test_a_seal_shorter_than_its_envelope_counts_as_zero() -> None:
     part = Part(thought="", extra={"encrypted_content": "abcd"})
     assert tokens(part, format="openai-responses") == 0
 
@@ -226,7 +225,7 @@ LOOK = {
 }
 
 
-def test_openai_models_see_a_type() -> None:
+def test_openai_tool_schemas_are_rendered_as_typescript() -> None:
     assert as_typescript(LOOK) == (
         "// Look at a thing.\n"
         "type look = (_: {\n"
@@ -268,18 +267,19 @@ SCHEMAS = st.dictionaries(
 
 
 @given(SCHEMAS | JSON)
-def test_any_schema_has_a_price(schema: Any) -> None:
+def test_any_schema_can_be_counted(schema: Any) -> None:
     for format in DEFAULTS:
         assert tool_tokens(schema, counter_for(format, registry=ESTIMATED)) >= 0
 
 
-def test_a_schema_of_absurd_depth_has_a_price() -> None:
+def test_a_very_deep_schema_can_be_counted() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(100_000):
         schema = {"type": "array", "items": schema}
     tool = {"name": "deep", "parameters": schema}
     assert tool_tokens(tool, counter_for("openai-chat", registry=ESTIMATED)) > 0
-    while (inner := schema.pop("items", None)) is not None:  # freeing it at once is too deep too
+    # Take the schema apart: freeing it at once would exceed the recursion limit.
+    while (inner := schema.pop("items", None)) is not None:
         schema = inner
 
 
@@ -290,7 +290,7 @@ def booked(*tools: Any, format: str) -> dict[str, int]:
     return {key: child.tokens for key, child in entry.children.items()} if entry else {}
 
 
-def test_tools_are_booked_one_by_one_and_using_any_once() -> None:
+def test_each_tool_has_a_budget_entry_and_tool_use_has_one() -> None:
     look, listen = {"name": "look"}, {"name": "listen"}
     assert booked(look, listen, format="anthropic") == {"look": 51, "listen": 51, TOOL_USE: 346}
     assert set(booked(look, {"type": "web_search"}, format="openai-responses")) == {
@@ -299,7 +299,7 @@ def test_tools_are_booked_one_by_one_and_using_any_once() -> None:
     assert booked(format="anthropic") == {}
 
 
-def test_a_tool_that_the_provider_loads_later_costs_nothing_yet() -> None:
+def test_a_tool_with_deferred_loading_costs_nothing() -> None:
     costs = booked({"name": "look", "defer_loading": True}, format="anthropic")
     assert costs == {"look": 0, TOOL_USE: 346}
 
@@ -313,7 +313,7 @@ def test_a_session_counts_its_tools() -> None:
 # --- counters ---
 
 
-def test_the_model_decides_whatever_format_it_is_spoken_to_in() -> None:
+def test_the_model_determines_the_costs_in_every_format() -> None:
     def name(format: str, model: str | None = None) -> str:
         return counter_for(format, model, registry=WORDS).name
 
@@ -327,10 +327,10 @@ def test_the_model_decides_whatever_format_it_is_spoken_to_in() -> None:
         assert name("anthropic", old) == "words/anthropic"
     for new in ("claude-opus-4-7", "anthropic/claude-opus-4.8", "claude-sonnet-5"):
         assert name("anthropic", new) == "words/anthropic-5"
-    assert name("somebody-elses", "claude-sonnet-4") == "words"
+    assert name("third-party", "claude-sonnet-4") == "words"
 
 
-def test_a_stand_in_is_scaled_and_a_counter_of_the_models_own_is_not() -> None:
+def test_only_counters_not_made_for_the_model_are_scaled() -> None:
     text = "some words that are counted " * 100
     plain = EstimateCounter().count_text(text)
 
@@ -346,14 +346,14 @@ def test_a_stand_in_is_scaled_and_a_counter_of_the_models_own_is_not() -> None:
 
 @pytest.mark.parametrize("format", DEFAULTS)
 @pytest.mark.parametrize("model", MODELS)
-def test_no_provider_is_counted_exactly(format: str, model: str | None) -> None:
+def test_every_provider_count_is_an_estimate(format: str, model: str | None) -> None:
     counter = counter_for(format, model, registry=PluginRegistry(load_installed=False))
     assert isinstance(counter, ProviderCounter)
     assert counter.confidence is Confidence.ESTIMATED
     assert 0.1 <= counter.tolerance <= 0.3
 
 
-def test_counters_of_one_name_agree() -> None:
+def test_counters_with_the_same_name_return_the_same_counts() -> None:
     messages = [
         Message(Role.USER, [Part(text="Look at this."), image(1000, 1000)]),
         Message(Role.MODEL, [
@@ -366,11 +366,8 @@ def test_counters_of_one_name_agree() -> None:
     every = itertools.product(DEFAULTS, MODELS, (WORDS, ESTIMATED, PluginRegistry()))
     for format, model, registry in every:
         counter = counter_for(format, model, registry=registry)
-        for message in messages:
-            message._counted_by = ""
-        assert found.setdefault(counter.name, count_tokens(messages, counter)) == count_tokens(
-            messages, counter
-        )
+        counted = count_tokens(map(replace, messages), counter)  # copies remember no count
+        assert found.setdefault(counter.name, counted) == counted
     assert len(found) > len(BY_MODEL)
     assert len(set(found.values())) > len(BY_MODEL)
 

@@ -1,4 +1,4 @@
-"""The README's table of formats is what is there."""
+"""The README's table of formats matches the code."""
 
 from pathlib import Path
 
@@ -17,6 +17,6 @@ def test_the_readme_lists_every_format() -> None:
         f"| `{name}` | {summary} | {'read' if is_log else 'read and written'} |"
         for is_log, name, summary in sorted(rows)
     ]
-    table = "\n".join(["| format | what it is | |", "|---|---|---|", *lines])
+    table = "\n".join(["| format | description | access |", "|---|---|---|", *lines])
 
-    assert table in README.read_text(encoding="utf-8"), f"the table should be:\n\n{table}\n"
+    assert table in README.read_text(encoding="utf-8"), f"expected this table:\n\n{table}\n"

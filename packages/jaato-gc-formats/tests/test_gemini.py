@@ -1,4 +1,4 @@
-"""Google's Gemini API: nothing is lost, in either spelling, and what comes out is taken."""
+"""Google's Gemini API: lossless round trips, valid requests, predicted refusals."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Clearing,
     FunctionCall,
     InlineData,
     Message,
@@ -19,11 +18,11 @@ from jaato_gc import (
     Role,
     ToolResult,
     check_history,
-    cleared,
     message_from_dict,
     message_to_dict,
     repair_history,
 )
+from jaato_gc.plugin import Shortening, shortened
 from jaato_gc_formats import History, Refusal, detect
 from jaato_gc_formats._anthropic import AnthropicMessages
 from jaato_gc_formats._gemini import GeminiContents
@@ -72,7 +71,7 @@ def refusals(request: Any) -> list[Refusal]:
 
 
 def restored(messages: list[Message]) -> list[Message]:
-    """As after a restart: through JSON, and without what they were read from."""
+    """Saves messages as JSON and restores them, which drops their original objects."""
     return [
         message_from_dict(json.loads(json.dumps(message_to_dict(message)))) for message in messages
     ]
@@ -146,7 +145,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 
 @patient
 @given(histories())
-def test_a_history_comes_back_as_the_very_same_objects(history: list[Json]) -> None:
+def test_an_unchanged_history_is_written_as_the_original_objects(history: list[Json]) -> None:
     back = written(read(history))
 
     assert all(one is other for one, other in zip(back, history, strict=True))
@@ -154,7 +153,7 @@ def test_a_history_comes_back_as_the_very_same_objects(history: list[Json]) -> N
 
 @patient
 @given(histories())
-def test_a_history_survives_saving_and_restoring(history: list[Json]) -> None:
+def test_a_saved_and_restored_history_is_written_unchanged(history: list[Json]) -> None:
     messages = read(history)
 
     assert check_history(messages) == []
@@ -164,12 +163,14 @@ def test_a_history_survives_saving_and_restoring(history: list[Json]) -> None:
 
 @patient
 @given(histories(), st.data())
-def test_what_was_cleared_is_taken(history: list[Json], data: st.DataObject) -> None:
+def test_the_api_accepts_a_history_with_shortened_parts(
+    history: list[Json], data: st.DataObject
+) -> None:
     messages = read(history)
     chosen = data.draw(st.sets(st.integers(0, len(messages) - 1)))
-    how = Clearing(what=data.draw(st.sampled_from(["results", "arguments"])))
+    how = Shortening(what=data.draw(st.sampled_from(["results", "arguments"])))
     collected = [
-        cleared(each, how) if index in chosen else each for index, each in enumerate(messages)
+        shortened(each, how) if index in chosen else each for index, each in enumerate(messages)
     ]
 
     for history_now in (collected, restored(collected)):
@@ -180,7 +181,7 @@ def test_what_was_cleared_is_taken(history: list[Json], data: st.DataObject) -> 
 
 @patient
 @given(histories(), st.data())
-def test_what_was_repaired_is_taken(history: list[Json], data: st.DataObject) -> None:
+def test_the_api_accepts_a_repaired_history(history: list[Json], data: st.DataObject) -> None:
     lost = data.draw(st.sets(st.integers(0, len(history) - 1)))
     kept = [
         each
@@ -193,7 +194,7 @@ def test_what_was_repaired_is_taken(history: list[Json], data: st.DataObject) ->
 
 @patient
 @given(histories())
-def test_another_provider_takes_it(history: list[Json]) -> None:
+def test_another_api_accepts_the_converted_history(history: list[Json]) -> None:
     other = AnthropicMessages()
 
     sent = other.from_messages(read([*history, user({"text": "Go on."})]), None)
@@ -218,27 +219,27 @@ def test_another_provider_takes_it(history: list[Json]) -> None:
         user({"function_response": {"name": "f", "response": {"result": "x"}}}),
         user(responded("f", {"stdout": "x", "exit_code": 0}, scheduling="SILENT")),
         user(responded("f", {"output": {"$ref": "a.png"}}, parts=[IMAGE, FILE])),
-        user(responded("f", parts=[{"unheard_of": 1}])),
+        user(responded("f", parts=[{"unknown": 1}])),
         user(responded("f"), {"text": "Hurry."}),
         user({"inlineData": {"mime_type": "image/png", "data": "AQI=", "displayName": "a"}}),
         user({"file_data": {"file_uri": "gs://bucket/1", "mimeType": "video/mp4"}}),
         model({"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "1"}, **SIGNATURE}),
         {"parts": [{"text": "Go"}]},
-        {"role": "function", "parts": [responded("f")], "unheard_of": 1},
+        {"role": "function", "parts": [responded("f")], "unknown": 1},
     ],
 )
-def test_every_field_and_its_spelling_survives(content: Json) -> None:
+def test_saving_and_restoring_keeps_every_field_and_its_spelling(content: Json) -> None:
     assert written(restored(read([content]))) == [content]
 
 
-def test_a_response_of_one_text_is_that_text() -> None:
+def test_a_response_with_one_text_is_read_as_that_text() -> None:
     [message] = read([user(responded("f", {"return_value": "Paris"}, id="1"))])
 
     assert message.role is Role.TOOL
     assert message.function_responses == [ToolResult("1", "f", "Paris")]
 
 
-def test_a_response_with_an_error_is_one() -> None:
+def test_a_response_with_an_error_field_is_an_error() -> None:
     [message] = read([user(responded("f", {"error": "No such file"}))])
 
     assert message.function_responses == [ToolResult(None, "f", "No such file", is_error=True)]
@@ -252,10 +253,10 @@ def test_a_response_with_an_error_is_one() -> None:
         ({"stdout": LONG, "exit_code": 0}, "output"),
     ],
 )
-def test_a_cleared_response_is_an_object_under_the_same_name(response: Json, key: str) -> None:
+def test_a_shortened_response_keeps_the_name_of_its_field(response: Json, key: str) -> None:
     history = [user({"text": "Go"}), model(called("f")), user(responded("f", response))]
 
-    [*before, answered] = written([cleared(each) for each in read(history)])
+    [*before, answered] = written([shortened(each) for each in read(history)])
 
     assert before == history[:2]
     stub = answered["parts"][0]["functionResponse"]["response"]
@@ -263,23 +264,23 @@ def test_a_cleared_response_is_an_object_under_the_same_name(response: Json, key
     assert "characters cleared" in stub[key]
 
 
-def test_media_in_a_cleared_response_is_gone() -> None:
+def test_a_shortened_response_has_no_media() -> None:
     answer = responded("f", {"output": LONG}, parts=[IMAGE])
     history = [user({"text": "Go"}), model(called("f")), user(answer)]
 
-    [*_, answered] = written([cleared(each) for each in read(history)])
+    [*_, answered] = written([shortened(each) for each in read(history)])
 
     [part] = answered["parts"]
     assert set(part["functionResponse"]) == {"name", "response"}
 
 
-def test_signed_parts_are_known_to_be_signed() -> None:
+def test_a_part_with_a_thought_signature_is_signed() -> None:
     [message] = read([model(called("f", **SIGNATURE), called("g"))])
 
     assert [part.is_signed for part in message.parts] == [True, False]
 
 
-def test_fields_that_hold_nothing_do_not_count() -> None:
+def test_fields_that_are_none_are_ignored() -> None:
     dumped = {"text": None, "thought_signature": None, "function_call": {"name": "f", "args": {}}}
 
     [message] = read([model(dumped)])
@@ -288,7 +289,7 @@ def test_fields_that_hold_nothing_do_not_count() -> None:
     assert not message.parts[0].is_signed
 
 
-def test_bytes_of_sdk_objects_survive_saving() -> None:
+def test_saving_and_restoring_keeps_bytes() -> None:
     content = user(
         {"inline_data": {"mime_type": "image/png", "data": b"\x01\xff"}},
         {"text": "Look.", "thought_signature": b"\x02\xfe"},
@@ -300,7 +301,7 @@ def test_bytes_of_sdk_objects_survive_saving() -> None:
     assert written(restored(messages)) == [content]
 
 
-def test_parts_may_be_objects_of_the_sdk() -> None:
+def test_parts_can_be_sdk_objects() -> None:
     class SdkPart:
         def model_dump(self, **_options: Any) -> Json:
             return called("f")
@@ -314,7 +315,7 @@ def test_parts_may_be_objects_of_the_sdk() -> None:
     assert refusals(history) == []
 
 
-def test_a_prompt_of_one_text_is_understood() -> None:
+def test_contents_that_are_a_string_are_read_as_a_user_message() -> None:
     [message] = read({"model": "gemini", "contents": "Go"})
 
     assert (message.role, message.text) == (Role.USER, "Go")
@@ -334,7 +335,7 @@ def test_a_prompt_of_one_text_is_understood() -> None:
         [{"text": "Be brief."}],
     ],
 )
-def test_the_system_prompt_stays_in_its_shape(key: str, system: Any) -> None:
+def test_the_system_prompt_is_written_in_its_original_form(key: str, system: Any) -> None:
     request = {"contents": [user({"text": "Go"})], key: system}
 
     messages = read(request)
@@ -344,10 +345,10 @@ def test_the_system_prompt_stays_in_its_shape(key: str, system: Any) -> None:
     assert written(restored(messages), request) == request
 
 
-# --- what is written anew ---
+# --- messages that are not written as the original objects ---
 
 
-def test_responses_of_one_turn_are_one_content_in_the_order_of_the_calls() -> None:
+def test_responses_of_one_turn_are_merged_in_the_order_of_the_calls() -> None:
     messages = [
         Message.from_text(Role.USER, "Go"),
         Message(Role.MODEL, [Part(function_call=FunctionCall(each, "f", {})) for each in "abc"]),
@@ -375,7 +376,7 @@ def test_responses_of_one_turn_are_one_content_in_the_order_of_the_calls() -> No
     ]
 
 
-def test_a_missing_response_is_put_beside_the_others() -> None:
+def test_a_missing_response_is_added_to_the_others() -> None:
     history = [
         user({"text": "Go"}),
         model(called("f"), called("g")),
@@ -390,7 +391,7 @@ def test_a_missing_response_is_put_beside_the_others() -> None:
     assert refusals(repaired) == []
 
 
-def test_responses_without_ids_stand_where_their_calls_do() -> None:
+def test_responses_without_ids_are_ordered_by_the_names_of_the_calls() -> None:
     calls = [Part(function_call=FunctionCall(None, name, {})) for name in "fgf"]
     answers = [Part(function_response=ToolResult(None, name, name)) for name in "ffg"]
     messages = [
@@ -405,25 +406,25 @@ def test_responses_without_ids_stand_where_their_calls_do() -> None:
     assert names == ["f", "g", "f"]
 
 
-def test_responses_are_never_the_models() -> None:
+def test_responses_are_written_with_the_role_user() -> None:
     message = Message(Role.MODEL, [Part(function_response=ToolResult(None, "f", "ok"))])
 
     assert written([message]) == [user(responded("f"))]
 
 
-def test_an_image_that_was_cleared_leaves_a_text() -> None:
+def test_a_removed_image_becomes_a_text() -> None:
     history = [
         user({"text": "Go"}),
         model(called("f")),
         user(responded("f", {"output": LONG}), IMAGE),
     ]
 
-    [*_, answered] = written([cleared(each) for each in read(history)])
+    [*_, answered] = written([shortened(each) for each in read(history)])
 
     assert answered["parts"][1] == {"text": "[attachment cleared to free context space]"}
 
 
-def test_of_other_providers_only_what_is_said_and_done_is_sent() -> None:
+def test_fields_of_other_providers_are_not_sent() -> None:
     other = [
         {"role": "user", "content": [{"type": "text", "text": "Go", "cache_control": {}}]},
         {
@@ -451,10 +452,10 @@ def test_of_other_providers_only_what_is_said_and_done_is_sent() -> None:
     ]
 
 
-# --- answers ---
+# --- responses ---
 
 
-def test_of_an_answer_the_first_candidate_goes_into_the_history() -> None:
+def test_the_first_candidate_of_a_response_is_its_only_item() -> None:
     answer = {
         "candidates": [{"content": model({"text": "Hi."}), "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 2},
@@ -473,7 +474,7 @@ def test_of_an_answer_the_first_candidate_goes_into_the_history() -> None:
     assert API.answer_items({"promptFeedback": {"blockReason": "SAFETY"}}) == []
 
 
-# --- recognising ---
+# --- detection ---
 
 
 @pytest.mark.parametrize(
@@ -484,15 +485,15 @@ def test_of_an_answer_the_first_candidate_goes_into_the_history() -> None:
         [{"role": "user", "parts": [{"function_response": {"name": "f"}}]}],
     ],
 )
-def test_it_is_recognised(data: Any) -> None:
+def test_gemini_contents_are_detected(data: Any) -> None:
     assert detect(data).format == "gemini"
 
 
-def test_parts_of_something_else_are_not() -> None:
+def test_unknown_parts_are_not_recognized_as_gemini() -> None:
     assert API.recognize([{"kind": "request", "parts": [{"part_kind": "user-prompt"}]}]) == 0
 
 
-# --- what the API refuses ---
+# --- refusals ---
 
 ASKED = user({"text": "Go"})
 COUNT = (
@@ -532,7 +533,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("rule", REFUSED)
-def test_what_the_api_refuses_is_foretold_in_its_words(rule: str) -> None:
+def test_each_rule_reports_the_error_message_of_the_api(rule: str) -> None:
     request, words = REFUSED[rule]
 
     [refusal] = refusals(request)
@@ -561,11 +562,11 @@ EARLIER = [ASKED, model(called("f")), user(responded("f")), model({"text": "Done
         [{"parts": [{"text": ""}]}],
     ],
 )
-def test_what_the_api_takes_is_not_refused(request_: Any) -> None:
+def test_valid_requests_are_not_refused(request_: Any) -> None:
     assert refusals(request_) == []
 
 
-# --- recorded ones ---
+# --- recorded requests and errors ---
 
 KNOWN_ERRORS = {
     "number of responses differs from number of calls": "unanswered_calls",
@@ -574,7 +575,7 @@ KNOWN_ERRORS = {
 
 
 @needs_transcripts
-def test_every_known_error_is_foretold() -> None:
+def test_every_known_error_of_the_api_is_predicted() -> None:
     known = json.loads((TRANSCRIPTS / "edge" / "api_errors.json").read_text())["errors"]
     errors = {each["case"]: each for each in known if each["provider"] == "gemini"}
 
@@ -592,7 +593,7 @@ def exchanges() -> Iterator[Json]:
 
 
 @needs_transcripts
-def test_recorded_requests_survive_and_are_judged_as_the_api_did() -> None:
+def test_recorded_requests_are_written_unchanged_and_not_refused() -> None:
     seen = 0
     for exchange in exchanges():
         name = exchange["uri"].partition("/models/")[2].partition(":")[0]
@@ -602,8 +603,8 @@ def test_recorded_requests_survive_and_are_judged_as_the_api_did() -> None:
         assert written(restored(messages), request) == request
         assert exchange["status"]["code"] == 200
         assert refusals(request) == []
-        assert refusals(written([cleared(each) for each in messages], request)) == []
-        if "string" not in exchange["response"]:  # that of a stream
+        assert refusals(written([shortened(each) for each in messages], request)) == []
+        if "string" not in exchange["response"]:  # a streamed response
             for item in API.answer_items(exchange["response"]):
                 assert API.write_item(API.read_item(item)) == [item]
         seen += 1

@@ -1,4 +1,4 @@
-"""Files are found out about, read record by record, and told apart."""
+"""Loading files: detection, streaming, mixed formats and repair."""
 
 import gzip
 import json
@@ -63,7 +63,7 @@ def path(tmp_path: Path) -> Path:
         "array with BOM", "lines with BOM", "gzip", "gzip of two members",
     ],
 )  # fmt: skip
-def test_one_history_however_it_is_packed(content: bytes, path: Path) -> None:
+def test_a_history_is_read_the_same_from_every_container(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     [conversation] = read(path)
     assert conversation.format == "openai-chat"
@@ -72,19 +72,19 @@ def test_one_history_however_it_is_packed(content: bytes, path: Path) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_request_comes_back_whole(indent: int | None, path: Path) -> None:
+def test_a_request_in_a_file_is_written_back_unchanged(indent: int | None, path: Path) -> None:
     request = {"model": "m", "messages": MESSAGES, "tools": [{"type": "function"}]}
     path.write_text(json.dumps(request, indent=indent))
     [conversation] = read(path)
     assert from_messages(conversation.messages, registry=REGISTRY) == request
 
 
-def test_a_request_per_line_is_a_conversation_each(path: Path) -> None:
+def test_each_line_with_a_request_is_a_conversation(path: Path) -> None:
     path.write_bytes(lines([{"model": "m", "messages": MESSAGES}] * 3))
     assert len(read(path)) == 3
 
 
-def test_a_list_of_messages_per_line_is_a_conversation_each(path: Path) -> None:
+def test_each_line_with_a_list_of_messages_is_a_conversation(path: Path) -> None:
     path.write_bytes(lines([MESSAGES, MESSAGES[:1], MESSAGES[:2]]))
     found = read(path)
     assert [(each.name, len(each.messages)) for each in found] == [
@@ -95,17 +95,17 @@ def test_a_list_of_messages_per_line_is_a_conversation_each(path: Path) -> None:
     assert [problem.line for problem in found[2].problems] == [3]
 
 
-def test_conversations_are_read_one_by_one(path: Path) -> None:
+def test_conversations_are_read_one_at_a_time(path: Path) -> None:
     runs = [{"task_id": number, "traj": MESSAGES} for number in range(30)]
     path.write_bytes(lines(runs) + b'{"task_id": 30, "tra')
     found = iter_conversations(path, registry=REGISTRY)
     first = [conversation.name for conversation in islice(found, 2)]
     assert first == ["task 0 trial 0", "task 1 trial 0"]
-    with pytest.raises(FormatError, match="line 31: it is cut off"):
+    with pytest.raises(FormatError, match="line 31: the JSON is truncated"):
         list(found)
 
 
-def test_messages_are_streamed(path: Path) -> None:
+def test_messages_are_read_one_at_a_time(path: Path) -> None:
     many = [{"role": "user", "content": f"Number {number}"} for number in range(100)]
     path.write_bytes(lines(many) + b"{broken\n")
     found = iter_messages(path, registry=REGISTRY)
@@ -114,53 +114,53 @@ def test_messages_are_streamed(path: Path) -> None:
         list(found)
 
 
-def test_names_of_tools_are_known_in_a_stream(path: Path) -> None:
+def test_streamed_results_have_the_name_of_their_tool(path: Path) -> None:
     path.write_bytes(lines(MESSAGES))
     *_, last = iter_messages(path, registry=REGISTRY)
     assert last.function_responses[0].name == "ls"
 
 
-def test_elements_of_an_array_may_be_larger_than_what_is_read_at_once(path: Path) -> None:
+def test_array_elements_may_be_larger_than_the_read_buffer(path: Path) -> None:
     long = [{"role": "user", "content": f"{number}" * 300_000} for number in range(5)]
     path.write_text(json.dumps(long))
     [conversation] = read(path)
     assert from_messages(conversation.messages, registry=REGISTRY) == long
 
 
-def test_formats_are_not_mixed(path: Path) -> None:
+def test_a_message_in_another_api_format_is_an_error(path: Path) -> None:
     foreign = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}
     path.write_bytes(lines([*MESSAGES, foreign]))
-    with pytest.raises(FormatError, match=r"line 4: it is of format anthropic.*openai-chat"):
+    with pytest.raises(FormatError, match=r"line 4: .* format anthropic.*openai-chat"):
         read(path)
     [conversation] = read(path, repair=True)
     assert len(conversation.messages) == 3
     assert [problem.line for problem in conversation.problems] == [4]
 
 
-def test_logs_are_not_mixed(path: Path) -> None:
+def test_a_record_of_another_log_format_is_an_error(path: Path) -> None:
     claude = {"type": "user", "uuid": "1", "sessionId": "s", "message": {"content": "Hi"}}
     codex = {"type": "response_item", "timestamp": "t", "payload": MESSAGES[0]}
     path.write_bytes(lines([claude, codex]))
-    with pytest.raises(FormatError, match="line 2: it is of format codex-rollout"):
+    with pytest.raises(FormatError, match="line 2: the record is in the format codex-rollout"):
         read(path)
 
 
-def test_a_record_that_resembles_nothing_is_a_problem(path: Path) -> None:
+def test_a_record_unlike_any_of_the_log_is_a_problem(path: Path) -> None:
     claude = {"type": "user", "uuid": "1", "sessionId": "s", "message": {"content": "Hi"}}
     path.write_bytes(lines([claude, {"temperature": 21}, {"type": "new", "sessionId": "s"}]))
     [conversation] = read(path)
     assert [problem.line for problem in conversation.problems] == [2]
 
 
-def test_a_format_that_is_named_is_not_doubted(path: Path) -> None:
+def test_an_explicit_format_disables_detection(path: Path) -> None:
     path.write_bytes(lines([{"role": "user", "content": "Hi"}]))
     [conversation] = read(path, "anthropic")
     assert conversation.messages.format == "anthropic"
-    with pytest.raises(FormatError, match="there is no format 'nope'"):
+    with pytest.raises(FormatError, match="unknown format 'nope'"):
         read(path, "nope")
 
 
-def test_problems_say_where_they_are(path: Path) -> None:
+def test_problems_have_line_numbers(path: Path) -> None:
     path.write_bytes(b"\n" + lines([MESSAGES[0], MESSAGES[2]]))
     [conversation] = read(path)
     assert [(problem.line, "orphaned" in problem.what) for problem in conversation.problems] == [
@@ -168,7 +168,7 @@ def test_problems_say_where_they_are(path: Path) -> None:
     ]
 
 
-def test_several_records_skipped_are_all_told(path: Path) -> None:
+def test_every_skipped_record_is_a_problem(path: Path) -> None:
     path.write_bytes(lines(MESSAGES[:1]) + b"{broken\n42\n\xe9\n" + lines(MESSAGES[1:]))
     with pytest.raises(FormatError, match="line 2"):
         read(path)
@@ -180,20 +180,22 @@ def test_several_records_skipped_are_all_told(path: Path) -> None:
 # --- repair ---
 
 
-def test_what_is_skipped_behind_the_last_conversation_is_told(path: Path) -> None:
+def test_records_skipped_after_the_last_conversation_are_problems_of_it(path: Path) -> None:
     path.write_bytes(lines([{"messages": MESSAGES}] * 30) + b'{"messages": [')
     *others, last = read(path, repair=True)
 
     assert not any(conversation.problems for conversation in others)
-    assert [(problem.line, "cut off" in problem.what) for problem in last.problems] == [(31, True)]
+    assert [(problem.line, "truncated" in problem.what) for problem in last.problems] == [
+        (31, True)
+    ]
 
 
-def test_repair_answers_calls_and_drops_what_can_not_be_sent(path: Path) -> None:
+def test_repair_adds_missing_results_and_removes_invalid_messages(path: Path) -> None:
     broken = [
         {"role": "assistant", "content": "Hi! How can I help?"},
         {"role": "user", "content": "Look."},
         {"role": "assistant", "content": None},
-        {"role": "tool", "tool_call_id": "c9", "content": "nobody asked"},
+        {"role": "tool", "tool_call_id": "c9", "content": "no call"},
         MESSAGES[1],
         {"role": "user", "content": "And?"},
         MESSAGES[1],
@@ -201,16 +203,16 @@ def test_repair_answers_calls_and_drops_what_can_not_be_sent(path: Path) -> None
     path.write_bytes(lines(broken))
     [conversation] = read(path)
     assert len(conversation.problems) == 4
-    [mended] = read(path, repair=True)
-    assert mended.problems == []
-    data = from_messages(mended.messages, registry=REGISTRY)
+    [after] = read(path, repair=True)
+    assert after.problems == []
+    data = from_messages(after.messages, registry=REGISTRY)
     assert check_request(data, "openai-chat", registry=REGISTRY) == []
     assert [item["role"] for item in data] == [
         "assistant", "user", "assistant", "tool", "user", "assistant", "tool",
     ]  # fmt: skip
 
 
-def test_repair_gives_ids_and_drops_unsigned_thoughts() -> None:
+def test_repair_adds_call_ids_and_removes_unsigned_thoughts() -> None:
     broken = [
         {"role": "user", "content": "Look."},
         {
@@ -224,49 +226,48 @@ def test_repair_gives_ids_and_drops_unsigned_thoughts() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": ""}]},
     ]
     history = to_messages(broken, "anthropic", registry=REGISTRY)
-    mended = repaired(history, registry=REGISTRY)
-    data = from_messages(mended, registry=REGISTRY)
+    data = from_messages(repaired(history, registry=REGISTRY), registry=REGISTRY)
     assert check_request(data, "anthropic", registry=REGISTRY) == []
     assert "a.txt" in json.dumps(data)
     assert "Hm." not in json.dumps(data)
 
 
-def test_what_is_in_order_is_not_touched() -> None:
+def test_repair_returns_a_valid_history_unchanged() -> None:
     history = to_messages(MESSAGES, registry=REGISTRY)
     assert repaired(history, registry=REGISTRY) is history
 
 
-def test_what_can_not_be_repaired_is_still_told(path: Path) -> None:
+def test_problems_that_repair_cannot_fix_remain(path: Path) -> None:
     request = {"model": "m", "messages": [{"role": "assistant", "content": None}]}
     path.write_text(json.dumps(request))
     [conversation] = read(path, repair=True)
     assert conversation.problems
 
 
-def test_usage_and_compactions_follow_a_repair() -> None:
+def test_repair_updates_the_positions_of_usage_and_compactions() -> None:
     history = to_messages(
         [
             {"role": "user", "content": "Look."},
-            {"role": "tool", "tool_call_id": "c9", "content": "nobody asked"},
+            {"role": "tool", "tool_call_id": "c9", "content": "no call"},
             MESSAGES[1],
             {"role": "user", "content": "And?"},
         ],
         "openai-chat",
         registry=REGISTRY,
     )
-    from jaato_gc_formats._repaired import repair_conversation
+    from jaato_gc_formats._repair import repair_conversation
 
-    mended = repair_conversation(
+    after = repair_conversation(
         Conversation("", "x", history, [], [Usage(9, 1, 2), Usage(12, 1, 4)], [3]),
         registry=REGISTRY,
     )
-    roles = [message.role for message in mended.messages]
+    roles = [message.role for message in after.messages]
     assert roles == [Role.USER, Role.MODEL, Role.TOOL, Role.USER]
-    assert [usage.position for usage in mended.usage] == [1, 4]
-    assert mended.compactions == [3]
+    assert [usage.position for usage in after.usage] == [1, 4]
+    assert after.compactions == [3]
 
 
-def test_segments_are_what_the_model_saw() -> None:
+def test_segments_split_a_conversation_at_its_compactions() -> None:
     history = to_messages(
         [{"role": "user", "content": str(number)} for number in range(6)], registry=REGISTRY
     )

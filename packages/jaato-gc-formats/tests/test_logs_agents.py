@@ -1,4 +1,4 @@
-"""What is peculiar to the logs of one agent or another."""
+"""Features of the logs of single agents."""
 
 import json
 from functools import partial
@@ -44,7 +44,7 @@ def said(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def test_codex_instructions_stand_beside_and_notes_are_left_out(path: Path) -> None:
+def test_codex_instructions_are_read_and_internal_records_skipped(path: Path) -> None:
     [conversation] = conversations(
         path,
         codex("session_meta", id="s", base_instructions={"text": "Be brief."}),
@@ -66,7 +66,7 @@ def test_codex_instructions_stand_beside_and_notes_are_left_out(path: Path) -> N
     assert conversation.name == "s"
 
 
-def test_codex_begins_anew_where_it_compacted(path: Path) -> None:
+def test_codex_starts_a_new_conversation_after_a_compaction(path: Path) -> None:
     first, second = conversations(
         path,
         codex("session_meta", id="s"),
@@ -79,7 +79,7 @@ def test_codex_begins_anew_where_it_compacted(path: Path) -> None:
     assert (second.name, texts(second)) == ("s#2", ["Long ago, in short.", "Now."])
 
 
-def test_codex_of_old_had_bare_items(path: Path) -> None:
+def test_older_codex_files_of_plain_items_are_read(path: Path) -> None:
     [conversation] = conversations(
         path,
         {"id": "s", "timestamp": "t", "instructions": "Be brief."},
@@ -99,7 +99,7 @@ def chat(message_id: str, kind: str, content: str, **fields: Any) -> dict[str, A
     return {"id": message_id, "timestamp": "t", "type": kind, "content": content, **fields}
 
 
-def test_gemini_lines_replace_rewind_and_exchange(path: Path) -> None:
+def test_gemini_cli_updates_rewinds_and_replacements_are_applied(path: Path) -> None:
     [conversation] = conversations(
         path,
         {"sessionId": "s", "projectHash": "p", "kind": "main"},
@@ -118,7 +118,7 @@ def test_gemini_lines_replace_rewind_and_exchange(path: Path) -> None:
     assert conversation.compactions == [3]
 
 
-def test_gemini_answers_in_a_row_are_one(path: Path) -> None:
+def test_consecutive_gemini_cli_responses_are_joined(path: Path) -> None:
     thought = {"subject": "Plan", "description": "Look."}
     called = {"id": "c", "name": "ls", "args": {}, "result": [
         {"functionResponse": {"id": "c", "name": "ls", "response": {"output": "a"}}}]}  # fmt: skip
@@ -139,7 +139,7 @@ def test_gemini_answers_in_a_row_are_one(path: Path) -> None:
 # --- pi ---
 
 
-def test_pi_puts_the_summary_before_what_was_kept(path: Path) -> None:
+def test_pi_summaries_are_inserted_before_the_kept_messages(path: Path) -> None:
     def entry(number: str, parent: str | None, role: str, words: str) -> dict[str, Any]:
         message = {"role": role, "content": [{"type": "text", "text": words}] if words else []}
         line = {"type": "message", "id": number, "parentId": parent, "timestamp": "t"}
@@ -150,7 +150,7 @@ def test_pi_puts_the_summary_before_what_was_kept(path: Path) -> None:
         {"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"},
         entry("1", None, "user", "Long ago."),
         entry("2", "1", "assistant", "Yes."),
-        entry("x", "2", "user", "A dead branch."),
+        entry("x", "2", "user", "An inactive branch."),
         entry("3", "2", "user", "Lately."),
         {"type": "compaction", "id": "4", "parentId": "3", "timestamp": "t",
          "summary": "In short.", "firstKeptEntryId": "3"},
@@ -161,7 +161,7 @@ def test_pi_puts_the_summary_before_what_was_kept(path: Path) -> None:
     assert conversation.compactions == [2]
 
 
-def test_pi_results_of_one_answer_are_one_message(path: Path) -> None:
+def test_pi_results_of_one_response_are_one_message(path: Path) -> None:
     def call(number: int) -> dict[str, Any]:
         return {"type": "toolCall", "id": f"t{number}", "name": "ls", "arguments": {}}
 
@@ -189,7 +189,7 @@ def test_pi_results_of_one_answer_are_one_message(path: Path) -> None:
 # --- OpenHands ---
 
 
-def test_openhands_parallel_calls_of_one_response(path: Path) -> None:
+def test_openhands_parallel_calls_of_one_response_are_one_message(path: Path) -> None:
     response = {
         "id": "r",
         "usage": {"prompt_tokens": 40, "completion_tokens": 4},
@@ -228,7 +228,7 @@ def test_openhands_parallel_calls_of_one_response(path: Path) -> None:
     assert [usage.position for usage in conversation.usage] == [1, 4]
 
 
-def test_openhands_pairs(path: Path) -> None:
+def test_openhands_pairs_of_action_and_observation_are_read(path: Path) -> None:
     pair = [
         {"id": 2, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "Hm."}},
         {"id": 3, "source": "agent", "observation": "run", "cause": 2, "content": "a"},
@@ -245,7 +245,7 @@ def test_openhands_pairs(path: Path) -> None:
     ]
 
 
-def test_openhands_sdk_events(path: Path) -> None:
+def test_openhands_sdk_events_are_read(path: Path) -> None:
     def action(call: str) -> dict[str, Any]:
         return {"kind": "ActionEvent", "source": "agent", "thought": [], "tool_name": "terminal",
                 "tool_call_id": call, "llm_response_id": "r",
@@ -273,7 +273,7 @@ def test_openhands_sdk_events(path: Path) -> None:
 # --- others ---
 
 
-def test_tau2_leaves_out_what_the_user_did_with_tools(path: Path) -> None:
+def test_tau2_tool_calls_of_the_simulated_user_are_skipped(path: Path) -> None:
     call = {"id": "u", "name": "restart_phone", "arguments": {}, "requestor": "user"}
     messages = [
         {"role": "user", "content": "My phone is slow."},
@@ -286,13 +286,13 @@ def test_tau2_leaves_out_what_the_user_did_with_tools(path: Path) -> None:
     assert texts(conversation) == ["My phone is slow.", "Restart it.", "Done."]
 
 
-def test_swe_agent_steps_stand_in_for_a_lost_history(path: Path) -> None:
+def test_swe_agent_steps_are_read_if_there_is_no_history(path: Path) -> None:
     step = {"action": "ls", "observation": "a.txt", "response": "I look.\nls"}
     [conversation] = conversations(path, {"environment": "e", "trajectory": [step]})
     assert texts(conversation) == ["I look.\nls", "a.txt"]
 
 
-def test_exchanges_of_two_conversations(path: Path) -> None:
+def test_http_exchanges_are_grouped_into_conversations(path: Path) -> None:
     def exchange(status: int, *words: str) -> dict[str, Any]:
         roles = ["user", "assistant"] * len(words)
         messages = [
@@ -314,7 +314,7 @@ def test_exchanges_of_two_conversations(path: Path) -> None:
     assert [usage.position for usage in first.usage] == [1, 3]
 
 
-def test_qwen_merges_the_lines_of_one_answer_and_follows_the_rewind(path: Path) -> None:
+def test_qwen_lines_of_one_response_are_joined_and_rewinds_followed(path: Path) -> None:
     def line(uuid: str, parent: str | None, kind: str, *parts: Any, **more: Any) -> dict[str, Any]:
         record = {"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind}
         return {**record, "message": {"role": "user", "parts": list(parts)}, **more}
@@ -332,7 +332,7 @@ def test_qwen_merges_the_lines_of_one_answer_and_follows_the_rewind(path: Path) 
     assert [usage.position for usage in conversation.usage] == [1]
 
 
-def test_cline_files_and_results_are_sent_as_text(path: Path) -> None:
+def test_cline_files_and_results_are_converted_to_text(path: Path) -> None:
     attached = {"type": "file", "path": "a.txt", "content": "hello"}
     found = [{"query": "a", "result": "b", "success": True}]
     answered = {"type": "tool_result", "tool_use_id": "t", "name": "ls", "content": found}

@@ -1,4 +1,4 @@
-"""Claude Code's sessions: one branch of a tree of lines, put together as it was sent."""
+"""Claude Code's sessions: selecting the active branch and joining its lines."""
 
 import json
 from functools import partial
@@ -46,7 +46,7 @@ def data(conversation: Conversation) -> Any:
     return from_messages(conversation.messages, registry=REGISTRY)
 
 
-def test_an_answer_over_several_lines_is_one_message(path: Path) -> None:
+def test_the_lines_of_one_response_are_one_message(path: Path) -> None:
     usage = {"input_tokens": 1, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 300}
     [conversation] = conversations(
         path,
@@ -67,8 +67,8 @@ def test_an_answer_over_several_lines_is_one_message(path: Path) -> None:
 
 
 @pytest.mark.parametrize("next_parent", ["4", "5"])
-def test_results_of_parallel_calls_hang_beside_the_branch(next_parent: str, path: Path) -> None:
-    """Each result hangs on the line of its call, and what comes next on any one of them."""
+def test_results_outside_the_active_branch_belong_to_it(next_parent: str, path: Path) -> None:
+    """Each result is a child of the line with its call; the next line is a child of one result."""
     [conversation] = conversations(
         path,
         line("user", "1", None, "Look."),
@@ -87,7 +87,7 @@ def test_results_of_parallel_calls_hang_beside_the_branch(next_parent: str, path
     assert conversation.problems == []
 
 
-def test_a_rewind_leaves_a_dead_branch_behind(path: Path) -> None:
+def test_only_the_active_branch_is_read_after_a_rewind(path: Path) -> None:
     [conversation] = conversations(
         path,
         line("user", "1", None, "Look."),
@@ -103,7 +103,7 @@ def test_a_rewind_leaves_a_dead_branch_behind(path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_subagents_have_conversations_of_their_own(path: Path) -> None:
+def test_each_subagent_is_a_separate_conversation(path: Path) -> None:
     main, first, second = conversations(
         path,
         line("user", "1", None, "Delegate."),
@@ -121,8 +121,8 @@ def test_subagents_have_conversations_of_their_own(path: Path) -> None:
     assert main.problems == first.problems == second.problems == []
 
 
-@pytest.mark.parametrize("logical_parent", ["2", "gone", None])
-def test_a_compacted_session_is_whole_and_can_be_cut(
+@pytest.mark.parametrize("logical_parent", ["2", "missing", None])
+def test_a_compacted_session_is_one_conversation_with_segments(
     logical_parent: str | None, path: Path
 ) -> None:
     boundary = {
@@ -145,7 +145,7 @@ def test_a_compacted_session_is_whole_and_can_be_cut(
     assert conversation.problems == []
 
 
-def test_what_was_not_sent_is_left_out(path: Path) -> None:
+def test_records_that_were_not_sent_are_skipped(path: Path) -> None:
     [conversation] = conversations(
         path,
         {"type": "summary", "summary": "A talk", "leafUuid": "3"},
@@ -154,7 +154,7 @@ def test_what_was_not_sent_is_left_out(path: Path) -> None:
         line("assistant", "2", "1", [text("API Error: 500")], isApiErrorMessage=True),
         {"type": "progress", "uuid": "p", "parentUuid": "2", "sessionId": "s", "data": {}},
         line("assistant", "3", "p", [text("Seen.")], message={"model": "m", "stop_reason": None}),
-        {"type": "what-comes-next-year", "sessionId": "s"},
+        {"type": "unknown-kind", "sessionId": "s"},
     )
     assert data(conversation) == [
         {"role": "user", "content": "Look."},
@@ -162,7 +162,7 @@ def test_what_was_not_sent_is_left_out(path: Path) -> None:
     ]
 
 
-def test_lines_that_were_copied_count_once(path: Path) -> None:
+def test_copied_lines_are_read_once(path: Path) -> None:
     first = line("user", "1", None, "Look.")
     second = line("assistant", "2", "1", [text("Seen.")], message={"id": "m"})
     [conversation] = conversations(path, first, first, second, second)
@@ -172,7 +172,7 @@ def test_lines_that_were_copied_count_once(path: Path) -> None:
     ]
 
 
-def test_a_prompt_that_came_in_between_waits_for_the_answer(path: Path) -> None:
+def test_a_prompt_during_a_response_follows_the_response(path: Path) -> None:
     [conversation] = conversations(
         path,
         line("user", "1", None, "Look."),
@@ -189,7 +189,7 @@ def test_a_prompt_that_came_in_between_waits_for_the_answer(path: Path) -> None:
     ]
 
 
-def test_parents_in_a_circle_are_told(path: Path) -> None:
+def test_a_cycle_of_parents_is_a_problem(path: Path) -> None:
     [conversation] = conversations(
         path,
         line("user", "1", "3", "Look."),
@@ -198,17 +198,17 @@ def test_parents_in_a_circle_are_told(path: Path) -> None:
     )
     assert [message.text for message in conversation.messages] == ["Look.", "Seen.", "And?"]
     assert [(problem.line, problem.what) for problem in conversation.problems] == [
-        (3, "its parents form a circle")
+        (3, "the parents of the record form a cycle")
     ]
 
 
-def test_many_lines_that_are_their_own_parents_end(path: Path) -> None:
+def test_lines_that_are_their_own_parents_do_not_cause_a_loop(path: Path) -> None:
     records = [line("user", str(number), str(number), "x") for number in range(3_000)]
     [conversation] = conversations(path, *records)
     assert len(conversation.messages) == len(records)
 
 
-def test_a_missing_parent_is_told(path: Path) -> None:
+def test_a_missing_parent_is_a_problem(path: Path) -> None:
     [conversation] = conversations(
         path,
         line("user", "1", "in another file", "Look."),
@@ -219,8 +219,8 @@ def test_a_missing_parent_is_told(path: Path) -> None:
     assert [problem.line for problem in conversation.problems] == [3]
 
 
-def test_a_session_is_read_twice_and_never_held(path: Path) -> None:
-    """What a line says is not kept while lines are chosen."""
+def test_a_session_is_read_without_keeping_it_in_memory(path: Path) -> None:
+    """Selecting the lines of the active branch does not keep their content."""
     records = [line("user", "0", None, "x")]
     records += [line("user", str(n), str(n - 1), "x" * 100_000) for n in range(1, 200)]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))

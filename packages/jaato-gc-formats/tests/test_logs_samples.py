@@ -1,4 +1,4 @@
-"""A small sample of every log: it is recognised and read, and whatever breaks it is told."""
+"""A small sample of every format: detection, reading, and fuzzing."""
 
 import json
 from functools import partial
@@ -307,7 +307,7 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_log_is_recognised_read_and_sendable(name: str, tmp_path: Path) -> None:
+def test_every_format_is_detected_and_read_without_problems(name: str, tmp_path: Path) -> None:
     assert detect(SAMPLES[name], registry=REGISTRY).format == name
     [conversation] = read(written(tmp_path, lines(SAMPLES[name])))
     assert conversation.format == name
@@ -322,14 +322,14 @@ def test_every_log_is_recognised_read_and_sendable(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_lines_and_one_array_are_read_alike(name: str, tmp_path: Path) -> None:
+def test_json_lines_and_a_json_array_are_read_the_same(name: str, tmp_path: Path) -> None:
     [as_lines] = read(written(tmp_path, lines(SAMPLES[name])))
     [as_array] = read(written(tmp_path, json.dumps(SAMPLES[name], indent=1)))
     assert data(as_lines) == data(as_array)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_is_streamed_is_what_is_loaded(name: str, tmp_path: Path) -> None:
+def test_iter_messages_yields_the_messages_that_load_returns(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, lines(SAMPLES[name]))
     [conversation] = read(path)
     streamed = list(iter_messages(path, registry=REGISTRY))
@@ -339,7 +339,7 @@ def test_what_is_streamed_is_what_is_loaded(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_USAGE)
-def test_usage_stands_where_the_request_ended(name: str, tmp_path: Path) -> None:
+def test_usage_has_the_position_of_the_end_of_its_request(name: str, tmp_path: Path) -> None:
     [conversation] = read(written(tmp_path, lines(SAMPLES[name])))
     assert [
         (usage.input_tokens, usage.output_tokens, usage.position) for usage in conversation.usage
@@ -355,7 +355,7 @@ def test_a_record_of_an_unknown_kind_is_skipped(name: str, tmp_path: Path) -> No
     assert data(conversation) == data(expected)
 
 
-# --- whatever is done to a file, the answer is a result or a FormatError ---
+# --- every file is either read or rejected with a FormatError ---
 
 FUZZ = settings(
     max_examples=60,
@@ -383,7 +383,9 @@ def is_read_or_refused(path: Path) -> None:
 
 @FUZZ
 @given(name=st.sampled_from(sorted(SAMPLES)), drawn=st.data())
-def test_mutated_logs(name: str, drawn: st.DataObject, tmp_path: Path) -> None:
+def test_logs_with_changed_characters_are_read_or_rejected(
+    name: str, drawn: st.DataObject, tmp_path: Path
+) -> None:
     text = lines(SAMPLES[name])
     for _ in range(drawn.draw(st.integers(1, 3))):
         start = drawn.draw(st.integers(0, len(text)))
@@ -404,8 +406,10 @@ def test_mutated_logs(name: str, drawn: st.DataObject, tmp_path: Path) -> None:
 
 @FUZZ
 @given(name=st.sampled_from(sorted(SAMPLES)), drawn=st.data())
-def test_logs_with_values_exchanged(name: str, drawn: st.DataObject, tmp_path: Path) -> None:
-    """Anything may stand where a text, a list or an object is expected."""
+def test_logs_with_changed_values_are_read_or_rejected(
+    name: str, drawn: st.DataObject, tmp_path: Path
+) -> None:
+    """Replaces a random value in the log by any JSON value."""
     records = json.loads(json.dumps(SAMPLES[name]))
     places: list[tuple[Any, Any]] = []
     todo: list[Any] = list(records)
@@ -416,18 +420,18 @@ def test_logs_with_values_exchanged(name: str, drawn: st.DataObject, tmp_path: P
             places.append((value, key))
             if isinstance(inner, dict | list):
                 todo.append(inner)
-    holder, key = drawn.draw(st.sampled_from(places))
-    holder[key] = drawn.draw(VALUES)
+    container, key = drawn.draw(st.sampled_from(places))
+    container[key] = drawn.draw(VALUES)
     is_read_or_refused(written(tmp_path, lines(records)))
 
 
 @FUZZ
 @given(value=st.lists(VALUES, max_size=4) | VALUES)
-def test_any_json(value: Any, tmp_path: Path) -> None:
+def test_any_json_is_read_or_rejected(value: Any, tmp_path: Path) -> None:
     is_read_or_refused(written(tmp_path, json.dumps(value)))
 
 
 @FUZZ
 @given(content=st.binary(max_size=200))
-def test_any_bytes(content: bytes, tmp_path: Path) -> None:
+def test_any_bytes_are_read_or_rejected(content: bytes, tmp_path: Path) -> None:
     is_read_or_refused(written(tmp_path, content))

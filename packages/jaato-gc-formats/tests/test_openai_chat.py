@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: what is read comes back, stays valid, and refusals are foreseen."""
+"""OpenAI Chat Completions: lossless round trips, valid requests, predicted refusals."""
 
 import gzip
 import json
@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
-    Clearing,
     FunctionCall,
     InlineData,
     Message,
@@ -21,14 +20,13 @@ from jaato_gc import (
     SyntheticKind,
     ToolResult,
     check_history,
-    cleared,
     message_from_dict,
     message_to_dict,
-    message_tokens,
     repair_history,
     split_into_turns,
 )
 from jaato_gc import FunctionCall as Call
+from jaato_gc.plugin import Shortening, message_tokens, shortened
 from jaato_gc_formats import FormatError
 from jaato_gc_formats._openai_chat import OpenAIChat
 from jaato_gc_formats._wire import READ_AS
@@ -99,7 +97,7 @@ EXCHANGES: dict[str, list[Item]] = {
         calling({"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}),
         result("c"),
     ],
-    "functions of old": [
+    "legacy function call": [
         USER,
         {
             "role": "assistant", "content": None,
@@ -128,8 +126,8 @@ EXCHANGES: dict[str, list[Item]] = {
 every_exchange = pytest.mark.parametrize("items", EXCHANGES.values(), ids=EXCHANGES)
 
 
-def natively(messages: list[Message]) -> list[Any]:
-    """The items of messages that have forgotten what they were read from."""
+def written_after_restoring(messages: list[Message]) -> list[Any]:
+    """Writes messages after saving and restoring them, which drops their original objects."""
     saved = json.loads(json.dumps([message_to_dict(message) for message in messages]))
     return API.write([message_from_dict(each) for each in saved])
 
@@ -140,44 +138,51 @@ def rules(messages: list[Item]) -> list[tuple[str, str]]:
 
 class TestRoundTrip:
     @every_exchange
-    def test_untouched_items_come_back_as_the_same_objects(self, items: list[Item]) -> None:
+    def test_unchanged_messages_are_written_as_the_original_objects(
+        self, items: list[Item]
+    ) -> None:
         back = API.write(API.to_history(items))
 
         assert all(one is other for one, other in zip(back, items, strict=True))
 
     @every_exchange
-    def test_saved_messages_are_written_as_they_were(self, items: list[Item]) -> None:
+    def test_saved_and_restored_messages_are_written_unchanged(self, items: list[Item]) -> None:
         history = API.to_history(items)
 
-        assert natively(history) == items
+        assert written_after_restoring(history) == items
         assert not check_history(history)
         assert not rules(items)
 
     @every_exchange
-    def test_cleared_messages_are_valid(self, items: list[Item]) -> None:
-        for how in (Clearing(), Clearing(what="arguments"), Clearing(head=2, tail=2)):
-            after = natively([cleared(message, how) for message in API.to_history(items)])
+    def test_the_api_accepts_shortened_messages(self, items: list[Item]) -> None:
+        for how in (Shortening(), Shortening(what="arguments"), Shortening(head=2, tail=2)):
+            after = written_after_restoring(
+                [shortened(message, how) for message in API.to_history(items)]
+            )
             assert not rules(after)
             assert [each["role"] for each in after] == [each["role"] for each in items]
-            assert natively(API.to_history(after)) == after
+            assert written_after_restoring(API.to_history(after)) == after
 
-    def test_a_cleared_image_is_gone_from_its_result(self) -> None:
+    def test_a_removed_image_in_a_result_becomes_a_text(self) -> None:
         items = EXCHANGES["result with an image"]
 
-        after = natively([cleared(message) for message in API.to_history(items)])
+        after = written_after_restoring([shortened(message) for message in API.to_history(items)])
 
         assert [block["type"] for block in after[2]["content"]] == ["text", "text"]
         assert PIXEL not in json.dumps(after)
 
-    def test_signed_calls_are_never_cleared(self) -> None:
+    def test_signed_calls_are_never_shortened(self) -> None:
         items = EXCHANGES["signed call"]
-        how = Clearing(what="arguments")
+        how = Shortening(what="arguments")
 
-        assert natively([cleared(message, how) for message in API.to_history(items)]) == items
+        assert (
+            written_after_restoring([shortened(message, how) for message in API.to_history(items)])
+            == items
+        )
 
 
 class TestAnswers:
-    def test_the_first_choice_is_the_answer(self) -> None:
+    def test_the_first_choice_of_a_response_is_its_only_item(self) -> None:
         message = {"role": "assistant", "content": "{}", "parsed": {"a": 1}}
         answer = {"choices": [{"message": message}], "usage": {"prompt_tokens": 3}}
 
@@ -185,26 +190,26 @@ class TestAnswers:
         assert API.answer_items({"choices": []}) == []
         assert API.answer_items(message) == [message]
 
-    def test_objects_of_the_sdk(self) -> None:
+    def test_sdk_objects_are_written_as_the_original_objects(self) -> None:
         chat = pytest.importorskip("openai.types.chat", reason="openai is not installed")
         asked = chat.ChatCompletionMessage.model_validate(calling(call(), content=None))
 
         history = API.to_history([USER, asked, result()])
 
         assert API.write(history)[1] is asked
-        assert natively(history) == [USER, calling(call(), content=None), result()]
+        assert written_after_restoring(history) == [USER, calling(call(), content=None), result()]
 
-    def test_parsed_objects_of_the_sdk_are_not_sent_with_what_was_parsed(self) -> None:
+    def test_fields_added_by_the_sdks_parse_are_not_written(self) -> None:
         chat = pytest.importorskip("openai.types.chat", reason="openai is not installed")
         asked = chat.ParsedChatCompletionMessage(role="assistant", content="{}", parsed={"a": 1})
 
-        [item] = natively(API.to_history([asked]))
+        [item] = written_after_restoring(API.to_history([asked]))
 
         assert "parsed" not in item
 
 
 class TestForeign:
-    """Messages that were read from another provider, or that core has made."""
+    """Messages that were read from another format or created by core."""
 
     CALLED = Message(Role.MODEL, [Part(function_call=Call("c", "look", {"at": "a"}))])
     ASKED = Message.from_text(Role.USER, "?")
@@ -214,7 +219,7 @@ class TestForeign:
         assert not rules(items)
         return items
 
-    def test_texts_of_core(self) -> None:
+    def test_messages_created_by_core_are_written_as_text(self) -> None:
         system = Message.from_text(Role.SYSTEM, "Be brief.")
         summary = Message.from_text(Role.USER, "So far.", synthetic=SyntheticKind.SUMMARY)
 
@@ -222,7 +227,7 @@ class TestForeign:
             {"role": "system", "content": "Be brief."}, {"role": "user", "content": "So far."},
         ]  # fmt: skip
 
-    def test_thoughts_of_others_are_left_out(self) -> None:
+    def test_thoughts_of_other_providers_are_not_written(self) -> None:
         thought = Part(thought="hm", extra={"signature": "s"})
         foreign = Message(Role.MODEL, [thought, Part(text="a")], extra={READ_AS: "anthropic"})
         silent = Message(Role.MODEL, [thought], extra={READ_AS: "anthropic"})
@@ -231,7 +236,7 @@ class TestForeign:
 
         assert items[1:] == [{"role": "assistant", "content": "a"}]
 
-    def test_results_of_one_message_are_written_one_by_one(self) -> None:
+    def test_each_result_of_a_message_is_written_as_a_tool_message(self) -> None:
         calls = Message(Role.MODEL, [Part(function_call=Call(n, "look")) for n in "ab"])
         results = [Part(function_response=ToolResult(n, "look", {"of": n})) for n in "ab"]
 
@@ -244,7 +249,7 @@ class TestForeign:
             {"role": "user", "content": "And now?"},
         ]  # fmt: skip
 
-    def test_calls_without_ids_get_some_that_their_results_have_too(self) -> None:
+    def test_calls_without_ids_and_their_results_get_equal_ids(self) -> None:
         calls = [Part(function_call=Call(None, "look", {"at": n})) for n in range(2)]
         results = [Part(function_response=ToolResult(None, "look", f"r{n}")) for n in range(2)]
         turns = [Message(*said) for said in [(Role.MODEL, calls), (Role.USER, results)] * 2]
@@ -256,7 +261,7 @@ class TestForeign:
         assert len(set(ids)) == 4
         assert [item["content"] for item in items if item["role"] == "tool"] == ["r0", "r1"] * 2
 
-    def test_images_of_results_follow_behind_all_of_them(self) -> None:
+    def test_images_in_results_are_written_after_all_results(self) -> None:
         image = Part(inline_data=InlineData("image/png", data=PIXEL), extra={"inside": True})
         calls = Message(Role.MODEL, [Part(function_call=Call(n, "look")) for n in "ab"])
         answers = [
@@ -270,16 +275,16 @@ class TestForeign:
         shown = {"type": "image_url", "image_url": {"url": IMAGE_URL}}
         assert items[4] == {"role": "user", "content": [shown, shown]}
 
-    def test_cleared_images_of_results_leave_a_text(self) -> None:
+    def test_a_removed_image_in_a_foreign_result_becomes_a_text(self) -> None:
         image = Part(inline_data=InlineData("image/png", data=PIXEL), extra={"inside": True})
         answered = Message(Role.TOOL, [Part(function_response=ToolResult("c", "look", "")), image])
 
-        items = self.written(self.ASKED, self.CALLED, cleared(answered))
+        items = self.written(self.ASKED, self.CALLED, shortened(answered))
 
         assert len(items) == 3
         assert {block["type"] for block in items[2]["content"]} == {"text"}
 
-    def test_attachments_are_written_where_they_may_stand(self) -> None:
+    def test_attachments_are_written_only_to_user_messages(self) -> None:
         pdf = Part(inline_data=InlineData("application/pdf", data=b"1"))
         far = Part(inline_data=InlineData("image/png", uri="gs://bucket/a.png"))
         lost = Part(inline_data=InlineData("image/png"))
@@ -297,14 +302,14 @@ class TestForeign:
         ]
         assert answered["content"] == "[image/png attachment that can't be shown here]"
 
-    def test_errors_are_sent_as_their_text(self) -> None:
+    def test_failed_results_are_written_as_their_text(self) -> None:
         failed = Part(function_response=ToolResult("c", "look", "no such file", is_error=True))
 
         items = self.written(self.ASKED, self.CALLED, Message(Role.TOOL, [failed]))
 
         assert items[2] == result("c", "no such file")
 
-    def test_repaired_histories_are_valid(self) -> None:
+    def test_the_api_accepts_a_repaired_history(self) -> None:
         broken = API.to_history([USER, calling(call(), call("call_2")), result(), USER])
 
         assert not rules(API.write(repair_history(broken)))
@@ -326,7 +331,7 @@ class TestRecognition:
             ["text"],
         ],
     )
-    def test_what_is_of_another_api_is_not_claimed(self, data: list[Any]) -> None:
+    def test_messages_of_other_apis_are_not_recognized(self, data: list[Any]) -> None:
         assert API.recognize(data) == 0.0
 
     @pytest.mark.parametrize(
@@ -338,11 +343,11 @@ class TestRecognition:
             [USER],
         ],
     )
-    def test_dialects_are_left_to_those_who_know_better(self, data: list[Any]) -> None:
+    def test_dialects_are_recognized_with_low_confidence(self, data: list[Any]) -> None:
         assert 0.5 <= API.recognize(data) <= 0.6
 
     @every_exchange
-    def test_its_own_is_recognised(self, items: list[Item]) -> None:
+    def test_chat_messages_are_recognized(self, items: list[Item]) -> None:
         roles = {item["role"] for item in items}
         is_plain = roles <= {"user", "assistant"} and "tool_calls" not in json.dumps(items)
 
@@ -379,7 +384,7 @@ REFUSED: dict[str, tuple[list[Item], str, str]] = {
         [USER, {"role": "function", "content": ""}], "missing_name",
         "messages with role 'function' must have a 'name'",
     ),
-    "call of the user's": (
+    "function call in a user message": (
         [{**USER, "function_call": {"name": "f", "arguments": "{}"}}], "wrong_role",
         "only messages with role 'assistant' can have a function call",
     ),
@@ -389,19 +394,21 @@ REFUSED: dict[str, tuple[list[Item], str, str]] = {
 
 class TestRules:
     @pytest.mark.parametrize(("messages", "rule", "phrase"), REFUSED.values(), ids=REFUSED)
-    def test_refused(self, messages: list[Item], rule: str, phrase: str) -> None:
+    def test_each_broken_rule_reports_the_error_message_of_the_api(
+        self, messages: list[Item], rule: str, phrase: str
+    ) -> None:
         [(found, message)] = rules(messages)
 
         assert found == rule
         assert phrase in message
 
-    def test_a_result_needs_the_id_of_its_call(self) -> None:
+    def test_a_tool_message_without_a_call_id_is_refused(self) -> None:
         found = dict(rules([USER, calling(call()), {"role": "tool", "content": ""}]))
 
         assert "must have a 'tool_call_id'" in found["missing_tool_call_id"]
 
     @NEEDS_TRANSCRIPTS
-    def test_every_recorded_refusal_is_foreseen(self) -> None:
+    def test_every_known_error_of_the_api_is_predicted(self) -> None:
         recorded = json.loads((TRANSCRIPTS / "edge" / "api_errors.json").read_text())["errors"]
         cases = [error for error in recorded if error["provider"] == "openai-chat"]
         for error in cases:
@@ -410,7 +417,7 @@ class TestRules:
         assert cases
 
 
-# --- histories of any kind ---
+# --- generated histories ---
 
 TEXT = st.text(max_size=40).map("x{}".format)
 LONG = st.one_of(TEXT, st.integers(50, 400).map(lambda n: "long " * n))
@@ -428,7 +435,7 @@ ODD = st.recursive(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> list[Item]:
-    """A valid history: questions, answers, parallel calls."""
+    """Draws a valid history with prompts, responses and parallel calls."""
     items: list[Item] = []
     for _ in range(draw(st.integers(1, 4))):
         items.append({"role": "user", "content": draw(TEXT)})
@@ -453,17 +460,19 @@ def exchanges(draw: st.DrawFn) -> list[Item]:
 class TestAnyHistory:
     @settings(deadline=None)
     @given(exchanges())
-    def test_comes_back(self, items: list[Item]) -> None:
+    def test_any_history_is_written_unchanged(self, items: list[Item]) -> None:
         history = API.to_history(items)
 
         assert API.write(history) == items
-        assert natively(history) == items
+        assert written_after_restoring(history) == items
         assert not check_history(history)
         assert not rules(items)
 
     @settings(deadline=None)
     @given(exchanges(), st.data())
-    def test_is_valid_after_clearing_and_dropping(self, items: list[Item], data: Any) -> None:
+    def test_any_history_is_valid_after_shortening_and_removing(
+        self, items: list[Item], data: Any
+    ) -> None:
         history = API.to_history(items)
         left: list[Message] = []
         for turn in split_into_turns(history):
@@ -471,19 +480,21 @@ class TestAnyHistory:
                 fate = data.draw(st.sampled_from(["keep", "results", "arguments", "drop"]))
                 if fate == "drop" and group.is_call:
                     continue
-                how = Clearing(what="arguments" if fate == "arguments" else "results")
+                how = Shortening(what="arguments" if fate == "arguments" else "results")
                 change = fate in ("results", "arguments")
-                left += [cleared(each, how) if change else each for each in group.messages]
+                left += [shortened(each, how) if change else each for each in group.messages]
 
         after = API.write(left)
 
         assert not rules(after)
-        assert natively(left) == after
+        assert written_after_restoring(left) == after
         assert sum(map(message_tokens, left)) <= sum(map(message_tokens, history))
 
     @settings(deadline=None)
     @given(st.lists(st.dictionaries(KEYS, ODD), min_size=1, max_size=3))
-    def test_broken_data_ends_in_a_format_error_or_comes_back(self, items: list[Item]) -> None:
+    def test_malformed_data_raises_a_format_error_or_is_written_unchanged(
+        self, items: list[Item]
+    ) -> None:
         list(API.check({API.items_key: items}))
         assert 0 <= API.recognize(items) <= 1
         try:
@@ -491,10 +502,10 @@ class TestAnyHistory:
         except FormatError:
             return
         assert API.from_messages(history, None) == items
-        natively([cleared(message) for message in history])
+        written_after_restoring([shortened(message) for message in history])
 
 
-# --- what was recorded ---
+# --- recorded requests and logs ---
 
 
 def recorded_requests() -> Iterator[tuple[str, Item, int]]:
@@ -518,24 +529,24 @@ def recorded_messages() -> Iterator[tuple[str, list[Item]]]:
 
 @NEEDS_TRANSCRIPTS
 class TestRecorded:
-    def test_messages_come_back_and_are_taken(self) -> None:
+    def test_recorded_messages_are_written_unchanged_and_not_refused(self) -> None:
         found = 0
         for name, items in recorded_messages():
             history = API.to_history(items)
             back = API.write(history)
             assert all(one is other for one, other in zip(back, items, strict=True)), name
-            assert natively(history) == items, name
+            assert written_after_restoring(history) == items, name
             assert not rules(items), name
             found += len(items)
         assert found > 2000
 
-    def test_cleared_messages_are_taken(self) -> None:
+    def test_recorded_messages_are_not_refused_after_shortening(self) -> None:
         for name, items in recorded_messages():
-            for how in (Clearing(), Clearing(what="arguments")):
-                after = [cleared(message, how) for message in API.to_history(items)]
+            for how in (Shortening(), Shortening(what="arguments")):
+                after = [shortened(message, how) for message in API.to_history(items)]
                 assert not rules(API.write(after)), name
 
-    def test_dialects_are_not_claimed(self) -> None:
+    def test_recorded_dialects_are_recognized_with_low_confidence(self) -> None:
         folder = TRANSCRIPTS / "openai-chat"
         for path in sorted((folder / "swe-agent").glob("*.traj")):
             assert API.recognize(json.loads(path.read_text())["history"]) <= 0.6
@@ -544,7 +555,7 @@ class TestRecorded:
                 assert API.recognize(simulation["messages"]) <= 0.6
 
 
-def test_ids_for_calls_that_have_none_stay_when_earlier_ones_are_collected() -> None:
+def test_generated_call_ids_do_not_change_when_earlier_messages_are_removed() -> None:
     history = [
         message
         for number in range(3)

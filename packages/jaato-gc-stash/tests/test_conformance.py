@@ -2,7 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jaato_gc import Message, Role, Stash
+from jaato_gc import Message, Role
+from jaato_gc.plugin import Stash
 from jaato_gc_stash import SqlStash
 from jaato_gc_testing import StashConformance
 
@@ -14,7 +15,7 @@ class TestSqlStash(StashConformance):
 
 
 class TestViewOfAnotherAgent(StashConformance):
-    """Beside other namespaces, nothing of which may show."""
+    """Runs the same checks in a database with another agent's content, which must not show."""
 
     @pytest.fixture
     def stash(self, open_stash: Callable[[], SqlStash]) -> Stash:

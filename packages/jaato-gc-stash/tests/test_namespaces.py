@@ -1,4 +1,4 @@
-"""Who sees what."""
+"""Access to the content of other agents and other projects."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ def test_projects_do_not_see_each_other(open_stash: Open) -> None:
     assert other.forget() == 0
 
 
-def test_one_that_was_told_to_reads_but_does_not_write(open_stash: Open) -> None:
+def test_also_read_allows_reading_but_not_deleting(open_stash: Open) -> None:
     main = open_stash()
     message = said("a plan")
     [key] = main.put("gc-1", [message])
@@ -49,7 +49,7 @@ def test_one_that_was_told_to_reads_but_does_not_write(open_stash: Open) -> None
     assert main.get(key)
 
 
-def test_others_do_not_crowd_out_what_is_found(open_stash: Open) -> None:
+def test_content_of_other_agents_does_not_use_up_the_limit_of_a_search(open_stash: Open) -> None:
     stash = open_stash()
     [key] = stash.put("gc-1", [said("a plan, among other things that were said")])
     crowd = [said("plan") for _ in range(30)]
@@ -59,7 +59,7 @@ def test_others_do_not_crowd_out_what_is_found(open_stash: Open) -> None:
     assert [hit.key for hit in stash.search("plan", limit=1)] == [key]
 
 
-def test_reading_is_not_mutual_and_not_inherited(stash: SqlStash) -> None:
+def test_also_read_is_neither_mutual_nor_inherited(stash: SqlStash) -> None:
     reader = stash.for_agent("reviewer", also_read=["main"])
     [key] = reader.put("gc-1", [said("a review")])
 
@@ -67,7 +67,7 @@ def test_reading_is_not_mutual_and_not_inherited(stash: SqlStash) -> None:
     assert reader.for_agent("third").also_read == ()
 
 
-def test_there_is_no_name_for_all(open_stash: Open) -> None:
+def test_also_read_has_no_wildcards(open_stash: Open) -> None:
     [key] = open_stash().put("gc-1", [said("a plan")])
 
     for name in ("*", "%", "_ain", "' OR 1=1 --"):
@@ -76,7 +76,7 @@ def test_there_is_no_name_for_all(open_stash: Open) -> None:
         assert reader.search("plan") == []
 
 
-def test_own_content_comes_first_and_a_shared_key_once(open_stash: Open) -> None:
+def test_a_key_of_several_agents_is_found_once_and_gives_the_own_entry(open_stash: Open) -> None:
     main = open_stash()
     reader = main.for_agent("reviewer", also_read=["main"])
     messages = [said(f"the same plan {number}", f"m{number}") for number in range(4)]
@@ -91,7 +91,7 @@ def test_own_content_comes_first_and_a_shared_key_once(open_stash: Open) -> None
     assert len(hits) == len(set(hits)) == 4
 
 
-def test_a_view_says_whose_it_is(open_stash: Open) -> None:
+def test_a_stash_shows_its_project_and_agent(open_stash: Open) -> None:
     stash = open_stash(project="web", also_read="reviewer")
 
     view = stash.for_agent("reviewer", also_read=["main", "reviewer"])
@@ -102,7 +102,7 @@ def test_a_view_says_whose_it_is(open_stash: Open) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\0", "\ud800"])
-def test_a_name_has_to_be_text(open_stash: Open, name: str) -> None:
+def test_an_empty_or_unstorable_name_is_refused(open_stash: Open, name: str) -> None:
     for options in ({"project": name}, {"agent": name}, {"also_read": [name]}):
-        with pytest.raises(StashError, match="can't be the name of a stash's"):
+        with pytest.raises(StashError, match="invalid name of a stash's"):
             open_stash(**options)

@@ -1,4 +1,4 @@
-"""Where a stash can be, what it looks like from outside, and what opening it says."""
+"""Opening a stash: paths and URLs, file modes, migrations and errors."""
 
 import os
 import sqlite3
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from jaato_gc import Message, Role, Stash, StashError
+from jaato_gc import Message, Role, StashError
+from jaato_gc.plugin import Stash
 from jaato_gc_stash import SqlStash, _sqlite
 
 Open = Callable[..., SqlStash]
@@ -45,8 +46,8 @@ def test_paths_and_urls_name_the_same_file(tmp_path: Path, monkeypatch: pytest.M
             assert isinstance(stash, Stash)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
-def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="file modes are a POSIX feature")
+def test_new_files_and_folders_are_accessible_to_the_owner_only(tmp_path: Path) -> None:
     previous = os.umask(0)
     try:
         path = tmp_path / "some" / "folder" / "stash.db"
@@ -61,8 +62,8 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     assert mode(tmp_path) != 0
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
-def test_a_mode_that_somebody_chose_stays(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="file modes are a POSIX feature")
+def test_the_mode_of_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "stash.db"
     SqlStash(path).close()
     path.chmod(0o640)
@@ -72,7 +73,7 @@ def test_a_mode_that_somebody_chose_stays(tmp_path: Path) -> None:
     assert mode(path) == 0o640
 
 
-def test_commits_reach_the_disk(tmp_path: Path) -> None:
+def test_sqlite_syncs_every_commit_to_disk(tmp_path: Path) -> None:
     with (
         SqlStash(tmp_path / "stash.db") as stash,
         stash._database.reading("look") as connection,
@@ -87,7 +88,7 @@ def test_commits_reach_the_disk(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_commits_reach_the_disk_of_a_server_that_would_not_wait(postgres_url: str) -> None:
+def test_postgresql_syncs_every_commit_to_disk_unless_it_is_stricter(postgres_url: str) -> None:
     def setting(stash: SqlStash) -> object:
         with stash._database.reading("look") as connection:
             return connection.execute(text("SHOW synchronous_commit")).scalar_one()
@@ -111,7 +112,7 @@ TO_VERSION_1 = {
 }
 
 
-def test_an_older_database_is_brought_up_to_date(open_stash: Open) -> None:
+def test_an_older_database_is_migrated_when_it_is_opened(open_stash: Open) -> None:
     old = open_stash()
     messages = [said(f"old words {number}") for number in range(250)]
     keys = old.put("gc-1", messages)
@@ -146,7 +147,7 @@ def test_a_migration_that_fails_changes_nothing(
         raise RuntimeError("power failure")
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaato_gc_stash._tables.readable", fail)
+        patch.setattr("jaato_gc_stash._tables.searchable_text", fail)
         with pytest.raises(RuntimeError, match="power failure"):
             open_stash()
 
@@ -164,14 +165,14 @@ def test_a_newer_database_is_refused(open_stash: Open) -> None:
         open_stash()
 
 
-# --- what goes wrong ---
+# --- errors ---
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("These are notes, not a database. " * 100)
 
-    with pytest.raises(StashError, match=r"notes.txt: can't open it: .*; this file is something"):
+    with pytest.raises(StashError, match=r"notes.txt: can't open it: .*; this file is not an"):
         SqlStash(path)
     assert path.read_text().startswith("These are notes")
 
@@ -188,7 +189,7 @@ def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
         stash.restore(keys)
 
 
-def test_a_folder_is_no_place_for_it(tmp_path: Path) -> None:
+def test_a_path_that_is_a_folder_or_below_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StashError, match="can't open it"):
         SqlStash(tmp_path)
     (tmp_path / "file").touch()
@@ -197,8 +198,8 @@ def test_a_folder_is_no_place_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", ":memory:", "sqlite://", "sqlite:///:memory:"])
-def test_memory_is_no_place_for_it(place: str) -> None:
-    with pytest.raises(StashError, match="a stash needs a file"):
+def test_an_in_memory_database_is_refused(place: str) -> None:
+    with pytest.raises(StashError, match="a stash can't be an in-memory database"):
         SqlStash(place)
 
 
@@ -211,23 +212,23 @@ def test_sqlite_without_full_text_search_is_refused(
         SqlStash(tmp_path / "stash.db")
 
 
-def test_a_writer_that_does_not_end_is_an_error(
+def test_a_put_fails_if_another_writer_does_not_finish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite, "_PATIENCE", 0.1)
+    monkeypatch.setattr(_sqlite, "_LOCK_TIMEOUT", 0.1)
     path = tmp_path / "stash.db"
     with SqlStash(path) as stash:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StashError, match="another process has been writing for long"):
+        with pytest.raises(StashError, match="another process did not finish writing in time"):
             stash.put("gc-1", [said("words")])
-        assert stash.search("words") == []  # readers don't wait
+        assert stash.search("words") == []  # readers don't wait for writers
         other.execute("ROLLBACK")
         other.close()
         stash.put("gc-1", [said("words")])
 
 
-def test_a_file_that_another_is_just_making_is_waited_for(tmp_path: Path) -> None:
+def test_opening_waits_for_a_process_that_is_creating_the_file(tmp_path: Path) -> None:
     path = tmp_path / "stash.db"
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("CREATE TABLE something (x)")
@@ -246,15 +247,15 @@ def test_a_file_that_another_is_just_making_is_waited_for(tmp_path: Path) -> Non
     [
         (
             "postgresql://agent:s3cret@127.0.0.1:1/x",
-            "can't open it: .*; check that the server runs",
+            "can't open it: .*; check that the server is running",
         ),
         ("postgresql://agent@127.0.0.1:1/x?password=s3cret", "can't open it"),
-        ("postgresql://agent:s3cret@host:port/x", "the stash's URL can't be read"),
-        ("mysql://agent:s3cret@host/x", "a stash can't be kept in 'mysql'"),
+        ("postgresql://agent:s3cret@host:port/x", "invalid URL of a stash"),
+        ("mysql://agent:s3cret@host/x", "unsupported database 'mysql'"),
         ("postgres+other://agent:s3cret@127.0.0.1:1/x", "can't open it"),
     ],
 )
-def test_no_error_tells_the_password(url: str, message: str) -> None:
+def test_errors_do_not_contain_the_password(url: str, message: str) -> None:
     with pytest.raises(StashError, match=message) as caught:
         SqlStash(url)
     assert "s3cret" not in str(caught.value)
@@ -262,12 +263,12 @@ def test_no_error_tells_the_password(url: str, message: str) -> None:
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-def test_a_database_that_is_not_there_is_an_error(postgres_server: str) -> None:
+def test_a_missing_postgresql_database_is_an_error(postgres_server: str) -> None:
     with pytest.raises(StashError, match=r'"nowhere" does not exist; create it, or check the URL'):
         SqlStash(postgres_server.format(database="nowhere"))
 
 
-def test_a_missing_driver_is_named() -> None:
+def test_the_error_for_a_missing_driver_says_how_to_install_it() -> None:
     code = """
 import sys
 sys.modules["psycopg"] = None
@@ -280,12 +281,12 @@ except Exception as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.stdout.strip() == (
-        "StashError stash in PostgreSQL database x on host: psycopg, which speaks to it, is not "
-        "installed: pip install 'jaato-gc-stash[postgres]'"
+        "StashError stash in PostgreSQL database x on host: psycopg is not installed: "
+        "pip install 'jaato-gc-stash[postgres]'"
     )
 
 
-def test_errors_show_no_content(tmp_path: Path) -> None:
+def test_errors_do_not_contain_stashed_content(tmp_path: Path) -> None:
     with SqlStash(tmp_path / "stash.db") as stash:
         with stash._database.engine.begin() as connection:
             connection.execute(text("DROP TABLE stash_parts"))

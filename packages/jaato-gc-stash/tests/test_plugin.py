@@ -1,4 +1,4 @@
-"""The stash that a session gets by itself."""
+"""The plugin that opens a stash if ``JAATO_GC_STASH`` is set."""
 
 from pathlib import Path
 
@@ -14,13 +14,15 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_there_is_none_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_have_no_stash_without_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PluginRegistry().stash("main") is None
     monkeypatch.setenv("JAATO_GC_STASH", "")
     assert PluginRegistry().stash("main") is None
 
 
-def test_every_agent_gets_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_agent_gets_its_own_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path / "stash.db"))
     main, other = (PluginRegistry().stash(agent) for agent in ("main", "reviewer"))
 
@@ -33,7 +35,7 @@ def test_every_agent_gets_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     main.close()
 
 
-def test_the_project_is_named_by_a_variable(
+def test_the_project_is_read_from_a_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path / "stash.db"))
@@ -43,7 +45,7 @@ def test_the_project_is_named_by_a_variable(
         assert stash.project == "web"
 
 
-def test_a_place_that_can_not_be_used_is_an_error_and_no_session_goes_on_without(
+def test_a_session_is_not_created_if_its_stash_can_not_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What is found, and in which order: the same on every database."""
+"""Search results and their order, on both databases."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def said(words: str) -> Message:
         "MAX_RETRIES", "max retries", "example.org", "setup", "notes.txt", "line 17",
     ],
 )  # fmt: skip
-def test_code_is_found_by_its_names_and_their_pieces(stash: SqlStash, query: str) -> None:
+def test_code_is_found_by_identifiers_and_their_pieces(stash: SqlStash, query: str) -> None:
     stash.put("gc-1", [said("nothing to see here")])
     [key] = stash.put("gc-1", [said(TEXT)])
 
@@ -48,7 +48,7 @@ def test_code_is_found_by_its_names_and_their_pieces(stash: SqlStash, query: str
         ("ｆｕｌｌ ｗｉｄｔｈ", ["full width"]),
     ],
 )
-def test_other_scripts_are_found(stash: SqlStash, text: str, queries: list[str]) -> None:
+def test_text_in_other_scripts_is_found(stash: SqlStash, text: str, queries: list[str]) -> None:
     stash.put("gc-1", [said("nothing"), said("何もない"), said("ничего"), said("ком")])
     [key] = stash.put("gc-1", [said(text)])
 
@@ -56,7 +56,7 @@ def test_other_scripts_are_found(stash: SqlStash, text: str, queries: list[str])
         assert [hit.key for hit in stash.search(query)] == [key], query
 
 
-def test_the_best_is_first_among_many(stash: SqlStash) -> None:
+def test_the_best_match_comes_first(stash: SqlStash) -> None:
     stash.put("gc-1", [said(f"the config of module {number}") for number in range(50)])
     [key] = stash.put("gc-1", [said("the config says parse_config fails for module 7")])
     stash.put("gc-1", [said(f"the config of part {number}") for number in range(50)])
@@ -64,19 +64,19 @@ def test_the_best_is_first_among_many(stash: SqlStash) -> None:
     assert stash.search("why does parse_config fail")[0].key == key
 
 
-def test_newer_counts_more_but_not_more_than_what_fits(open_stash: Open) -> None:
+def test_a_much_better_match_ranks_above_a_newer_one(open_stash: Open) -> None:
     now = 1_000_000.0
     stash = open_stash(clock=lambda: now)
-    [fits] = stash.put("gc-1", [said("deploy key rotation schedule")])
+    [better] = stash.put("gc-1", [said("deploy key rotation schedule")])
     now += 30 * 86400
     [newer] = stash.put("gc-1", [said("deploy notes of today, again")])
     stash.put("gc-1", [said(f"unrelated {number}") for number in range(10)])
     now += 60
 
-    assert [hit.key for hit in stash.search("key rotation schedule deploy")] == [fits, newer]
+    assert [hit.key for hit in stash.search("key rotation schedule deploy")] == [better, newer]
 
 
-def test_the_score_is_what_the_documents_say(open_stash: Open) -> None:
+def test_the_score_decreases_with_age_as_documented(open_stash: Open) -> None:
     now = 1_000_000.0
     stash = open_stash(clock=lambda: now)
     [old] = stash.put("gc-1", [said("release notes")])
@@ -89,7 +89,9 @@ def test_the_score_is_what_the_documents_say(open_stash: Open) -> None:
     assert first.score / second.score == pytest.approx(2 / 1.5)
 
 
-def test_a_month_outweighs_a_few_more_words(open_stash: Open) -> None:
+def test_an_entry_that_is_a_month_newer_ranks_above_a_slightly_better_match(
+    open_stash: Open,
+) -> None:
     now = 1_000_000.0
     stash = open_stash(clock=lambda: now)
     [old] = stash.put("gc-1", [said("release notes")])
@@ -100,17 +102,17 @@ def test_a_month_outweighs_a_few_more_words(open_stash: Open) -> None:
     assert [hit.key for hit in stash.search("release notes")] == [new, old]
 
 
-def test_what_is_forgotten_leaves_no_words_behind(stash: SqlStash) -> None:
+def test_forgotten_content_is_removed_from_the_index(stash: SqlStash) -> None:
     stash.forget(stash.put("gc-1", [said("macadamia")]))
 
-    # A database may give the same number to the next content.
+    # A database may reuse the id for the next content.
     [key] = stash.put("gc-2", [said("chestnut")])
 
     assert stash.search("macadamia") == []
     assert [hit.key for hit in stash.search("chestnut")] == [key]
 
 
-def test_a_clock_set_back_does_no_harm(open_stash: Open) -> None:
+def test_an_entry_from_the_future_is_found(open_stash: Open) -> None:
     now = 1_000_000.0
     stash = open_stash(clock=lambda: now)
     [key] = stash.put("gc-1", [said("from the future")])
@@ -119,14 +121,14 @@ def test_a_clock_set_back_does_no_harm(open_stash: Open) -> None:
     assert [hit.key for hit in stash.search("future")] == [key]
 
 
-def test_words_in_several_parts_add_up(stash: SqlStash) -> None:
+def test_the_relevance_of_several_parts_adds_up(stash: SqlStash) -> None:
     both = Message(Role.MODEL, [Part(text="about walnuts"), Part(thought="and hazelnuts")])
     [one, key] = stash.put("gc-1", [said("about walnuts alone"), both])
 
     assert [hit.key for hit in stash.search("walnuts hazelnuts")] == [key, one]
 
 
-def test_a_hit_says_what_it_is(stash: SqlStash) -> None:
+def test_a_hit_describes_its_message(stash: SqlStash) -> None:
     call = FunctionCall("1", "read_file", {"path": "src/app.py"})
     other = FunctionCall("2", "grep", {"pattern": "main"})
     answer = ToolResult("1", "read_file", "def main():\n    return 'almonds'\n")
@@ -144,7 +146,7 @@ def test_a_hit_says_what_it_is(stash: SqlStash) -> None:
     assert stash.search("app.py")[0].about == "model; calls read_file, grep"
 
 
-def test_odd_names_of_tools_do_no_harm(stash: SqlStash) -> None:
+def test_invalid_characters_in_tool_names_are_replaced_in_the_description(stash: SqlStash) -> None:
     call = FunctionCall("1", "rm\0\ud800" + "x" * 5000, {"note": "pecans"})
     stash.put("gc-1", [Message(Role.MODEL, [Part(function_call=call)])])
 
@@ -153,7 +155,7 @@ def test_odd_names_of_tools_do_no_harm(stash: SqlStash) -> None:
     assert len(hit.about) == 200
 
 
-def test_a_snippet_shows_where_most_words_are(stash: SqlStash) -> None:
+def test_a_snippet_shows_the_passage_with_the_most_words(stash: SqlStash) -> None:
     text = "cashew " + "filler " * 300 + "the cashew and the pistachio " + "filler " * 300
     stash.put("gc-1", [said(text)])
 
@@ -165,7 +167,7 @@ def test_a_snippet_shows_where_most_words_are(stash: SqlStash) -> None:
     assert len(hit.snippet) <= 202
 
 
-def test_both_ends_of_a_huge_text_are_found(stash: SqlStash) -> None:
+def test_both_ends_of_a_huge_text_are_searchable(stash: SqlStash) -> None:
     log = "first_clue\n" + "\n".join(f"line {number} of_{number}" for number in range(100_000))
     answer = ToolResult("1", "bash", f"{log}\nlast_clue")
     [key] = stash.put("gc-1", [Message(Role.TOOL, [Part(function_response=answer)])])
@@ -176,7 +178,7 @@ def test_both_ends_of_a_huge_text_are_found(stash: SqlStash) -> None:
     assert stash.restore([key])[0].function_responses[0].result.endswith("last_clue")
 
 
-def test_data_is_not_searched_but_what_it_is(stash: SqlStash) -> None:
+def test_attachments_are_found_by_uri_but_not_by_data(stash: SqlStash) -> None:
     image = InlineData("image/png", "cGVhbnV0", uri="file:///screens/checkout.png")
     stash.put("gc-1", [Message(Role.USER, [Part(inline_data=image)])])
 
@@ -184,7 +186,7 @@ def test_data_is_not_searched_but_what_it_is(stash: SqlStash) -> None:
     assert len(stash.search("checkout.png")) == 1
 
 
-def test_words_are_cut_for_code() -> None:
+def test_identifiers_are_split_into_pieces() -> None:
     assert words_to_index("HTTPServer2.get_url") == [
         "httpserver2", "http", "server2", "get_url", "get", "url",
     ]  # fmt: skip
@@ -193,7 +195,7 @@ def test_words_are_cut_for_code() -> None:
     assert words_to_index("\0 \ud800 -- '' \"") == []
 
 
-def test_there_is_an_end_to_words() -> None:
+def test_the_words_of_a_text_are_limited() -> None:
     noise = " ".join(f"{number}{'漢' * 70}" for number in range(20_000))
     assert sum(len(word.encode()) for word in words_to_index(noise)) < 500_000
     assert words_to_index("same " * 1000) == ["same"] * 16

@@ -1,13 +1,15 @@
-"""What is stored, how often, and for how long."""
+"""Deduplication, limits and redaction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from jaato_gc import Message, Part, Role, StashError, ToolResult, stash_key
+from jaato_gc import Message, Part, Role, StashError, ToolResult
+from jaato_gc.plugin import stash_key
 from jaato_gc_stash import SqlStash
 
 Open = Callable[..., SqlStash]
@@ -36,7 +38,7 @@ class Clock:
         return self.now
 
 
-# --- once ---
+# --- deduplication ---
 
 
 def test_the_same_tool_output_is_stored_once(stash: SqlStash) -> None:
@@ -51,7 +53,7 @@ def test_the_same_tool_output_is_stored_once(stash: SqlStash) -> None:
     assert calls == [f"call_{number}" for number in range(5)]
 
 
-def test_parts_are_shared_one_by_one(stash: SqlStash) -> None:
+def test_parts_are_deduplicated_separately(stash: SqlStash) -> None:
     shared = Part(function_response=ToolResult("1", "read_file", "the same"))
     other = Part(function_response=ToolResult("2", "read_file", "another"))
 
@@ -60,7 +62,7 @@ def test_parts_are_shared_one_by_one(stash: SqlStash) -> None:
     assert (stash.stats().entries, stash.stats().contents) == (2, 2)
 
 
-def test_content_is_shared_between_agents_until_the_last_forgets_it(stash: SqlStash) -> None:
+def test_content_shared_by_agents_is_deleted_when_the_last_one_forgets_it(stash: SqlStash) -> None:
     other = stash.for_agent("other")
     [key] = stash.put("gc-1", [result("1", "shared output")])
     [other_key] = other.put("gc-1", [result("2", "shared output")])
@@ -76,7 +78,7 @@ def test_content_is_shared_between_agents_until_the_last_forgets_it(stash: SqlSt
     assert stash.get(key) is None
 
 
-def test_what_is_put_again_is_as_of_then(open_stash: Open) -> None:
+def test_putting_a_message_again_updates_its_time_and_collection(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(clock=clock)
     message = said("again")
@@ -90,15 +92,15 @@ def test_what_is_put_again_is_as_of_then(open_stash: Open) -> None:
     assert (entry.gc_id, entry.stashed_at) == ("gc-2", clock.now)
 
 
-def test_what_json_has_no_word_for_comes_back_as_json_has_it(stash: SqlStash) -> None:
+def test_tuples_and_dict_keys_are_restored_as_their_json_equivalents(stash: SqlStash) -> None:
     [kept] = stash.restore(stash.put("gc-1", [result("1", ("a", {1: float("inf")}))]))
 
     assert kept.function_responses[0].result == ["a", {"1": float("inf")}]
 
 
-def test_a_collection_without_a_plain_name_is_refused(stash: SqlStash) -> None:
+def test_a_gc_id_that_can_not_be_stored_is_refused(stash: SqlStash) -> None:
     for gc_id in ("\0", "\ud800"):
-        with pytest.raises(StashError, match="collection's id"):
+        with pytest.raises(StashError, match=r"gc_id .* can't be stored"):
             stash.put(gc_id, [said("words")])
     assert stash.stats().entries == 0
 
@@ -106,7 +108,7 @@ def test_a_collection_without_a_plain_name_is_refused(stash: SqlStash) -> None:
 # --- limits ---
 
 
-def test_what_is_too_old_goes_with_the_next_put(open_stash: Open) -> None:
+def test_entries_above_max_age_are_deleted_by_the_next_put(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(max_age=timedelta(hours=1), clock=clock)
     [old] = stash.put("gc-1", [said("old words")])
@@ -122,7 +124,7 @@ def test_what_is_too_old_goes_with_the_next_put(open_stash: Open) -> None:
     assert count(stash, "stash_contents") == 2
 
 
-def test_the_oldest_go_when_there_is_too_much(open_stash: Open) -> None:
+def test_the_oldest_entries_are_deleted_above_max_bytes(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(max_bytes=10_000, clock=clock)
     keys = []
@@ -135,7 +137,7 @@ def test_the_oldest_go_when_there_is_too_much(open_stash: Open) -> None:
     assert count(stash, "stash_contents") == 4
 
 
-def test_no_more_goes_than_has_to(open_stash: Open) -> None:
+def test_no_more_entries_are_deleted_than_max_bytes_requires(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(clock=clock)
     for number in range(5):
@@ -150,11 +152,11 @@ def test_no_more_goes_than_has_to(open_stash: Open) -> None:
     assert stash.stats().bytes == exactly
 
 
-def test_what_a_put_brings_stays_even_if_it_is_too_much_alone(open_stash: Open) -> None:
+def test_a_put_keeps_its_own_messages_even_if_they_exceed_the_limits(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(max_bytes=1000, max_age=1, clock=clock)
     stash.put("gc-1", [said("before")])
-    clock.now -= 100  # a clock may be set back
+    clock.now -= 100  # a clock can be set back
 
     keys = stash.put("gc-2", [said(f"{number} " * 1000) for number in range(3)])
 
@@ -162,7 +164,7 @@ def test_what_a_put_brings_stays_even_if_it_is_too_much_alone(open_stash: Open) 
     assert stash.stats().entries == 3
 
 
-def test_shared_content_stays_while_a_newer_entry_has_it(open_stash: Open) -> None:
+def test_content_of_a_deleted_entry_is_kept_if_a_newer_entry_shares_it(open_stash: Open) -> None:
     clock = Clock()
     stash = open_stash(clock=clock)
     [old] = stash.put("gc-1", [result("1", "shared output")])
@@ -179,7 +181,7 @@ def test_shared_content_stays_while_a_newer_entry_has_it(open_stash: Open) -> No
     assert [hit.key for hit in stash.search("shared")] == [new]
 
 
-def test_limits_are_those_of_one_agent(open_stash: Open) -> None:
+def test_limits_apply_to_each_agent_separately(open_stash: Open) -> None:
     stash = open_stash(max_bytes=3000)
     other = stash.for_agent("other")
     [mine] = stash.put("gc-1", [said("mine " * 400)])
@@ -192,8 +194,8 @@ def test_limits_are_those_of_one_agent(open_stash: Open) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_age": 0}, {"max_age": timedelta(-1)}, {"max_bytes": 0}])
-def test_a_limit_that_keeps_nothing_is_refused(open_stash: Open, limit: dict[str, Any]) -> None:
-    with pytest.raises(StashError, match="give a number above 0, or None"):
+def test_a_limit_that_is_not_positive_is_refused(open_stash: Open, limit: dict[str, Any]) -> None:
+    with pytest.raises(StashError, match="expected a number above 0 or None"):
         open_stash(**limit)
 
 
@@ -201,12 +203,13 @@ def test_a_limit_that_keeps_nothing_is_refused(open_stash: Open, limit: dict[str
 
 
 def without_secrets(message: Message) -> Message:
-    for part in message.parts:
-        part.text = (part.text or "").replace("hunter2", "[redacted]")
-    return message
+    return message.with_parts(
+        replace(part, text=(part.text or "").replace("hunter2", "[redacted]"))
+        for part in message.parts
+    )
 
 
-def test_only_the_redacted_form_is_stored_under_the_key_of_the_original(open_stash: Open) -> None:
+def test_the_redacted_message_is_stored_under_the_key_of_the_original(open_stash: Open) -> None:
     stash = open_stash(redact=without_secrets)
     message = said("the password is hunter2")
 
@@ -224,7 +227,7 @@ def test_only_the_redacted_form_is_stored_under_the_key_of_the_original(open_sta
         assert not [body for body in bodies if b"hunter2" in bytes(body)]
 
 
-def test_a_stricter_redaction_replaces_what_was_stored(open_stash: Open) -> None:
+def test_a_redacted_message_replaces_an_unredacted_one(open_stash: Open) -> None:
     message = said("the password is hunter2")
     open_stash().put("gc-1", [message])
     stash = open_stash(redact=without_secrets)
@@ -236,7 +239,7 @@ def test_a_stricter_redaction_replaces_what_was_stored(open_stash: Open) -> None
     assert count(stash, "stash_contents") == 1
 
 
-def test_a_redaction_that_fails_stores_nothing(open_stash: Open) -> None:
+def test_nothing_is_stored_if_redact_raises(open_stash: Open) -> None:
     def fail(message: Message) -> Message:
         if "bad" in message.text:
             raise RuntimeError("no idea")
@@ -244,14 +247,14 @@ def test_a_redaction_that_fails_stores_nothing(open_stash: Open) -> None:
 
     stash = open_stash(redact=fail)
 
-    with pytest.raises(StashError, match=r"redact failed on message 'm2': RuntimeError: no idea"):
+    with pytest.raises(StashError, match=r"redact failed for message 'm2': RuntimeError: no idea"):
         stash.put("gc-1", [said("good"), said("bad", message_id="m2")])
     assert stash.stats().entries == 0
 
 
-def test_a_redaction_that_returns_no_message_stores_nothing(open_stash: Open) -> None:
+def test_nothing_is_stored_if_redact_does_not_return_a_message(open_stash: Open) -> None:
     stash = open_stash(redact=lambda message: message.text)
 
-    with pytest.raises(StashError, match="redact returned str"):
+    with pytest.raises(StashError, match=r"redact for message .*: expected a Message, got str"):
         stash.put("gc-1", [said("words")])
     assert stash.stats().entries == 0

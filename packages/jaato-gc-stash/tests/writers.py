@@ -1,4 +1,4 @@
-"""What tests run in processes of their own: ``python writers.py <name> <arguments>``."""
+"""Tasks that tests run in separate processes: ``python writers.py <task> <arguments>``."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from jaato_gc_stash import SqlStash
 
 
 def batch(name: str, size: int = 3) -> list[Message]:
-    """Messages that belong together, one of them large."""
+    """Returns messages for one put, one of them large."""
     texts = [f"{name} number {number}" for number in range(size - 1)]
     texts.append(f"{name} large " + os.urandom(5_000).hex())
     return [Message.from_text(Role.USER, text, message_id=f"{name}-{text[:20]}") for text in texts]
 
 
-def is_killed(url: str, kills: str, seconds: str) -> None:
-    """Start a writer, kill it in the middle, and the next; print the keys it acknowledged."""
+def kill_writers(url: str, kills: str, seconds: str) -> None:
+    """Kills one writer after another at random times. Prints the puts that they acknowledged."""
     deadline = time.monotonic() + float(seconds)
     done = 0
     for number in range(int(kills)):
@@ -35,7 +35,7 @@ def is_killed(url: str, kills: str, seconds: str) -> None:
             os._exit(1)
         os.close(writing)
         with os.fdopen(reading) as acknowledged:
-            # Some die while they open it; most are in the middle of their writes.
+            # Some are killed while they open the stash, most while they write.
             first = acknowledged.readline() if number % 5 == 0 or number % 2 else ""
             time.sleep(random.uniform(0.0, 0.03))
             os.kill(child, signal.SIGKILL)
@@ -56,15 +56,15 @@ def _write_and_acknowledge(url: str, name: str, writing: int) -> None:
             os.write(writing, f"{gc_id}:{','.join(keys)}\n".encode())
 
 
-def writes(url: str, agent: str, puts: str) -> None:
-    """Put, read and forget, beside another that does the same; print the keys that are left."""
-    shared = ToolResult("1", "bash", "what both have")
+def write(url: str, agent: str, puts: str) -> None:
+    """Puts and forgets while another process does the same. Prints the keys that remain."""
+    shared = ToolResult("1", "bash", "the same output in both processes")
     with SqlStash(url, agent=agent) as stash:
         print("ready", flush=True)
         sys.stdin.readline()
         for number in range(int(puts)):
             mine = Message(Role.TOOL, [Part(function_response=shared)])
-            # The same contents, in another order each time, and dropped again at once.
+            # The same contents in a random order, deleted again at once, to provoke deadlocks.
             common = [Message.from_text(Role.USER, f"common {each}") for each in range(5)]
             random.shuffle(common)
             kept = stash.put(f"gc-{number}", [*batch(f"{os.getpid()} {number}"), mine])
@@ -73,16 +73,16 @@ def writes(url: str, agent: str, puts: str) -> None:
             print(*kept, sep="\n")
 
 
-def opens(url: str) -> None:
-    """Open a stash at the same time as others."""
+def open_and_put(url: str) -> None:
+    """Opens a stash at the same time as other processes, and puts a message."""
     print("ready", flush=True)
     sys.stdin.readline()
     with SqlStash(url) as stash:
         print(*stash.put("gc-1", [Message.from_text(Role.USER, "hello")]))
 
 
-def opens_often(folder: str, rounds: str) -> None:
-    """Make many stashes, each by several at the very same time."""
+def create_concurrently(folder: str, rounds: str) -> None:
+    """Creates several stashes, each in six processes at the same time."""
     for number in range(int(rounds)):
         reading, writing = os.pipe()
         children = []
@@ -105,19 +105,19 @@ def opens_often(folder: str, rounds: str) -> None:
             assert os.waitstatus_to_exitcode(status) == 0
 
 
-def fills_up(url: str) -> None:
-    """Meet the end of the disk, and go on when there is room again."""
+def fill_disk(url: str) -> None:
+    """Puts until a file size limit is reached, then raises it and puts again. Prints the error."""
     with SqlStash(url) as stash:
         kept = stash.put("gc-0", batch("before"))
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-        refused = []
+        errors = []
         for number in range(100):
             messages = batch(f"batch {number}", 30)
             try:
                 kept += stash.put(f"gc-{number}", messages)
             except StashError as error:
-                refused.append(str(error))
+                errors.append(str(error))
                 break
         assert stash.stats().entries == len(stash.restore(kept)) == len(kept)
         assert stash.search("before")
@@ -125,11 +125,11 @@ def fills_up(url: str) -> None:
         kept += stash.put("gc-after", messages)
         assert stash.stats().entries == len(stash.restore(kept)) == len(kept)
         assert stash.search("before")
-    print(*refused, sep="\n")
+    print(*errors, sep="\n")
 
 
-def forks(url: str) -> None:
-    """Use a stash on both sides of a fork."""
+def use_across_fork(url: str) -> None:
+    """Uses a stash in the parent and in the child of a fork. Prints the number of entries."""
     with SqlStash(url) as stash:
         [first] = stash.put("gc-1", [Message.from_text(Role.USER, "before the fork")])
         connection = _connection(stash)
@@ -148,13 +148,13 @@ def forks(url: str) -> None:
 
 
 def _connection(stash: SqlStash) -> object:
-    """The connection that would be used next."""
+    """Returns the connection that the pool hands out next."""
     with contextlib.closing(stash._database.engine.raw_connection()) as connection:
         return connection.driver_connection
 
 
 if __name__ == "__main__":
     tasks: list[Callable[..., None]] = [
-        is_killed, writes, opens, opens_often, fills_up, forks,
+        kill_writers, write, open_and_put, create_concurrently, fill_disk, use_across_fork,
     ]  # fmt: skip
     {task.__name__: task for task in tasks}[sys.argv[1]](*sys.argv[2:])

@@ -1,9 +1,10 @@
-"""Histories in the shape that providers and agents keep them in: read, written and checked.
+"""Reads, writes and checks histories in the formats of LLM providers and agents.
 
-Everything public is importable from here; modules whose names start with an underscore are not.
+Import everything public from here. Modules whose names start with an underscore are private.
 """
 
 from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._collect import Collected, collect
 from jaato_gc_formats._convert import (
     Detected,
     Format,
@@ -18,12 +19,11 @@ from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Problem, Usage
 from jaato_gc_formats._load import iter_conversations, iter_messages, load
 from jaato_gc_formats._log_format import Beside, Compaction, LogFormat
-from jaato_gc_formats._one_call import Collected, collect
 from jaato_gc_formats._plugin import jaato_gc_register_formats
 from jaato_gc_formats._provider_session import ProviderSession
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._repaired import repaired
+from jaato_gc_formats._repair import repaired
 from jaato_gc_formats._version import __version__
 
 __all__ = [

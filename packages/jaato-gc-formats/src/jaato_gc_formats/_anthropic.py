@@ -1,9 +1,10 @@
-"""Anthropic's Messages API."""
+"""The format of Anthropic's Messages API."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult, as_text
+from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._anthropic_rules import content_blocks, refusals
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._call_ids import with_call_ids
@@ -11,8 +12,8 @@ from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import (
     INSIDE,
     flatten,
+    group_results,
     is_inside,
-    runs_of_results,
     unflatten,
     with_attachments,
 )
@@ -20,12 +21,12 @@ from jaato_gc_formats._wire import (
     OPAQUE,
     Fields,
     attachment_base64,
-    marked,
-    opaque,
+    message_extra,
+    opaque_part,
+    original_items,
     own_extra,
     own_fields,
     plain,
-    untouched_items,
     without,
 )
 
@@ -34,23 +35,23 @@ ROLE_NAMES = {
     Role.USER: "user", Role.TOOL: "user", Role.MODEL: "assistant", Role.SYSTEM: "system",
 }  # fmt: skip
 TEXT = "text"
-"""Kept in the place of content that was one text."""
+"""Kept in ``extra`` for content that was a string instead of a list of blocks."""
 VALUE = "value"
-"""Kept in the place of a call's input that was no object."""
+"""Kept in ``extra`` for the input of a call that was not an object."""
 ABSENT = "absent"
-"""Kept in the place of a result's content that was not there."""
+"""Kept in ``extra`` for a result without content."""
 SOURCES = {"base64": "data", "url": "url", "file": "file_id"}
-"""Where each kind of source has what it stands for."""
+"""The field with the content or its address, for each type of source."""
 OWN_BLOCKS = {
     "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document",
     "server_tool_use", "search_result",
 }  # fmt: skip
-"""Blocks that no other API has in its messages."""
-OTHERS_BLOCKS = {"image_url", "input_audio", "file", "refusal", "input_text", "output_text"}
+"""Types of blocks that only Anthropic's messages contain."""
+FOREIGN_BLOCKS = {"image_url", "input_audio", "file", "refusal", "input_text", "output_text"}
 
 
 class AnthropicMessages(ApiFormat):
-    """``messages`` and ``system`` of ``POST /v1/messages``."""
+    """The fields ``messages`` and ``system`` of ``POST /v1/messages``."""
 
     name = "anthropic"
     summary = "Anthropic Messages"
@@ -88,7 +89,7 @@ class AnthropicMessages(ApiFormat):
     def _message(self, role: Role, parts: list[Part], fields: Fields, content: Any) -> Message:
         if isinstance(content, str) and content:
             fields["content"] = TEXT
-        return Message(role, parts, extra=marked(self.name, fields, parts))
+        return Message(role, parts, extra=message_extra(self.name, fields, parts))
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
@@ -96,7 +97,7 @@ class AnthropicMessages(ApiFormat):
             raise self.no_answer(data)
         if data["role"] != "assistant":
             return [answer]
-        # What the SDK sends back of an answer's blocks: only what the provider had set.
+        # The SDK sends back only the fields that the provider has set.
         blocks = [
             {key: value for key, value in plain(block).items() if value is not None}
             for block in data.get("content") or ()
@@ -111,13 +112,15 @@ class AnthropicMessages(ApiFormat):
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
         items: list[Any] = []
-        for run in runs_of_results(with_call_ids(messages, self.name)):
-            untouched = [untouched_items(message, self.name) for message in run]
-            if len(run) == 1 or None not in untouched:
-                for message, as_it_was in zip(run, untouched, strict=True):
-                    items += self.write_item(message) if as_it_was is None else as_it_was
+        for run in group_results(with_call_ids(messages, self.name)):
+            originals = [original_items(message, self.name) for message in run]
+            if len(run) == 1 or None not in originals:
+                for message, original in zip(run, originals, strict=True):
+                    items += self.write_item(message) if original is None else original
             else:
-                items.append(_merged([item for each in run for item in self.write_item(each)]))
+                items.append(
+                    _merge_results([item for each in run for item in self.write_item(each)])
+                )
         return items
 
     def write_item(self, message: Message) -> list[Fields]:
@@ -126,13 +129,13 @@ class AnthropicMessages(ApiFormat):
         content = self._write_parts(message)
         if not content:
             return []
-        item = {"role": ROLE_NAMES[message.role], "content": _shaped(content, shape)}
+        item = {"role": ROLE_NAMES[message.role], "content": _restore_shape(content, shape)}
         return [{**item, **fields}]
 
     def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
         shapes = [own_fields(message, self.name).get("content") for message in messages]
         content = [block for message in messages for block in self._write_parts(message)]
-        return _shaped(content, shapes[0])
+        return _restore_shape(content, shapes[0])
 
     def _write_parts(self, message: Message) -> list[Fields]:
         results: list[Fields] = []
@@ -153,14 +156,17 @@ class AnthropicMessages(ApiFormat):
                 results.append(block)
             elif written := _write_block(part, extra):
                 rest.append(written)
-        return results + rest  # the API wants them in this order
+        return results + rest  # the API requires results to come first
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)
 
 
-def _merged(items: list[Fields]) -> Fields:
-    """One message with all results of a turn: the API wants them together, before all else."""
+def _merge_results(items: list[Fields]) -> Fields:
+    """Merges the results of a turn into one message.
+
+    The API requires them in one message, before all other blocks.
+    """
     blocks = [block for item in items for block in content_blocks(item["content"])]
     blocks.sort(key=lambda block: block.get("type") != "tool_result")
     merged: Fields = {}
@@ -169,7 +175,7 @@ def _merged(items: list[Fields]) -> Fields:
     return {**merged, "content": blocks}
 
 
-def _shaped(content: list[Fields], shape: Any) -> Any:
+def _restore_shape(content: list[Fields], shape: Any) -> Any:
     if shape == TEXT and len(content) == 1 and set(content[0]) == {"type", "text"}:
         return content[0]["text"]
     return content
@@ -189,7 +195,7 @@ def _read_block(block: Any) -> list[Part]:
     if kind == "text" and isinstance(block.get("text"), str):
         return [Part(text=block["text"], extra=without(block, "type", "text") or None)]
     if kind == "thinking" and isinstance(block.get("thinking"), str):
-        # Never without extra, or it could not be told from another provider's thoughts.
+        # A thought without extra would look like a thought of another provider.
         return [Part(thought=block["thinking"], extra=without(block, "thinking"))]
     if kind == "redacted_thinking":
         return [Part(thought="", extra=block)]
@@ -202,11 +208,14 @@ def _read_block(block: Any) -> list[Part]:
         kept = {**block, "source": without(source, "data")}
         return [Part(text=as_text(source.get("data") or ""), extra=kept)]
     attached = _read_attachment(block) if kind else None
-    return [attached or opaque(block)]
+    return [attached or opaque_part(block)]
 
 
 def _write_block(part: Part, extra: Fields) -> Fields | None:
-    """A part as a block; nothing for what the API would refuse, or is another provider's."""
+    """Converts a part to a block; ``None`` if the API would refuse it.
+
+    That is the case for blank texts and for thoughts of other providers.
+    """
     if OPAQUE in extra:
         block: Fields = extra[OPAQUE]
         return block
@@ -226,7 +235,7 @@ def _write_block(part: Part, extra: Fields) -> Fields | None:
     if extra["source"].get("type") == "text":
         return {**extra, "source": {**extra["source"], "data": part.text}}
     cache = {"cache_control": extra["cache_control"]} if "cache_control" in extra else {}
-    return {"type": "text", "text": part.text, **cache}  # an attachment that was cleared
+    return {"type": "text", "text": part.text, **cache}  # replaces a removed attachment
 
 
 def _read_call(block: Fields) -> Part:
@@ -273,8 +282,8 @@ def _read_attachment(block: Fields) -> Part | None:
     field = SOURCES.get(kind or "")
     if field is None or not isinstance(source.get(field), str):
         return None
-    otherwise = "image/*" if block["type"] == "image" else "application/pdf"
-    mime_type = source.get("media_type") or otherwise
+    default = "image/*" if block["type"] == "image" else "application/pdf"
+    mime_type = source.get("media_type") or default
     if kind == "base64":
         data = InlineData(mime_type, data=source["data"])
     else:
@@ -300,7 +309,7 @@ def _write_attachment(data: InlineData, extra: Fields) -> Fields:
 
 
 def _looks_like_messages(messages: Sequence[Any]) -> float:
-    """How much of a list is messages of this API, and of no other."""
+    """Returns the confidence that a list consists of Anthropic's messages."""
     if not messages:
         return 0.0
     score = 0.5
@@ -313,6 +322,6 @@ def _looks_like_messages(messages: Sequence[Any]) -> float:
         kinds = {block.get("type") for block in content_blocks(content)}
         if kinds & OWN_BLOCKS:
             score = 0.95
-        elif kinds & OTHERS_BLOCKS or None in kinds:
+        elif kinds & FOREIGN_BLOCKS or None in kinds:
             return 0.0
     return score

@@ -1,9 +1,11 @@
-"""What Anthropic's Messages API refuses.
+"""The rules by which Anthropic's Messages API refuses requests.
 
 Sources: the API reference of ``POST /v1/messages``, the pages on tool use and extended thinking of
-the same documentation, and the answers of the live API as quoted in public issue threads; each rule
-names its own. Consecutive messages of one role are one turn to the API, and it has not asked for a
-user's message to come first since October 2024 (its release notes), so neither is refused here.
+the same documentation, and errors of the live API quoted in public issue threads. Each rule names
+its sources.
+
+The API joins consecutive messages of one role into one turn, and since October 2024 (release notes)
+it does not require the first message to be a user message. Neither is checked here.
 """
 
 import re
@@ -17,11 +19,11 @@ MAX_BREAKPOINTS = 4
 VALID_ID = re.compile(r"[a-zA-Z0-9_-]+")
 THOUGHTS = ("thinking", "redacted_thinking")
 BINDING_MODELS = re.compile(r"claude-((fable|mythos)-5-[1-9]|(opus|sonnet|haiku)-5-[5-9])")
-"""Models that bind what they thought to all that stood before it."""
+"""Models that bind thinking blocks to all earlier messages."""
 
 
 class Block(NamedTuple):
-    """A block of content, and where in the request it stands."""
+    """A block of content with its path in the request."""
 
     where: str
     message: int
@@ -43,7 +45,13 @@ class Turn(NamedTuple):
 
 
 def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
-    """Everything that a request breaks; with the one from before, what it is no longer true to."""
+    """Yields the rules that a request breaks.
+
+    Args:
+        request: The request.
+        before: The request before a collection, to check whether bound thinking blocks are still
+            valid.
+    """
     messages = request.get("messages")
     if not messages:
         yield Refusal("no_messages", "messages", "messages: at least one message is required")
@@ -59,13 +67,13 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
     yield from _thoughts_are_signed(turns)
     yield from _turn_starts_with_a_thought(request, turns)
     yield from _tools_are_defined(request, turns)
-    yield from _few_breakpoints(request)
+    yield from _breakpoints_within_limit(request)
     if before is not None:
         yield from _thoughts_are_bound(request, before)
 
 
 def content_blocks(content: Any) -> list[Fields]:
-    """The content of a message as blocks: one text is short for one text block."""
+    """Returns the content of a message as blocks. A string becomes one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     blocks = [plain(block) for block in content or ()]
@@ -90,10 +98,10 @@ def _turns(messages: list[Any]) -> Iterator[Turn]:
 
 
 def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
-    """The next turn is the user's and begins with a result for every call.
+    """The turn after calls is a user turn that starts with a result for each call.
 
     Sources: https://github.com/anthropics/claude-code/issues/3512 and /5989 (dangling calls);
-    the documentation's page "Handle tool calls" (results come before text, or this same error).
+    the documentation's page "Handle tool calls" (text before results causes the same error).
     """
     for index, turn in enumerate(turns):
         calls = turn.of_type("tool_use") if turn.role == "assistant" else []
@@ -119,7 +127,7 @@ def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _results_have_calls(turns: list[Turn]) -> Iterator[Refusal]:
-    """A result answers a call of the turn before it.
+    """Each result belongs to a call in the previous turn.
 
     Source: https://github.com/datakurre/graph-agent/issues/85.
     """
@@ -138,7 +146,7 @@ def _results_have_calls(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _one_result_per_call(turns: list[Turn]) -> Iterator[Refusal]:
-    """No call is answered twice.
+    """No call has two results.
 
     Source: https://dev-error-db.com, "Duplicate tool_result Blocks for Same tool_use".
     """
@@ -157,7 +165,7 @@ def _one_result_per_call(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _calls_are_well_formed(turns: list[Turn]) -> Iterator[Refusal]:
-    """A call has an id of its own, of few letters, and an object of arguments.
+    """Each call has a unique id of allowed characters, and an object as its input.
 
     Sources: https://github.com/anthropics/claude-code/issues/21317 and
     https://github.com/NVIDIA-NeMo/Switchyard/issues/502 (unique in the whole request); the API
@@ -187,7 +195,7 @@ def _calls_are_well_formed(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _messages_have_content(messages: list[Any]) -> Iterator[Refusal]:
-    """Only the assistant's message at the end may be empty.
+    """Only an assistant message at the end may be empty.
 
     Source: https://github.com/anthropics/claude-code/issues/3196.
     """
@@ -203,7 +211,7 @@ def _messages_have_content(messages: list[Any]) -> Iterator[Refusal]:
 
 
 def _texts_are_not_empty(turns: list[Turn]) -> Iterator[Refusal]:
-    """A text block says something.
+    """Text blocks are not blank.
 
     Sources: https://github.com/anthropics/claude-code/issues/59812 (empty), /62379 (empty, with
     a breakpoint on it), /23440 (only whitespace).
@@ -213,16 +221,16 @@ def _texts_are_not_empty(turns: list[Turn]) -> Iterator[Refusal]:
         if text and not text.isspace():
             continue
         if text:
-            said = "messages: text content blocks must contain non-whitespace text"
+            message = "messages: text content blocks must contain non-whitespace text"
         elif block.data.get("cache_control"):
-            said = f"{block.where}.text: cache_control cannot be set for empty text blocks"
+            message = f"{block.where}.text: cache_control cannot be set for empty text blocks"
         else:
-            said = "messages: text content blocks must be non-empty"
-        yield Refusal("empty_text", f"{block.where}.text", said)
+            message = "messages: text content blocks must be non-empty"
+        yield Refusal("empty_text", f"{block.where}.text", message)
 
 
 def _no_trailing_whitespace(turns: list[Turn]) -> Iterator[Refusal]:
-    """What the model is to continue does not end in whitespace.
+    """A final assistant text, which the model continues, does not end with whitespace.
 
     Source: https://github.com/tailcallhq/forgecode/issues/1872.
     """
@@ -239,10 +247,10 @@ def _no_trailing_whitespace(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _thoughts_are_signed(turns: list[Turn]) -> Iterator[Refusal]:
-    """Thinking goes back with its signature, redacted thinking with its data.
+    """Thinking blocks have their signature, and redacted thinking blocks their data.
 
     Sources: the API reference (required fields);
-    https://github.com/anthropics/claude-code/issues/10627 (a signature that is none).
+    https://github.com/anthropics/claude-code/issues/10627 (invalid signature).
     """
     for block in (block for turn in turns for block in turn.of_type(*THOUGHTS)):
         field = "signature" if block.type == "thinking" else "data"
@@ -260,10 +268,10 @@ def _thoughts_are_signed(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 def _turn_starts_with_a_thought(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
-    """With thinking enabled, an answer that waits for results began with a thought.
+    """With thinking enabled, an assistant turn with tool calls starts with a thinking block.
 
-    What counts is the first of the assistant's messages since the user last spoke: those after it
-    need not begin with a thought of their own.
+    This applies to the first assistant message after the last user text. Later ones need no
+    thinking block.
 
     Source: https://github.com/deepset-ai/haystack-core-integrations/issues/2146.
     """
@@ -290,9 +298,9 @@ def _turn_starts_with_a_thought(request: Fields, turns: list[Turn]) -> Iterator[
 
 
 def _tools_are_defined(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
-    """A history with calls comes with the tools, in a summary's request too.
+    """A request with calls or results defines tools, even if it only asks for a summary.
 
-    Checked where a whole request was given: a bare list of messages has no tools anywhere.
+    Checked only in a whole request, because a list of messages has no tools.
 
     Source: https://github.com/getsigit/sigit/pull/81.
     """
@@ -307,8 +315,8 @@ def _tools_are_defined(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
         )
 
 
-def _few_breakpoints(request: Fields) -> Iterator[Refusal]:
-    """At most four cache breakpoints, in tools, system prompt and messages together.
+def _breakpoints_within_limit(request: Fields) -> Iterator[Refusal]:
+    """Tools, system prompt and messages have at most four cache breakpoints in total.
 
     Source: https://github.com/tghamm/Anthropic.SDK/issues/50.
     """
@@ -335,9 +343,9 @@ def _breakpoints(value: Any) -> int:
 
 
 def _thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
-    """What some models thought is bound to all that stood before it, word for word.
+    """Some models bind thinking blocks to the exact text of all earlier messages.
 
-    A collection changes that. The API can be told to leave such thoughts out itself.
+    A collection changes that text. A request can ask the API to drop such blocks itself.
 
     Source: the documentation's page "Fix a thinking block bound to a different conversation",
     https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
@@ -349,12 +357,12 @@ def _thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
     changed = next((position for position, (one, other) in pairs if one != other), len(new))
     if any(request.get(key) != before.get(key) for key in ("system", "tools")):
         changed = 0
-    thoughts = {_seal(block) for each in old for block in content_blocks(each.get("content"))} - {
-        None
-    }
+    thoughts = {
+        _signature(block) for each in old for block in content_blocks(each.get("content"))
+    } - {None}
     for position in range(changed, len(new)):
         for index, block in enumerate(content_blocks(new[position].get("content"))):
-            if _seal(block) in thoughts:
+            if _signature(block) in thoughts:
                 yield Refusal(
                     "unbound_thought",
                     f"messages.{position}.content.{index}",
@@ -364,7 +372,7 @@ def _thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
                 )
 
 
-def _seal(block: Fields) -> str | None:
+def _signature(block: Fields) -> str | None:
     if block.get("type") not in THOUGHTS:
         return None
     return block.get("signature") or block.get("data")

@@ -1,90 +1,109 @@
-"""What the formats of all provider APIs have in common."""
+"""The base class of the API formats."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from jaato_gc import Message, Role, UsageReport
-from jaato_gc_formats._errors import FormatError, misshapen
+from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._history import Conversation, History, Problem
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, Origin, plain, plain_dict, shown, untouched_items
+from jaato_gc_formats._wire import Fields, Origin, original_items, plain, plain_dict, preview
 
 
 class ApiFormat(ABC):
-    """A provider's API: reads what it sends, writes what it takes, knows what it refuses.
+    """The format of a provider's API: reads, writes and checks its messages and requests.
 
-    A request is either the list of its messages or an object that has that list under
-    ``items_key``, with other fields beside it that are carried along untouched.
+    A request is either a list of messages or an object with that list under ``items_key``. The
+    other fields of such an object are kept unchanged.
+
+    A subclass sets the class variables and implements the abstract methods.
     """
 
     name: ClassVar[str]
+    """Name of the format, such as ``openai-chat``."""
     summary: ClassVar[str]
+    """Description of the format in one line, for lists."""
     items_key: ClassVar[str]
-    """Where a request has its messages."""
+    """Field of a request that contains the messages."""
     system_keys: ClassVar[tuple[str, ...]] = ()
-    """Where a request has its system prompt, if that is not one of the messages."""
+    """Fields of a request that may contain the system prompt. Empty if the prompt is a message."""
     call_key: ClassVar[str | None] = None
-    """The argument under which the SDK's call takes what stands beside the messages, if one."""
-    usage_key: ClassVar[str] = "usage"
-    """Where an answer reports what the request cost."""
-    input_usage: ClassVar[tuple[str, ...]] = ()
-    """The figures there that add up to the tokens of the request."""
-    output_usage: ClassVar[str] = ""
-    """The figure there that is the tokens of the answer."""
+    """Argument of the SDK's call that contains the fields other than the messages, if there is one.
 
-    # --- what each API defines ---
+    ``None`` if these fields are arguments themselves.
+    """
+    usage_key: ClassVar[str] = "usage"
+    """Field of a response that contains the usage report."""
+    input_usage: ClassVar[tuple[str, ...]] = ()
+    """Fields of the usage report that add up to the tokens of the request."""
+    output_usage: ClassVar[str] = ""
+    """Field of the usage report with the tokens of the response."""
+
+    # --- implemented by each API format ---
 
     @abstractmethod
     def recognize(self, records: Sequence[Any]) -> float:
-        """How sure it is, from 0 to 1, that these are requests or messages of this API."""
+        """Returns the confidence, from 0 to 1, that the records are in this format."""
 
     @abstractmethod
     def read_item(self, item: Fields) -> Message:
-        """One message from one item. ``origin`` and names of answered tools are filled in later."""
+        """Converts one item to a message.
+
+        The caller fills in ``origin`` and the tool names of results.
+        """
 
     @abstractmethod
     def write_item(self, message: Message) -> list[Fields]:
-        """A message as this API takes it."""
+        """Converts a message to items of this API."""
 
     def read_system(self, value: Any) -> Message:
-        """The system prompt that stands beside the messages."""
+        """Converts the value of a system prompt field to a message."""
         raise NotImplementedError
 
     def write_system(self, messages: list[Message], key: str) -> Any:
-        """The system prompt as it stands beside the messages."""
+        """Converts system messages to the value of the system prompt field ``key``."""
         raise NotImplementedError
 
     @abstractmethod
     def answer_items(self, answer: Any) -> list[Any]:
-        """What of an answer goes into the history: the items of an SDK's response object.
+        """Returns the items of a response that belong in the history.
+
+        Args:
+            answer: The SDK's response object, or its plain data.
 
         Raises:
-            FormatError: It is no answer, but an error, say. `no_answer` makes one.
+            FormatError: ``answer`` is not a response, for example an error. Use `no_answer` to
+                build this exception.
         """
 
     def user_item(self, text: str) -> Fields:
-        """A user's message of one text."""
+        """Returns a user message with the given text."""
         items = self.write_item(Message.from_text(Role.USER, text))
         if not items:
-            raise FormatError(f"{self.name} takes no message without a text: say something")
+            raise FormatError(f"{self.name} does not accept an empty message: pass a text")
         return items[0]
 
     @abstractmethod
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
-        """What the API would refuse about a request.
+        """Yields the reasons for which the API would refuse a request.
 
         Args:
             request: The request.
-            before: The request that it was made from, by a collection say. What a provider binds
-                to something that is gone can't be seen in what is left.
+            before: The request before a collection. It is needed for the rules about content that
+                the provider binds to other content: if a collection removes one of the two, the
+                remaining request does not show it.
         """
 
-    # --- what follows from that ---
+    # --- derived from these ---
 
     def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
-        """The conversations of a file: one per request, or one of all its messages."""
+        """Yields the conversations of a file.
+
+        Each request is a conversation. Records that are messages form one conversation together.
+        """
         bare: list[Any] = []
         for record in records:
             value = record.value
@@ -98,65 +117,71 @@ class ApiFormat(ABC):
             yield Conversation("", self.name, history, self.problems(history))
 
     def to_history(self, data: Any) -> History:
-        """The messages of a request or of a list of messages."""
+        """Reads a request or a list of messages into a history."""
         if isinstance(data, list | tuple):
-            self._refuse_requests(data)
+            self._reject_requests(data)
             return History(self.read(data), self.name)
         if isinstance(data, str):
             data = {self.items_key: data}
         request = plain_dict(data, "the request")
         if self.items_key not in request:
-            raise FormatError(f"the request has no {self.items_key!r}, as {self.name} wants it")
+            raise FormatError(
+                f"the request has no field {self.items_key!r}, which {self.name} requires: "
+                "add it, or pass the right format"
+            )
         items = request[self.items_key]
         if isinstance(items, str):
             items = [self.user_item(items)]
-        with misshapen("the system prompt"):
+        with reading("the system prompt"):
             messages = [
                 self._with_origin(self.read_system(plain(request[key])), request[key])
                 for key in self.system_keys
                 if request.get(key)
             ]
         if not isinstance(items, list | tuple):
-            raise FormatError(f"{self.items_key!r} has to be a list, not {type(items).__name__}")
+            raise FormatError(f"{self.items_key!r}: expected a list, got {type(items).__name__}")
         messages += self.read(items)
         return History(messages, self.name, request)
 
-    def _refuse_requests(self, items: Sequence[Any]) -> None:
+    def _reject_requests(self, items: Sequence[Any]) -> None:
         for item in items:
             if isinstance(item, Mapping) and self.items_key in item and not _is_item(item):
                 raise FormatError(
-                    "this is a list of whole requests, not of messages: give one at a time, or "
-                    "load a file of them"
+                    "expected a list of messages, got a list of requests: pass one request at a "
+                    "time, or use load() for a file of requests"
                 )
 
     def read(self, items: Iterable[Any], names: dict[str, str] | None = None) -> Iterator[Message]:
-        """Messages from items, as they come.
+        """Converts items to messages, one at a time.
 
         Args:
-            items: The provider's objects: plain data, or what its SDK makes of them.
-            names: Names of tools by id of the call, of what was read before.
+            items: The provider's items: plain data or objects of its SDK.
+            names: Tool names by call id, from items that were read earlier. Updated in place.
         """
         names = {} if names is None else names
         for position, item in enumerate(items):
             fields = plain_dict(item, f"message {position}")
-            with misshapen(f"message {position}"):
-                message = named(self._with_origin(self.read_item(fields), item), names)
+            with reading(f"message {position}"):
+                message = self._with_origin(fill_tool_names(self.read_item(fields), names), item)
             yield message
 
     def _with_origin(self, message: Message, *items: Any) -> Message:
-        message.origin = Origin(self.name, items, tuple(message.parts))
-        return message
+        return replace(message, origin=Origin(self.name, items, tuple(message.parts)))
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
-        """Items of some messages: those that were read and not changed since, as they were."""
+        """Converts messages to items.
+
+        A message that was read from this format and has not changed is written as the original
+        objects.
+        """
         items: list[Any] = []
         for message in messages:
-            untouched = untouched_items(message, self.name)
-            items.extend(self.write_item(message) if untouched is None else untouched)
+            original = original_items(message, self.name)
+            items.extend(self.write_item(message) if original is None else original)
         return items
 
     def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
-        """A list of items; or the request with the messages exchanged, where there is one."""
+        """Returns the messages as a list of items, or as ``request`` with its messages replaced."""
         if not self.system_keys:
             items: Any = self.write(messages)
             return items if request is None else {**request, self.items_key: items}
@@ -165,14 +190,14 @@ class ApiFormat(ABC):
         if request is None:
             if beside:
                 raise FormatError(
-                    f"{self.name} takes the system prompt beside the messages, not among them: "
-                    "give like={} to get a whole request"
+                    f"{self.name} takes the system prompt in a field of the request, not as a "
+                    "message: pass like={} to get a whole request"
                 )
             return rest
         return self._with_system({**request, self.items_key: rest}, beside)
 
     def stands_beside(self, message: Message) -> bool:
-        """Whether a message goes where the system prompt is, rather than among the messages."""
+        """Returns whether a message is written to the system prompt field of the request."""
         return message.role is Role.SYSTEM
 
     def _with_system(self, request: Fields, beside: list[Message]) -> Fields:
@@ -180,14 +205,14 @@ class ApiFormat(ABC):
         if not beside:
             if request.get(key):
                 del request[key]
-        elif len(beside) == 1 and (untouched := untouched_items(beside[0], self.name)):
-            request[key] = untouched[0]
+        elif len(beside) == 1 and (original := original_items(beside[0], self.name)):
+            request[key] = original[0]
         else:
             request[key] = self.write_system(beside, key)
         return request
 
     def usage(self, answer: Any) -> UsageReport | None:
-        """What the provider reported with an answer, if it did."""
+        """Returns the usage that a response reports, or ``None`` if it reports none."""
         data = plain(answer)
         reported = data.get(self.usage_key) if isinstance(data, dict) else None
         if not isinstance(reported, dict):
@@ -196,24 +221,27 @@ class ApiFormat(ABC):
         return UsageReport(sent, reported.get(self.output_usage) or 0)
 
     def no_answer(self, data: Any) -> FormatError:
-        """What to say of an answer that is none. Some servers report errors in its place."""
+        """Returns the error for data that is not a response.
+
+        Some servers report an error in place of a response; its text is in the message then.
+        """
         error = data.get("error") if isinstance(data, dict) else None
         if error:
-            return FormatError(f"the provider answered with an error: {shown(error)}")
-        return FormatError(f"this is no answer of {self.name}: {shown(data)}")
+            return FormatError(f"the provider returned an error: {preview(error)}")
+        return FormatError(f"expected a response of {self.name}, got {preview(data)}")
 
     def problems(self, history: History) -> list[Problem]:
-        """What the API would refuse about a history as it is."""
+        """Returns the reasons for which the API would refuse a history, as problems."""
         request = self.as_request(self.from_messages(history, history.request))
-        with misshapen("the request"):
+        with reading("the request"):
             return [Problem(str(refusal)) for refusal in self.check(request)]
 
     def as_request(self, data: Any) -> Fields:
-        """A request around a bare list of messages; plain data of whatever stands in it."""
+        """Returns data as a request with plain items. A list of messages is wrapped in one."""
         request = dict(data) if isinstance(data, Mapping) else {self.items_key: data}
         items = request.get(self.items_key)
         if isinstance(items, list | tuple):
-            self._refuse_requests(items)
+            self._reject_requests(items)
             request[self.items_key] = [plain(item) for item in items]
         return request
 
@@ -222,20 +250,25 @@ def _is_item(fields: Mapping[str, Any]) -> bool:
     return "role" in fields or "type" in fields
 
 
-def named(message: Message, names: dict[str, str]) -> Message:
-    """Fill in which tool each result is of: providers say it only where it was called."""
-    for part in message.parts:
+def fill_tool_names(message: Message, names: dict[str, str]) -> Message:
+    """Fills in the tool names of results: most providers give them only in the call."""
+    parts = list(message.parts)
+    for index, part in enumerate(parts):
         if call := part.function_call:
-            _expect_texts(call.id, call.name)
+            _require_strings(call.id, call.name)
             if call.id:
                 names[call.id] = call.name
         elif answer := part.function_response:
-            _expect_texts(answer.call_id, answer.name)
-            answer.name = answer.name or names.get(answer.call_id or "", "")
-    return message
+            _require_strings(answer.call_id, answer.name)
+            name = names.get(answer.call_id or "", "")
+            if name and not answer.name:
+                parts[index] = replace(part, function_response=replace(answer, name=name))
+    return message.with_parts(parts)
 
 
-def _expect_texts(*names: Any) -> None:
+def _require_strings(*names: Any) -> None:
     for name in names:
         if not isinstance(name, str | None):
-            raise FormatError(f"a call is named {shown(name)}, where a text was expected")
+            raise FormatError(
+                f"expected a string as the id or name of a tool call, got {preview(name)}"
+            )

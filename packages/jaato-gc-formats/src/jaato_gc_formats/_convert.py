@@ -1,4 +1,4 @@
-"""The functions that most hosts use: detect, to_messages, from_messages, check_request."""
+"""Converts between the formats of providers and core's messages."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,108 +6,128 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaato_gc import Message, PluginRegistry
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._errors import FormatError, misshapen
+from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._history import Conversation, History
 from jaato_gc_formats._records import Record, in_memory
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import Origin, plain
 
-SAMPLE = 20
-"""How many records are looked at to recognise a format."""
-LEAST_CONFIDENCE = 0.5
-"""Below this nobody has recognised anything."""
+SAMPLE_SIZE = 20
+"""Number of records that are used to detect a format."""
+MIN_CONFIDENCE = 0.5
+"""Lowest confidence at which a format counts as detected."""
 
 
 @runtime_checkable
 class Format(Protocol):
-    """What a plugin registers with `jaato_gc_register_formats`: `FormatInfo.factory` makes one."""
+    """The interface of a format. `FormatInfo.factory` returns an object that has it.
+
+    Plugins register formats with the hook `jaato_gc_register_formats`.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the format, such as ``openai-chat``."""
 
     @property
-    def summary(self) -> str: ...
+    def summary(self) -> str:
+        """Description of the format in one line, for lists."""
 
-    def recognize(self, records: Sequence[Any]) -> float: ...
+    def recognize(self, records: Sequence[Any]) -> float:
+        """Returns the confidence, from 0 to 1, that the records are in this format."""
 
-    def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]: ...
+    def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
+        """Yields the conversations of a file."""
 
 
 class Detected(NamedTuple):
-    """What some data seems to be."""
+    """A detected format and the confidence in it, from 0 to 1."""
 
     format: str
     confidence: float
 
 
 def detect(data: Any, *, registry: PluginRegistry | None = None) -> Detected:
-    """Which format some data is in, and how sure that is (from 0 to 1).
+    """Detects the format of data.
 
     Args:
-        data: A list of messages, a request, or what a log file holds.
-        registry: Where formats come from; all that are installed if not given.
+        data: A list of messages, a request, or the parsed content of a log file.
+        registry: The registry that provides the formats; by default, all installed plugins.
 
     Raises:
-        FormatError: No format knows it.
+        FormatError: The data is in no known format.
     """
     values = [plain(value) for value in (data if isinstance(data, list | tuple) else [data])]
-    return recognized(values[:SAMPLE], formats(registry))
+    return best_match(values[:SAMPLE_SIZE], formats(registry))
 
 
-def recognized(sample: Sequence[Any], known: Mapping[str, Format]) -> Detected:
-    """Which of some formats a sample of records is in."""
-    with misshapen("this"):
+def best_match(sample: Sequence[Any], known: Mapping[str, Format]) -> Detected:
+    """Returns the format with the highest confidence for a sample of records.
+
+    Raises:
+        FormatError: No format is confident enough.
+    """
+    with reading("the data"):
         found = [Detected(name, format.recognize(sample)) for name, format in known.items()]
     best = max(found, key=lambda each: each.confidence, default=Detected("", 0.0))
-    if best.confidence < LEAST_CONFIDENCE:
+    if best.confidence < MIN_CONFIDENCE:
         raise FormatError(
-            f"this is in none of the known formats ({', '.join(known)}): name the format if it is "
-            "one of them, or install a plugin that reads it"
+            f"the data is in none of the known formats ({', '.join(known)}): pass the format if it "
+            "is one of these, or install a plugin that reads it"
         )
     return best
 
 
 def formats(registry: PluginRegistry | None = None) -> dict[str, Format]:
-    """Every format that is installed, by name."""
-    infos = (registry or installed()).formats()
+    """Returns all installed formats, by name.
+
+    Args:
+        registry: The registry that provides the formats; by default, all installed plugins.
+    """
+    infos = (registry or default_registry()).formats()
     return {name: info.factory() for name, info in infos.items()}
 
 
 @functools.cache
-def installed() -> PluginRegistry:
-    """What is installed in this process: looked for once, as that takes longer than reading."""
+def default_registry() -> PluginRegistry:
+    """Returns the registry of all installed plugins.
+
+    Cached, because discovering the plugins takes longer than reading a history.
+    """
     return PluginRegistry()
 
 
 def find_format(name: str, registry: PluginRegistry | None = None) -> Format:
-    """A format by its name."""
-    infos = (registry or installed()).formats()
+    """Returns the format with a name."""
+    infos = (registry or default_registry()).formats()
     if name not in infos:
-        raise FormatError(f"there is no format {name!r}; installed are {', '.join(infos)}")
+        raise FormatError(f"unknown format {name!r}: expected one of {', '.join(infos)}")
     made: Format = infos[name].factory()
     return made
 
 
 def find_api(name: str, registry: PluginRegistry | None = None) -> ApiFormat:
-    """A format that can be written, by its name."""
+    """Returns the API format with a name."""
     found = find_format(name, registry)
     if not isinstance(found, ApiFormat):
-        raise FormatError(f"{name!r} can only be read: write the format of its provider's API")
+        raise FormatError(
+            f"format {name!r} is read-only: use the format of an API, such as 'openai-chat'"
+        )
     return found
 
 
 def to_messages(
     data: Any, format: str | None = None, *, registry: PluginRegistry | None = None
 ) -> History:
-    """The messages of a request, of a list of messages, or of a log that was read from disk.
+    """Converts a request, a list of messages or a parsed log to core's messages.
 
     Args:
-        data: Plain data, or the objects of a provider's SDK.
-        format: Its format; detected if not given.
-        registry: Where formats come from; all that are installed if not given.
+        data: Plain data or objects of a provider's SDK.
+        format: The format of the data; detected by default.
+        registry: The registry that provides the formats; by default, all installed plugins.
 
     Raises:
-        FormatError: The data is in no known format, or in none that it claims to be.
+        FormatError: The data is in no known format, or not in the given one.
     """
     name = format or detect(data, registry=registry).format
     found = find_format(name, registry)
@@ -115,7 +135,10 @@ def to_messages(
         return found.to_history(data)
     conversations = list(found.conversations(in_memory(data)))
     if len(conversations) != 1:
-        raise FormatError(f"this holds {len(conversations)} conversations: give one of them")
+        raise FormatError(
+            f"expected one conversation, got {len(conversations)}: pass one of them, or use "
+            "load() for a file"
+        )
     return conversations[0].messages
 
 
@@ -126,19 +149,21 @@ def from_messages(
     like: Any = None,
     registry: PluginRegistry | None = None,
 ) -> Any:
-    """Messages in a provider's shape: a list, or a whole request where they came from one.
+    """Converts messages to a provider's format.
 
-    What was read and not changed since comes out as the very same objects.
+    Returns a list of the provider's messages, or a whole request if the messages were read from one
+    or if ``like`` is given. A message that was read from this format and has not changed is
+    returned as the original object.
 
     Args:
         messages: The messages.
-        format: The provider's format; the one they were read from if not given.
-        like: The request to put them into; its other fields are kept. What `to_messages` returned
-            remembers its own.
-        registry: Where formats come from; all that are installed if not given.
+        format: The provider's format; by default, the one that the messages were read from.
+        like: A request whose messages are replaced and whose other fields are kept. By default, the
+            request that `to_messages` read them from, if there is one.
+        registry: The registry that provides the formats; by default, all installed plugins.
 
     Raises:
-        FormatError: There is no such format, or it can't hold these messages.
+        FormatError: The format is unknown or can't represent these messages.
     """
     name = format or _format_of(messages)
     request = None
@@ -159,7 +184,7 @@ def _format_of(messages: Sequence[Message]) -> str:
     for message in messages:
         if isinstance(message.origin, Origin):
             return message.origin.format
-    raise FormatError("these messages were read from no format: name the one to write, format=…")
+    raise FormatError("the messages were not read from a provider's format: pass format=")
 
 
 def check_request(
@@ -169,19 +194,24 @@ def check_request(
     before: Any = None,
     registry: PluginRegistry | None = None,
 ) -> list[Refusal]:
-    """What the provider's API would refuse about a request. Empty: it can be sent.
+    """Returns the reasons for which the provider's API would refuse a request.
+
+    An empty list means that no known rule is broken.
 
     Args:
-        data: A request, or the list of its messages. Some rules speak of other fields, such as
-            ``tools``: those are checked where a whole request is given.
-        format: The provider's format; detected if not given.
-        before: The request that it was made from, by a collection say. What a provider binds to
-            something that is gone (reasoning to what was said with it, thoughts to all that stood
-            before them) can be told only by comparison.
-        registry: Where formats come from; all that are installed if not given.
+        data: A request or a list of its messages. Rules about other fields, such as ``tools``, are
+            checked only in a whole request.
+        format: The provider's format; detected by default.
+        before: The request before a collection. Some providers bind reasoning to the items that
+            followed it, or thinking blocks to all earlier messages. Whether a collection broke
+            such a link can be checked only by comparing the two requests.
+        registry: The registry that provides the formats; by default, all installed plugins.
+
+    Raises:
+        FormatError: The data is in no known format, or not in the given one.
     """
     api = find_api(format or detect(data, registry=registry).format, registry)
     old = None if before is None else api.as_request(before)
     request = api.as_request(data)
-    with misshapen("the request"):
+    with reading("the request"):
         return list(api.check(request, old))

@@ -1,4 +1,4 @@
-"""Counting tokens as a provider does: frames of messages and calls, tool schemas, images."""
+"""Counts tokens the way providers do: texts, message and call overhead, tool schemas, images."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,6 @@ from typing import Any
 from jaato_gc import (
     Confidence,
     EstimateCounter,
-    FrameCosts,
     GCPolicy,
     GCSession,
     InstructionSource,
@@ -16,11 +15,10 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     TiktokenCounter,
-    TokenCounter,
-    as_text,
     count_tokens,
 )
-from jaato_gc_formats._convert import installed
+from jaato_gc.plugin import FrameCosts, TokenCounter, as_text
+from jaato_gc_formats._convert import default_registry
 from jaato_gc_formats._prices import (
     gemini_2_image_tokens,
     gemini_image_tokens,
@@ -34,17 +32,17 @@ from jaato_gc_formats._tool_text import as_typescript
 from jaato_gc_formats._wire import plain
 
 TOOL_USE = "(tool use)"
-"""Under this name the budget has what a provider tells the model on tools in general."""
+"""Budget entry for the general instructions about tools that a provider adds to a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCosts:
-    """What the tools of a request cost.
+    """The token costs of the tools in a request.
 
     Args:
-        request: Tokens that having any tool costs.
-        tool: Tokens of the frame of one tool.
-        text: The schema of a tool as the model sees it.
+        request: Fixed tokens of a request with at least one tool.
+        tool: Fixed tokens per tool.
+        text: Renders the schema of a tool as the model sees it.
     """
 
     request: int = 0
@@ -53,19 +51,19 @@ class ToolCosts:
 
 
 class ProviderCounter:
-    """Counts texts as another counter does, and all else as a provider's format does.
+    """Counts texts with another counter, and adds the costs of a provider's format.
 
-    Counters of one ``texts``, ``format`` and ``scale`` must have the same ``costs``: counts are
-    remembered under the counter's name, which is made of these.
+    Counters with equal ``texts``, ``format`` and ``scale`` must have equal ``costs``: counts are
+    cached by the counter's name, which is built from the first three.
 
     Args:
-        texts: Counts the texts.
-        format: Whose format it is.
-        costs: What the format costs beside the texts.
-        tools: What tools cost.
-        scale: How many of the provider's tokens one of ``texts`` makes, if it is another's.
-        tolerance: The relative error to expect of a total; that of ``texts`` if not given. An
-            error is always to be expected: no provider says what it puts around the texts.
+        texts: Counter for the texts.
+        format: Name of the provider's format, used in the counter's name.
+        costs: Costs of the format in addition to the texts.
+        tools: Costs of tools.
+        scale: Provider tokens per token of ``texts``, if ``texts`` was made for another model.
+        tolerance: Expected relative error of a total; by default, that of ``texts``. Counts are
+            always estimates, because providers do not publish what they add to the texts.
     """
 
     def __init__(
@@ -87,19 +85,20 @@ class ProviderCounter:
         self._scale = scale
 
     def count_text(self, text: str) -> int:
+        """Returns the number of tokens of a text."""
         return round(self._scale * self._texts.count_text(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """How a family of models is counted. The figures are explained in the documentation.
+    """The token costs of a family of models. See docs/explanation/counting-tokens.md.
 
     Args:
-        name: Its name.
-        costs: What the format costs beside the texts.
-        tools: What tools cost.
-        scale: How many of its tokens one of cl100k_base makes.
-        tolerance: The error that was measured.
+        name: Name of the family, used in the counter's name.
+        costs: Costs of the format in addition to the texts.
+        tools: Costs of tools.
+        scale: Tokens of this family per token of cl100k_base.
+        tolerance: Measured relative error.
     """
 
     name: str
@@ -126,8 +125,10 @@ ANTHROPIC = Provider(
     tolerance=0.15,
 )
 ANTHROPIC_5 = replace(ANTHROPIC, name="anthropic-5", scale=1.35, tolerance=0.3)
-"""Since Opus 4.7, the same text is said to make up to 1.35 times the tokens: half of that is taken.
-There was no session to measure."""
+"""Since Opus 4.7, Anthropic states up to 1.35 times the tokens for the same text.
+
+The scale assumes half of that increase. No recorded session was available to measure it.
+"""
 GEMINI = Provider(
     "gemini", FrameCosts(attachment=gemini_image_tokens, sealed=sealed_tokens), ToolCosts(tool=0)
 )
@@ -137,10 +138,10 @@ GEMINI_2 = Provider(
     ToolCosts(tool=0),
 )
 OTHER = Provider("other", FrameCosts(sealed=sealed_tokens), ToolCosts(request=200))
-"""A model of somebody else's behind OpenAI's API: there are as many ways as there are models."""
+"""Any other model behind an OpenAI-compatible API. The costs vary by model."""
 
 FRAMES_TOLERANCE = 0.1
-"""What is left to expect where texts are counted exactly: frames, schemas, images, thoughts."""
+"""Expected relative error if texts are counted exactly: overhead, schemas, images and thoughts."""
 
 DEFAULTS = {
     "openai-chat": OPENAI, "openai-responses": OPENAI, "anthropic": ANTHROPIC, "gemini": GEMINI,
@@ -154,23 +155,29 @@ BY_MODEL = {
     r"(gpt-(?!4o)|o4-).*mini": OPENAI_MINI,
     r"gpt|codex|\bo[134]\b": OPENAI,
 }
-"""Providers by what the names of their models look like; the first that matches counts."""
+"""Providers by a pattern for model names. The first match is used."""
 
 
 def counter_for(
     format: str, model: str | None = None, *, registry: PluginRegistry | None = None
 ) -> TokenCounter:
-    """The best counter for a provider's format and a model, with what is on this machine.
+    """Returns the best installed counter for a provider's format and a model.
 
-    Texts are counted by what `PluginRegistry.token_counter` gives for the model. Where that is a
-    stand-in (the estimate, or cl100k_base for a model of other ranks), its figures are scaled by
-    what was measured for the provider. A format of somebody else's is counted as core does.
+    Texts are counted with `PluginRegistry.token_counter`. If that counter was not made for the
+    model (the estimate, or cl100k_base for a model with another vocabulary), its counts are
+    multiplied by a factor that was measured for the provider. For formats of third-party plugins,
+    core's counter is returned unchanged.
+
+    Args:
+        format: The provider's format.
+        model: The model's name.
+        registry: The registry that provides counters; by default, all installed plugins.
     """
-    texts = (registry or installed()).token_counter(model)
+    texts = (registry or default_registry()).token_counter(model)
     provider = _provider_of(format, model or "")
     if provider is None:
         return texts
-    if _is_stand_in(texts):
+    if _is_approximate(texts):
         scale, tolerance = provider.scale, provider.tolerance
     else:
         scale, tolerance = 1.0, max(texts.tolerance, FRAMES_TOLERANCE)
@@ -180,7 +187,7 @@ def counter_for(
 
 
 def _provider_of(format: str, model: str) -> Provider | None:
-    """Whose rules apply: those of the model, whatever format it is spoken to in."""
+    """Returns the provider whose costs apply. The model decides, not the format."""
     if format not in DEFAULTS:
         return None
     for pattern, provider in BY_MODEL.items():
@@ -189,7 +196,7 @@ def _provider_of(format: str, model: str) -> Provider | None:
     return OTHER if model and format == "openai-chat" else DEFAULTS[format]
 
 
-def _is_stand_in(texts: TokenCounter) -> bool:
+def _is_approximate(texts: TokenCounter) -> bool:
     is_cores = isinstance(texts, EstimateCounter | TiktokenCounter)
     return is_cores and texts.confidence is Confidence.ESTIMATED
 
@@ -198,15 +205,15 @@ def _is_stand_in(texts: TokenCounter) -> bool:
 
 
 def tools_of(request: Mapping[str, Any] | None) -> list[Any]:
-    """The tools of a request."""
+    """Returns the tools of a request."""
     tools = (request or {}).get("tools")
     return list(tools) if isinstance(tools, list | tuple) else []
 
 
 def book_tools(session: GCSession, tools: Iterable[Any]) -> list[str]:
-    """Put the schemas of tools into a session's budget: they are sent with every request.
+    """Adds tool schemas to a session's budget, because they are sent with every request.
 
-    Returns the names that they are booked under.
+    Returns the names of the budget entries.
     """
     counter = session.budget.counter
     booked = {}
@@ -221,7 +228,7 @@ def book_tools(session: GCSession, tools: Iterable[Any]) -> list[str]:
 
 
 def tool_tokens(schema: Any, counter: TokenCounter) -> int:
-    """Tokens of the schema of one tool: none of one whose loading the provider defers."""
+    """Returns the tokens of a tool's schema; 0 if the provider defers loading it."""
     if isinstance(schema, dict) and schema.get("defer_loading"):
         return 0
     costs = _costs_of(counter)
@@ -229,7 +236,7 @@ def tool_tokens(schema: Any, counter: TokenCounter) -> int:
 
 
 def request_tokens(messages: Iterable[Message], tools: Iterable[Any], counter: TokenCounter) -> int:
-    """Tokens of a whole request."""
+    """Returns the tokens of a whole request."""
     schemas = [tool_tokens(plain(tool), counter) for tool in tools]
     per_request = _costs_of(counter).request if schemas else 0
     return count_tokens(messages, counter) + sum(schemas) + per_request

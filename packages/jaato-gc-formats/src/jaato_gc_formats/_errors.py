@@ -1,4 +1,4 @@
-"""The error that every bad input ends in."""
+"""The error that is raised for every kind of bad input."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from jaato_gc import GCError
 
-MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
-"""What reading data of an unexpected shape ends in."""
+SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""Exceptions that reading data with an unexpected structure raises."""
 
 
 class FormatError(GCError):
-    """A history can't be read or written: what is wrong, where, and what to do about it.
+    """A history can't be read or written. The message says why, where, and what to do.
 
     Args:
-        what: What is wrong, and the remedy.
-        path: The file that it is in.
-        line: The line of that file, counted from 1; of a JSON array, the element.
+        what: What is wrong and how to fix it.
+        path: The file with the problem.
+        line: The line in that file, starting at 1. In a JSON array, the number of the element.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class FormatError(GCError):
 
 
 @contextmanager
-def misshapen(what: str) -> Iterator[None]:
-    """Whatever reading data of an unexpected shape ends in is a `FormatError`.
+def reading(what: str) -> Iterator[None]:
+    """Turns the exceptions that malformed data causes into a `FormatError`.
 
     Args:
-        what: What is read, such as ``message 3``.
+        what: The data being read, such as ``message 3``, for the error message.
     """
     try:
         yield
-    except MISSHAPEN as error:
+    except SHAPE_ERRORS as error:
         shown = f"{type(error).__name__}: {error}"
-        raise FormatError(f"{what} is in a shape that can't be read ({shown})") from error
+        raise FormatError(f"{what} can't be read: unexpected structure ({shown})") from error

@@ -1,47 +1,49 @@
-"""Google's Gemini API: contents, in either spelling of their fields."""
+"""The format of Google's Gemini API, with field names in camelCase or snake_case."""
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._gemini_rules import SNAKE_CASE, content_parts, refusals, spelling
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._result_content import INSIDE, is_inside, runs_of_results, with_attachments
+from jaato_gc_formats._result_content import INSIDE, group_results, is_inside, with_attachments
 from jaato_gc_formats._wire import (
     OPAQUE,
     READ_AS,
     Fields,
     attachment_base64,
-    marked,
-    opaque,
+    message_extra,
+    opaque_part,
+    original_items,
     own_extra,
     own_fields,
     plain,
-    untouched_items,
     without,
 )
 
 ROLES = {"user": Role.USER, "model": Role.MODEL, "function": Role.TOOL, "tool": Role.TOOL}
 ROLE_NAMES = {Role.USER: "user", Role.TOOL: "user", Role.MODEL: "model", Role.SYSTEM: "user"}
 SHAPE = "shape"
-"""Under this name a system prompt keeps that it was a text or a list of parts."""
+"""Key of a system message's ``extra`` that records whether it was a string or a list of parts."""
 BYTES = "base64 of bytes"
-"""Stands for bytes in what is kept, so that it can be saved as JSON."""
+"""Key of an object that represents bytes in ``extra``, so that it can be saved as JSON."""
 OUTPUT, ERROR = "output", "error"
-"""Where a response has what a tool returned, or why it failed, if nothing else was said."""
-ANSWER = ("parts", "role", "candidates", "promptFeedback", "usageMetadata", "responseId")
-"""What tells an answer, also one in which nothing is said."""
-ATTACHED = ("inlineData", "inline_data", "fileData", "file_data")
-KINDS = (
-    "text", "functionCall", "function_call", "functionResponse", "function_response", *ATTACHED,
+"""Default fields of a function response for a tool's output and for its error."""
+ANSWER_FIELDS = ("parts", "role", "candidates", "promptFeedback", "usageMetadata", "responseId")
+"""Fields by which a response is recognized, including an empty one."""
+ATTACHMENT_FIELDS = ("inlineData", "inline_data", "fileData", "file_data")
+PART_FIELDS = (
+    "text", "functionCall", "function_call", "functionResponse", "function_response",
+    *ATTACHMENT_FIELDS,
     "executableCode", "executable_code", "codeExecutionResult", "code_execution_result",
 )  # fmt: skip
 
 
 class GeminiContents(ApiFormat):
-    """``contents`` and ``systemInstruction`` of ``models.generateContent``."""
+    """The fields ``contents`` and ``systemInstruction`` of ``models.generateContent``."""
 
     name = "gemini"
     summary = "Google Gemini contents"
@@ -70,7 +72,7 @@ class GeminiContents(ApiFormat):
             role = Role.TOOL
         if name != ROLE_NAMES[role]:
             fields["role"] = name
-        return Message(role, parts, extra=marked(self.name, fields, parts))
+        return Message(role, parts, extra=message_extra(self.name, fields, parts))
 
     def read_system(self, value: Any) -> Message:
         fields: Fields = {}
@@ -81,11 +83,11 @@ class GeminiContents(ApiFormat):
             fields, value = {SHAPE: "list"}, {"parts": texts}
         fields |= without(value, "parts")
         parts = [part for data in content_parts(value) for part in _read_part(data)]
-        return Message(Role.SYSTEM, parts, extra=marked(self.name, fields, parts))
+        return Message(Role.SYSTEM, parts, extra=message_extra(self.name, fields, parts))
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
-        if not isinstance(data, dict) or data.keys().isdisjoint(ANSWER):
+        if not isinstance(data, dict) or data.keys().isdisjoint(ANSWER_FIELDS):
             raise self.no_answer(data)
         if "parts" in data:
             return [answer]
@@ -97,18 +99,21 @@ class GeminiContents(ApiFormat):
     def write(self, messages: Iterable[Message]) -> list[Any]:
         contents: list[Any] = []
         calls: list[FunctionCall] = []
-        for run in runs_of_results(messages):
-            untouched = [untouched_items(message, self.name) for message in run]
-            if len(run) == 1 or None not in untouched:
-                for message, as_it_was in zip(run, untouched, strict=True):
-                    contents += self.write_item(message) if as_it_was is None else as_it_was
+        for run in group_results(messages):
+            originals = [original_items(message, self.name) for message in run]
+            if len(run) == 1 or None not in originals:
+                for message, original in zip(run, originals, strict=True):
+                    contents += self.write_item(message) if original is None else original
             else:
-                contents += self._merged(run, calls)
+                contents += self._merge_results(run, calls)
             calls = run[-1].function_calls or calls
         return contents
 
-    def _merged(self, run: list[Message], calls: list[FunctionCall]) -> list[Fields]:
-        """One content with all responses to a turn of calls, in their order; then all else."""
+    def _merge_results(self, run: list[Message], calls: list[FunctionCall]) -> list[Fields]:
+        """Merges the responses to a turn of calls into one content, in the order of the calls.
+
+        Other parts follow in a second content.
+        """
         written = [content for message in run for content in self.write_item(message)]
         parts = [part for content in written for part in content["parts"]]
         responses = [part for part in parts if spelling(part, "functionResponse")]
@@ -118,7 +123,8 @@ class GeminiContents(ApiFormat):
 
     def write_item(self, message: Message) -> list[Fields]:
         fields = own_fields(message, self.name)
-        # Only newer models take media inside a response: it goes there if it was there.
+        # Only newer models accept media in a function response, so it is written there only if it
+        # was read from there.
         takes_media = (message.extra or {}).get(READ_AS) == self.name
         parts: list[Fields] = []
         beside: list[Fields] = []
@@ -129,7 +135,7 @@ class GeminiContents(ApiFormat):
                 ]
                 inside = media if takes_media else []
                 beside += [] if takes_media else media
-                extra = _unpacked(own_extra(message, part, self.name))
+                extra = _decode_bytes(own_extra(message, part, self.name))
                 parts.append(_write_response(answer, extra, inside))
             elif not _is_foreign_thought(part, own_extra(message, part, self.name)):
                 parts.append(self._write_part(message, part))
@@ -141,7 +147,9 @@ class GeminiContents(ApiFormat):
         return [*contents, {"role": "user", "parts": beside}] if beside else contents
 
     def _write_part(self, message: Message, part: Part) -> Fields:
-        return _write_part(part, without(_unpacked(own_extra(message, part, self.name)), INSIDE))
+        return _write_part(
+            part, without(_decode_bytes(own_extra(message, part, self.name)), INSIDE)
+        )
 
     def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
         fields = own_fields(messages[0], self.name)
@@ -173,7 +181,7 @@ def _in_order_of(calls: list[FunctionCall], responses: list[Fields]) -> list[Fie
 
 def _read_part(part: Any) -> list[Part]:
     if not isinstance(part, dict):
-        return [opaque(part)]
+        return [opaque_part(part)]
     if key := spelling(part, "functionCall"):
         return [_read_call(part, key)]
     if key := spelling(part, "functionResponse"):
@@ -181,8 +189,8 @@ def _read_part(part: Any) -> list[Part]:
     if attached := _read_attachment(part):
         return [attached]
     if not isinstance(part.get("text"), str):
-        return [opaque(_packed(part))]
-    extra = _packed(without(part, "text"))
+        return [opaque_part(_encode_bytes(part))]
+    extra = _encode_bytes(without(part, "text"))
     if part.get("thought") is True:
         return [Part(thought=part["text"], extra=extra)]
     return [Part(text=part["text"], extra=extra or None)]
@@ -198,7 +206,7 @@ def _write_part(part: Part, extra: Fields) -> Fields:
         return _write_attachment(part.inline_data, extra)
     if part.thought is not None:
         return {"text": part.thought, **extra}
-    was_attachment = any(name in extra for name in ATTACHED)
+    was_attachment = any(name in extra for name in ATTACHMENT_FIELDS)
     return {"text": part.text or "", **({} if was_attachment else extra)}
 
 
@@ -221,12 +229,12 @@ def _read_call(part: Fields, key: str) -> Part:
         extra[key] = kept
     return Part(
         function_call=FunctionCall(call.get("id"), call.get("name") or "", args or {}),
-        extra=_packed(extra) or None,
+        extra=_encode_bytes(extra) or None,
     )
 
 
 def _write_call(call: FunctionCall, extra: Fields) -> Fields:
-    key, kept = _taken(extra, "functionCall")
+    key, kept = _pop_kept(extra, "functionCall")
     identity = {"id": call.id} if call.id else {}
     args = {"args": call.args} if call.args else {}
     return {key: {**identity, "name": call.name, **args, **kept}, **extra}
@@ -245,17 +253,16 @@ def _read_response(part: Fields, key: str) -> list[Part]:
     inside = [each for each in attachments if each]
     if len(inside) != len(attachments):
         inside, kept["parts"] = [], content_parts(given)
-    for each in inside:
-        each.extra = {INSIDE: True, **(each.extra or {})}
+    inside = [replace(each, extra={INSIDE: True, **(each.extra or {})}) for each in inside]
     extra = without(part, key)
     if kept or key != "functionResponse":
         extra[key] = kept
     answer = ToolResult(given.get("id"), given.get("name") or "", result, is_error=failed)
-    return [Part(function_response=answer, extra=_packed(extra) or None), *inside]
+    return [Part(function_response=answer, extra=_encode_bytes(extra) or None), *inside]
 
 
 def _write_response(answer: ToolResult, extra: Fields, inside: list[Fields]) -> Fields:
-    key, kept = _taken(extra, "functionResponse")
+    key, kept = _pop_kept(extra, "functionResponse")
     field = kept.pop("response", ERROR if answer.is_error else OUTPUT)
     response = {} if answer.result is None else answer.result
     if not isinstance(response, dict):
@@ -266,7 +273,10 @@ def _write_response(answer: ToolResult, extra: Fields, inside: list[Fields]) -> 
 
 
 def _read_attachment(part: Any) -> Part | None:
-    """Inline data or a file. What is kept under its name says how the names are spelled."""
+    """Returns a part for inline data or a file; ``None`` for any other part.
+
+    The fields kept in ``extra`` record whether the names are in camelCase or snake_case.
+    """
     if not isinstance(part, dict):
         return None
     if key := spelling(part, "inlineData"):
@@ -284,14 +294,14 @@ def _read_attachment(part: Any) -> Part | None:
         kept = {**without(given, mime_key, uri_key), uri_key: None}
     else:
         return None
-    return Part(inline_data=data, extra=_packed({**part, key: {**kept, mime_key: None}}))
+    return Part(inline_data=data, extra=_encode_bytes({**part, key: {**kept, mime_key: None}}))
 
 
 def _write_attachment(data: InlineData, extra: Fields) -> Fields:
     if data.uri is not None and not extra and "://" not in data.uri:
-        return {"text": f"[{data.mime_type} attachment]"}  # only another provider knows it
+        return {"text": f"[{data.mime_type} attachment]"}  # a file id of another provider
     name = "inlineData" if data.uri is None else "fileData"
-    key, kept = _taken(extra, name)
+    key, kept = _pop_kept(extra, name)
     if data.mime_type:
         kept[_kept_spelling(kept, "mimeType")] = data.mime_type
     if data.uri is not None:
@@ -305,30 +315,30 @@ def _kept_spelling(fields: Fields, name: str) -> str:
     return SNAKE_CASE[name] if SNAKE_CASE[name] in fields else name
 
 
-def _taken(extra: Fields, name: str) -> tuple[str, Fields]:
-    """The name that a part's content had, and what was kept of it; both leave ``extra``."""
+def _pop_kept(extra: Fields, name: str) -> tuple[str, Fields]:
+    """Pops the kept fields of a part's content from ``extra``; returns their key and value."""
     key = _kept_spelling(extra, name)
     return key, dict(extra.pop(key, None) or {})
 
 
-def _packed(value: Any) -> Any:
+def _encode_bytes(value: Any) -> Any:
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        return {name: _packed(each) for name, each in value.items()}
-    return [_packed(each) for each in value] if isinstance(value, list) else value
+        return {name: _encode_bytes(each) for name, each in value.items()}
+    return [_encode_bytes(each) for each in value] if isinstance(value, list) else value
 
 
-def _unpacked(value: Any) -> Any:
+def _decode_bytes(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {BYTES}:
             return base64.b64decode(value[BYTES])
-        return {name: _unpacked(each) for name, each in value.items()}
-    return [_unpacked(each) for each in value] if isinstance(value, list) else value
+        return {name: _decode_bytes(each) for name, each in value.items()}
+    return [_decode_bytes(each) for each in value] if isinstance(value, list) else value
 
 
 def _looks_like_contents(contents: Sequence[Any]) -> float:
-    """How much of a list is contents."""
+    """Returns the confidence that a list consists of Gemini's contents."""
     if not contents:
         return 0.0
     for content in map(plain, contents):
@@ -338,6 +348,6 @@ def _looks_like_contents(contents: Sequence[Any]) -> float:
         if not isinstance(parts, list) or not parts:
             return 0.0
         for part in map(plain, parts):
-            if not isinstance(part, dict) or not any(kind in part for kind in KINDS):
+            if not isinstance(part, dict) or not any(kind in part for kind in PART_FIELDS):
                 return 0.0
     return 0.95

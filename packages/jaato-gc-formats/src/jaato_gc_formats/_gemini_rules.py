@@ -1,8 +1,8 @@
-"""What Google's Gemini API refuses.
+"""The rules by which Google's Gemini API refuses requests.
 
 Sources: the API reference of ``models.generateContent``, the page on thought signatures of the same
-documentation, and the answers of the live API as quoted in public issue threads; each rule names
-its own. A part of empty text is accepted, as recorded requests show.
+documentation, and errors of the live API quoted in public issue threads. Each rule names its
+sources. A part with an empty text is accepted, as recorded requests show.
 """
 
 import re
@@ -21,17 +21,17 @@ SNAKE_CASE = {
     "fileUri": "file_uri",
     "thoughtSignature": "thought_signature",
 }
-"""How the names of fields are spelled by those who write Python. The API takes both."""
-NO_CONTENT = {
+"""Names of fields in snake_case, as the Python SDK writes them. The API accepts both spellings."""
+METADATA_FIELDS = {
     "thought", "videoMetadata", "video_metadata", "partMetadata", "part_metadata",
     "mediaResolution", "media_resolution",
 }  # fmt: skip
-"""Fields that say something about a part, and are none of its content."""
+"""Fields that describe a part and are not its content."""
 SIGNED_MODELS = re.compile(r"gemini-(?:[3-9]|\d{2,})(?!.*image)")
 
 
 class Content(NamedTuple):
-    """One of the contents, and where in the request it stands."""
+    """A content with its position in the request."""
 
     position: int
     role: str
@@ -51,7 +51,7 @@ class Content(NamedTuple):
 
 
 def refusals(request: Fields) -> Iterator[Refusal]:
-    """Everything that a request breaks."""
+    """Yields the rules that a request breaks."""
     given = request.get("contents")
     if not given:
         said = "* GenerateContentRequest.contents: contents is not specified"
@@ -72,7 +72,12 @@ def refusals(request: Fields) -> Iterator[Refusal]:
 
 
 def spelling(fields: Fields, name: str) -> str | None:
-    """How a field's name is spelled, if there is anything in that field."""
+    """Returns the spelling of a field that has a value; ``None`` if it has none.
+
+    Args:
+        fields: The fields.
+        name: The name of the field in camelCase.
+    """
     for spelled in (name, SNAKE_CASE[name]):
         if fields.get(spelled) is not None:
             return spelled
@@ -80,7 +85,7 @@ def spelling(fields: Fields, name: str) -> str | None:
 
 
 def content_parts(content: Fields) -> list[Any]:
-    """The parts of a content, without the fields that hold nothing."""
+    """Returns the parts of a content, without fields that are ``None``."""
     parts = [plain(part) for part in content.get("parts") or ()]
     return [
         {name: value for name, value in part.items() if value is not None}
@@ -91,10 +96,10 @@ def content_parts(content: Fields) -> list[Any]:
 
 
 def _parts_have_content(contents: list[Content]) -> Iterator[Refusal]:
-    """Every content has parts, and every part has something in it.
+    """Each content has parts, and each part has content.
 
     Sources: https://github.com/vercel/ai/issues/3775 (no parts),
-    https://github.com/router-for-me/CLIProxyAPI/issues/1293 (a part with nothing in it).
+    https://github.com/router-for-me/CLIProxyAPI/issues/1293 (a part without content).
     """
     for content in contents:
         if not content.parts:
@@ -102,7 +107,7 @@ def _parts_have_content(contents: list[Content]) -> Iterator[Refusal]:
             said = f"* GenerateContentRequest.{where}: contents.parts must not be empty."
             yield Refusal("empty_parts", where, said)
         for index, part in enumerate(content.parts):
-            if set(part) <= NO_CONTENT:
+            if set(part) <= METADATA_FIELDS:
                 where = f"{content.where}.parts[{index}]"
                 yield Refusal(
                     "empty_part",
@@ -113,7 +118,7 @@ def _parts_have_content(contents: list[Content]) -> Iterator[Refusal]:
 
 
 def _roles_fit_parts(contents: list[Content]) -> Iterator[Refusal]:
-    """The model calls, and the user responds.
+    """Function calls have the role model, and function responses the role user.
 
     Source: exploratory notes on the live API, in HiddenDeveloper/symagenic.com.
     """
@@ -128,7 +133,7 @@ def _roles_fit_parts(contents: list[Content]) -> Iterator[Refusal]:
 
 
 def _calls_are_answered(contents: list[Content]) -> Iterator[Refusal]:
-    """The content behind a turn of calls has as many responses as there were calls.
+    """The content after a turn of calls has as many responses as there are calls.
 
     Source: https://github.com/google-gemini/gemini-cli/issues/5443.
     """
@@ -144,7 +149,7 @@ def _calls_are_answered(contents: list[Content]) -> Iterator[Refusal]:
 
 
 def _calls_follow_users(contents: list[Content]) -> Iterator[Refusal]:
-    """A turn of calls stands behind a user's turn, or behind responses.
+    """A turn of calls follows a user turn or a turn of responses.
 
     Source: https://github.com/google-gemini/gemini-cli/issues/11814.
     """
@@ -161,7 +166,7 @@ def _calls_follow_users(contents: list[Content]) -> Iterator[Refusal]:
 
 
 def _responses_follow_calls(contents: list[Content]) -> Iterator[Refusal]:
-    """Responses stand behind a turn of calls.
+    """Responses follow a turn of calls.
 
     Source: https://github.com/langchain-ai/langchain/issues/27799.
     """
@@ -178,21 +183,21 @@ def _responses_follow_calls(contents: list[Content]) -> Iterator[Refusal]:
 
 
 def _calls_are_signed(request: Fields, contents: list[Content]) -> Iterator[Refusal]:
-    """Since Gemini 3, the first call of each step in the current turn has its thought signature.
+    """Since Gemini 3, the first call of each step in the current turn has a thought signature.
 
-    Models for images do not enforce it. Checked where the request names its model.
+    Image models do not enforce it. Checked only if the request names its model.
 
     Sources: https://ai.google.dev/gemini-api/docs/thought-signatures,
     https://github.com/nanbingxyz/5ire/issues/405.
     """
     if not SIGNED_MODELS.search(str(request.get("model") or "")):
         return
-    spoken = [
+    prompts = [
         content.position
         for content in contents
         if content.role != "model" and len(content.responses) < len(content.parts)
     ]
-    for content in contents[spoken[-1] if spoken else 0 :]:
+    for content in contents[prompts[-1] if prompts else 0 :]:
         if content.role != "model" or not content.calls:
             continue
         first = content.calls[0]

@@ -1,4 +1,4 @@
-"""What is read: a history that remembers where it came from, and what a file says beside it."""
+"""The results of reading: histories, conversations, reported usage and problems."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,12 +9,13 @@ from jaato_gc import Message
 
 
 class History(list[Message]):
-    """The messages of one conversation, and the request that they were read from.
+    """A list of the messages of one conversation, with the request that they were read from.
 
     Args:
-        messages: The messages, the system's first where the provider takes it beside them.
-        format: Name of the API format that they go back to.
-        request: The request they stood in, with all its other fields; ``None`` for a bare list.
+        messages: The messages. A system prompt from a separate field of the request comes first.
+        format: Name of the API format that `from_messages` writes them in.
+        request: The request that contained them, with all its other fields. ``None`` if they were
+            read from a list of messages.
     """
 
     def __init__(
@@ -27,12 +28,12 @@ class History(list[Message]):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a provider reported on one request of a recorded conversation.
+    """The token usage that a provider reported for one request of a recorded conversation.
 
     Args:
-        input_tokens: Tokens of the request, cached ones included.
-        output_tokens: Tokens of the answer.
-        position: How many messages the request had; filled in by the reader.
+        input_tokens: Tokens of the request, including cached tokens.
+        output_tokens: Tokens of the response.
+        position: Number of messages in the request. The reader fills it in.
     """
 
     input_tokens: int
@@ -42,12 +43,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a file that is broken, and where.
+    """A problem found in a file.
 
     Args:
-        what: What is broken, in words.
-        line: The line it is in, counted from 1; ``None`` where it is no single line's.
-        message_id: The message it is about, if it is about one.
+        what: Description of the problem.
+        line: The line with the problem, starting at 1. ``None`` if it is not in a single line.
+        message_id: Id of the message with the problem, if it is in one message.
     """
 
     what: str
@@ -63,13 +64,13 @@ class Conversation:
     """One conversation of a file.
 
     Args:
-        name: What the file calls it; empty where it has no name.
-        format: Name of the format that the file is in.
-        messages: The messages; their ``format`` is that of the API which they go back to.
-        problems: What is broken in it.
-        usage: What the provider reported, where the file says so.
-        compactions: Where the agent itself compacted its context: positions of the messages that
-            the model saw first from then on.
+        name: The conversation's name in the file; empty if it has none.
+        format: Name of the file's format.
+        messages: The messages. Their ``format`` is the API format that they are written in.
+        problems: Problems found in the conversation.
+        usage: The usage that the provider reported, if the file records it.
+        compactions: Positions at which the agent compacted its context: each is the position of
+            the first message that the model saw after a compaction.
     """
 
     name: str
@@ -80,9 +81,10 @@ class Conversation:
     compactions: list[int] = field(default_factory=list)
 
     def segments(self) -> list["Conversation"]:
-        """The conversation cut where the agent compacted it: what the model saw, piece by piece.
+        """Splits the conversation at its compactions and returns the pieces.
 
-        The last one is what it saw in the end. ``problems`` stay with the whole.
+        Each piece is what the model saw between two compactions; the last one is what it saw at the
+        end. ``problems`` are not copied to the pieces.
         """
         cuts = [0, *self.compactions, len(self.messages)]
         request = self.messages.request

@@ -1,4 +1,4 @@
-"""Files: what conversations are in them, whatever agent or provider wrote them."""
+"""Reads the conversations of a file in any known format."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,17 +9,24 @@ from typing import Any, TypeVar
 
 from jaato_gc import Message, PluginRegistry
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._convert import SAMPLE, Format, find_format, formats, installed, recognized
-from jaato_gc_formats._errors import MISSHAPEN, FormatError
+from jaato_gc_formats._convert import (
+    SAMPLE_SIZE,
+    Format,
+    best_match,
+    default_registry,
+    find_format,
+    formats,
+)
+from jaato_gc_formats._errors import SHAPE_ERRORS, FormatError
 from jaato_gc_formats._history import Conversation, Problem
-from jaato_gc_formats._log_format import LogFormat, located
+from jaato_gc_formats._log_format import LogFormat, with_lines
 from jaato_gc_formats._records import MAX_RECORD_BYTES, FileRecords, Record, in_memory
-from jaato_gc_formats._repaired import repair_conversation
+from jaato_gc_formats._repair import repair_conversation
 
-FOREIGN = 0.8
-"""How sure another format has to be of a record that bears no resemblance to the others."""
-OPENCODE = {"messageID", "sessionID", "projectID"}
-"""What the pieces of an OpenCode session are told by."""
+FOREIGN_CONFIDENCE = 0.8
+"""Confidence at which a record counts as being in another format than the rest of the file."""
+OPENCODE_KEYS = {"messageID", "sessionID", "projectID"}
+"""Fields that only the files of an OpenCode session have."""
 
 T = TypeVar("T")
 
@@ -32,22 +39,23 @@ def load(
     registry: PluginRegistry | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> list[Conversation]:
-    """The conversations of a file: of an agent's log, or of requests as a provider takes them.
+    """Returns the conversations of a file: an agent's log, or requests or messages of an API.
 
-    The file is JSON Lines, a JSON array or one JSON object, plain or gzip, in UTF-8. A session that
-    its agent has compacted is one conversation of all that was said; `Conversation.segments` cuts
-    it. What a provider would refuse about a conversation is in its ``problems``.
+    The file is JSON Lines, a JSON array or one JSON object, in UTF-8, optionally compressed with
+    gzip. A session that the agent compacted is one conversation with all of its messages; use
+    `Conversation.segments` to split it. The ``problems`` of a conversation include the reasons for
+    which the provider would refuse it.
 
     Args:
         path: The file.
-        format: Its format; detected if not given.
-        repair: Skip broken lines, and make the histories such that the provider takes them.
-            ``problems`` tells what was skipped, and what could not be mended.
-        registry: Where formats come from; all that are installed if not given.
-        max_record_bytes: The longest line or element of an array that is read.
+        format: The format of the file; detected by default.
+        repair: Skip invalid records and repair the histories with `repaired`. ``problems`` then
+            lists the records that were skipped and the problems that could not be repaired.
+        registry: The registry that provides the formats; by default, all installed plugins.
+        max_record_bytes: Maximum size of one line or one element of an array.
 
     Raises:
-        FormatError: The file can't be read, or nothing in it is a conversation.
+        FormatError: The file can't be read or contains no conversation.
     """
     return list(
         iter_conversations(
@@ -64,23 +72,24 @@ def iter_conversations(
     registry: PluginRegistry | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Conversation]:
-    """The conversations of a file, one in memory at a time. Arguments are those of `load`.
+    """Yields the conversations of a file, with one in memory at a time.
 
-    What is skipped behind the last of them is added to its ``problems`` when the file has ended.
+    Takes the arguments of `load`. Records that are skipped after the last conversation are added to
+    its ``problems`` at the end of the file.
     """
-    registry = registry or installed()
+    registry = registry or default_registry()
     file = _File(FileRecords(path, repair=repair, max_record_bytes=max_record_bytes))
-    file.open(format, registry)
+    file.detect_format(format, registry)
     last: Conversation | None = None
-    for conversation in file.each(file.source.conversations(file.records)):
+    for conversation in file.iterate(file.source.conversations(file.records)):
         if conversation.messages:
             with file.errors():
-                last = file.located(conversation)
+                last = file.with_lines(conversation)
                 if repair:
                     last = repair_conversation(last, registry=registry)
             yield last
     if last is None:
-        raise file.no_conversation()
+        raise file.no_conversation_error()
     last.problems.extend(each for each in file.skipped if each not in last.problems)
 
 
@@ -92,19 +101,19 @@ def iter_messages(
     registry: PluginRegistry | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Message]:
-    """The messages of a file, one in memory at a time: for files larger than memory.
+    """Yields the messages of a file, with one in memory at a time, for files larger than memory.
 
-    All conversations of the file follow each other. Arguments are those of `load`; here ``repair``
-    only skips broken lines, as all else takes a whole history.
+    The messages of all conversations follow each other. Takes the arguments of `load`; here
+    ``repair`` only skips invalid records, because other repairs need the whole history.
     """
     file = _File(FileRecords(path, repair=repair, max_record_bytes=max_record_bytes))
-    file.open(format, registry)
+    file.detect_format(format, registry)
     is_empty = True
-    for message in file.each(_messages(file.source, file.records)):
+    for message in file.iterate(_messages(file.source, file.records)):
         is_empty = False
         yield message
     if is_empty:
-        raise file.no_conversation()
+        raise file.no_conversation_error()
 
 
 def _messages(source: Format, records: Iterable[Record]) -> Iterator[Message]:
@@ -124,7 +133,7 @@ def _messages(source: Format, records: Iterable[Record]) -> Iterator[Message]:
 
 
 class _File:
-    """A file and the format that it is in; whatever goes wrong with them is a `FormatError`."""
+    """A file and its format. Every error is raised as a `FormatError` with the path."""
 
     def __init__(self, records: FileRecords) -> None:
         self.records: Iterable[Record] = records
@@ -132,32 +141,31 @@ class _File:
         self._file = records
         self._sample: list[Any] = []
 
-    def open(self, format: str | None, registry: PluginRegistry | None) -> None:
-        """Find out what the file holds."""
+    def detect_format(self, format: str | None, registry: PluginRegistry | None) -> None:
+        """Sets ``source`` to the given format, or to the one detected from the first records."""
         with self.errors():
-            self._sample = [record.value for record in islice(self._file, SAMPLE)]
+            self._sample = [record.value for record in islice(self._file, SAMPLE_SIZE)]
             if format is not None:
                 self.source = find_format(format, registry)
                 return
             known = formats(registry)
-            _refuse_opencode(self._file.path, self._sample)
-            name = _recognized(self._sample, known)
+            _reject_opencode(self._file.path, self._sample)
+            name = _detected_format(self._sample, known)
             if name is not None:
                 self.source = known[name]
                 if len(self._sample) > 1:
-                    self.records = _OfOneFormat(self._file, name, known)
+                    self.records = _SameFormatRecords(self._file, name, known)
             elif self._sample and all(isinstance(each, list) for each in self._sample):
                 self.source = _ListPerLine(known)
             else:
                 raise FormatError(
-                    "nothing in it is a conversation in a format that is known "
-                    f"({', '.join(known)}): name the format if it is one of them, or install a "
-                    "plugin that reads it",
+                    f"no conversation found in a known format ({', '.join(known)}): pass the "
+                    "format if it is one of these, or install a plugin that reads it",
                     path=self._file.path,
                 )
 
-    def each(self, found: Iterator[T]) -> Iterator[T]:
-        """What is read from the file."""
+    def iterate(self, found: Iterator[T]) -> Iterator[T]:
+        """Yields what ``found`` yields, and raises its errors as `FormatError`."""
         while True:
             with self.errors():
                 one = next(found, None)
@@ -167,7 +175,7 @@ class _File:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Tells what goes wrong with the file's name, and where in it."""
+        """Adds the path and the line to errors, and turns them into `FormatError`."""
         try:
             yield
         except FormatError as error:
@@ -175,64 +183,64 @@ class _File:
                 raise
             line = error.line or self._line()
             raise FormatError(error.what, path=self._file.path, line=line) from error
-        except MISSHAPEN as error:
-            what = f"it is in a shape that can't be read ({type(error).__name__}: {error})"
+        except SHAPE_ERRORS as error:
+            what = f"can't be read: unexpected structure ({type(error).__name__}: {error})"
             raise FormatError(what, path=self._file.path, line=self._line()) from error
 
     def _line(self) -> int | None:
         return self._file.line if len(self._sample) > 1 else None
 
-    def located(self, conversation: Conversation) -> Conversation:
-        """A conversation that says where in the file its problems are."""
+    def with_lines(self, conversation: Conversation) -> Conversation:
+        """Adds line numbers and the records skipped so far to a conversation's problems."""
         problems = conversation.problems
         if isinstance(self.source, ApiFormat) and len(self._sample) > 1:
             if conversation.messages.request is not None:
                 line = self._file.line
                 problems = [replace(problem, line=line) for problem in problems]
-            elif isinstance(self.records, _OfOneFormat):
-                problems = located(problems, self.records.lines)
+            elif isinstance(self.records, _SameFormatRecords):
+                problems = with_lines(problems, self.records.lines)
         return replace(conversation, problems=[*self.skipped, *problems])
 
     @property
     def skipped(self) -> list[Problem]:
-        """What of the file was left out so far."""
+        """Problems of the records that were skipped so far."""
         return self._file.problems
 
-    def no_conversation(self) -> FormatError:
-        """What to say of a file in which nobody says anything."""
+    def no_conversation_error(self) -> FormatError:
+        """Returns the error for a file without messages."""
         return FormatError(
-            "nothing in it is a conversation: it looks like "
-            f"{self.source.summary}, but no message is in it",
+            f"no conversation found: the file looks like {self.source.summary}, but contains no "
+            "messages",
             path=self._file.path,
         )
 
 
-def _recognized(sample: Sequence[Any], known: Mapping[str, Format]) -> str | None:
-    """The format that a sample is in, or its beginning, if what follows is in another."""
+def _detected_format(sample: Sequence[Any], known: Mapping[str, Format]) -> str | None:
+    """Returns the format of a sample, or of its beginning if the records are in several formats."""
     size = len(sample)
     while size:
         try:
-            return recognized(sample[:size], known).format
+            return best_match(sample[:size], known).format
         except FormatError:
             size //= 2
     return None
 
 
-def _refuse_opencode(path: Path, sample: Sequence[Any]) -> None:
+def _reject_opencode(path: Path, sample: Sequence[Any]) -> None:
     keys = set(sample[0]) if len(sample) == 1 and isinstance(sample[0], dict) else set()
-    if keys & OPENCODE or (path.parent.parent.name == "part" and {"id", "type"} <= keys):
+    if keys & OPENCODE_KEYS or (path.parent.parent.name == "part" and {"id", "type"} <= keys):
         raise FormatError(
-            "nothing in it is a conversation: it looks like a piece of an OpenCode session, which "
-            "is kept in many files and can't be read: export the session (opencode export)"
+            "no conversation found: this is one of the many files of an OpenCode session: export "
+            "the session to one file (opencode export)"
         )
 
 
-class _OfOneFormat:
-    """The records of a file, without those that are of another format than the rest."""
+class _SameFormatRecords:
+    """The records of a file without those that are in another format than the rest."""
 
     def __init__(self, records: FileRecords, name: str, known: Mapping[str, Format]) -> None:
         self.lines: list[int] = []
-        """Where the records are that are no requests of their own."""
+        """Lines of the records that are messages, not requests."""
         self._records = records
         self._known = known
         self._name = name
@@ -251,28 +259,34 @@ class _OfOneFormat:
     def _is_foreign(self, record: Record) -> bool:
         scores = {name: each.recognize([record.value]) for name, each in self._known.items()}
         other = max(scores, key=lambda name: scores[name])
-        if scores[other] >= FOREIGN:
+        if scores[other] >= FOREIGN_CONFIDENCE:
             self._records.skip(
-                f"it is of format {other}, and what stands before it is of {self._name}: "
-                "keep them in a file each, or load with repair=True to leave it out",
+                f"the record is in the format {other}, but the file is in {self._name}: split the "
+                "file by format, or load with repair=True to skip the record",
                 record.line,
             )
         elif isinstance(self._source, ApiFormat):
             if any(key in record.value for key in ("role", "type", "parts")):
                 return False
-            self._records.skip(f"it is no message of {self._name}", record.line)
+            self._records.skip(
+                f"the record is not a message of {self._name}: remove it, or load with repair=True "
+                "to skip it",
+                record.line,
+            )
         elif isinstance(self._source, LogFormat):
-            self._records.note(f"it is nothing that {self._name} is known to log", record.line)
-        else:  # a plugin's own format may recognise a file by its beginning alone
+            self._records.note(
+                f"the record is not of a kind that {self._name} is known to write", record.line
+            )
+        else:  # a format of a plugin may recognize a file only by its beginning
             return False
         return True
 
 
 class _ListPerLine:
-    """Lines that each are the list of messages of one conversation."""
+    """A file in which every line is the list of messages of one conversation."""
 
     name = "lists"
-    summary = "lines that each are a list"
+    summary = "lines with one list each"
 
     def __init__(self, known: Mapping[str, Format]) -> None:
         self._known = known
@@ -282,8 +296,8 @@ class _ListPerLine:
 
     def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
         for line, value in records:
-            sample = value[:SAMPLE] if isinstance(value, list) else [value]
-            source = self._known[recognized(sample, self._known).format]
+            sample = value[:SAMPLE_SIZE] if isinstance(value, list) else [value]
+            source = self._known[best_match(sample, self._known).format]
             for conversation in source.conversations(in_memory(value)):
                 problems = [replace(problem, line=line) for problem in conversation.problems]
                 yield replace(conversation, name=f"line {line}", problems=problems)

@@ -1,4 +1,4 @@
-"""What the logs that agents keep on disk have in common: they are read, and go back to an API."""
+"""The base class of the log formats."""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,57 +16,65 @@ from jaato_gc_formats._wire import Fields
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a request has beside its messages: the system prompt, tools. Stands first."""
+    """The fields of a request other than the messages: the system prompt and the tools.
+
+    `LogFormat.dialogues` yields it before the first message.
+    """
 
     fields: Fields
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Here the agent replaced all that came before by what comes next."""
+    """The point at which the agent replaced all earlier messages by the following ones."""
 
 
 Item = Any
-"""One of the provider's items, as its API format reads them; as a `Record` with its line."""
+"""An item that the API format can read; a `Record` adds the line that it comes from."""
 Dialogue = Iterator[Item | Record | Beside | Usage | Compaction | Problem]
-"""The items of a conversation, in order. A `Usage` stands before the answer that it came with."""
+"""The items of a conversation, in order. A `Usage` comes before the response that reported it."""
 
 
 class LogFormat(ABC):
-    """A log: translates its records into the items of the API that was talked to.
+    """The format of a log: translates its records into items of a provider's API.
 
     Args:
-        api: The format of that API.
+        api: The format of the API that the agent used.
     """
 
     name: ClassVar[str]
+    """Name of the format, such as ``claude-code``."""
     summary: ClassVar[str]
+    """Description of the format in one line, for lists."""
 
     def __init__(self, api: ApiFormat) -> None:
         self.api = api
 
     @abstractmethod
     def recognize(self, records: Sequence[Any]) -> float:
-        """How sure it is, from 0 to 1, that these records are of such a log.
+        """Returns the confidence, from 0 to 1, that the records are of such a log.
 
-        0 says that none of them bears any resemblance: a record of an unknown kind is skipped, one
-        that resembles nothing is reported.
+        Return 0 only if no record resembles the log. In a file of this format, a record with a
+        confidence of 0 is reported as a problem; other records of an unknown kind are skipped.
         """
 
     @abstractmethod
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
-        """The conversations in a file, by name. ``records`` can be gone through again."""
+        """Yields the name and the items of each conversation in a file.
+
+        ``records`` can be iterated more than once.
+        """
 
     def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
-        """The conversations of a file, one in memory at a time."""
+        """Yields the conversations of a file, with one in memory at a time."""
         for name, dialogue in self.dialogues(records):
-            reading = _Reading(self.api)
+            builder = _ConversationBuilder(self.api)
             for item in dialogue:
-                reading.take(item)
-            yield reading.finished(name, self.name)
+                builder.add(item)
+            yield builder.build(name, self.name)
 
     def messages(self, records: Iterable[Record]) -> Iterator[Message]:
-        """The messages of a file, one in memory at a time."""
+        """Yields the messages of a file, with one in memory at a time."""
         for _name, dialogue in self.dialogues(records):
             first = next(dialogue, None)
             if isinstance(first, Beside):
@@ -79,8 +87,8 @@ class LogFormat(ABC):
 
 
 @dataclass(slots=True)
-class _Reading:
-    """One conversation, as far as it was read."""
+class _ConversationBuilder:
+    """Collects the items of one conversation."""
 
     api: ApiFormat
     messages: list[Message] = field(default_factory=list)
@@ -91,9 +99,9 @@ class _Reading:
     names: dict[str, str] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     batch: list[Item] = field(default_factory=list)
-    """What was said in one request or answer: it is read together."""
+    """Items that are not yet read. The items of one request or response are read together."""
 
-    def take(self, item: Any) -> None:
+    def add(self, item: Any) -> None:
         match item:
             case Problem():
                 self.problems.append(item)
@@ -118,10 +126,10 @@ class _Reading:
         self.messages += self.api.read(self.batch, self.names)
         self.batch = []
 
-    def finished(self, name: str, format: str) -> Conversation:
+    def build(self, name: str, format: str) -> Conversation:
         self._flush()
         history = History(self.messages, self.api.name, self.request)
-        self.problems += located(self.api.problems(history), self.lines)
+        self.problems += with_lines(self.api.problems(history), self.lines)
         compactions = [each for each in self.compactions if each < len(history)]
         return Conversation(name, format, history, self.problems, self.usage, compactions)
 
@@ -129,8 +137,13 @@ class _Reading:
 _WHERE = re.compile(r"\w+[.[](\d+)")
 
 
-def located(problems: Iterable[Problem], lines: Sequence[int]) -> list[Problem]:
-    """Problems with the lines that they are in, told by the number of the item that they name."""
+def with_lines(problems: Iterable[Problem], lines: Sequence[int]) -> list[Problem]:
+    """Adds line numbers to problems that name the position of an item.
+
+    Args:
+        problems: The problems.
+        lines: The line of each item.
+    """
     found = []
     for problem in problems:
         where = _WHERE.match(problem.what)

@@ -1,4 +1,4 @@
-"""Files as they are opened: unpacked, and refused where they can't be text."""
+"""Opens plain and gzip files, and rejects files that are not text."""
 
 import codecs
 import gzip
@@ -12,7 +12,7 @@ from typing import cast
 from jaato_gc_formats._errors import FormatError
 
 CHUNK = 64 * 1024
-"""How much is read at once."""
+"""Number of bytes that are read at once."""
 
 _UTF_BOMS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -20,27 +20,31 @@ _UTF_BOMS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-_ARCHIVES = (
-    (b"PK\x03\x04", "a zip archive: unpack it (Inspect: inspect log convert --to json)"),
+_UNSUPPORTED = (
+    (b"PK\x03\x04", "a zip archive: unpack it (for Inspect: inspect log convert --to json)"),
     (b"SQLite format 3", "an SQLite database: export the conversation as JSON"),
     (b"(\xb5/\xfd", "compressed with zstd: unpack it"),
     (b"BZh", "compressed with bzip2: unpack it"),
     (b"\xfd7zXZ", "compressed with xz: unpack it"),
     (b"PAR1", "a Parquet table: export it as JSON Lines"),
 )
-_CONTROL = bytes(byte for byte in range(1, 32) if byte not in b"\t\r\n")
-"""What no text has, and what is no text has much of."""
+_CONTROL_BYTES = bytes(byte for byte in range(1, 32) if byte not in b"\t\r\n")
+"""Control characters: rare in text, frequent in binary files."""
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The content of a file, unpacked. Everything that goes wrong with it is a `FormatError`."""
+def open_file(path: Path) -> Iterator[io.BufferedReader]:
+    """Opens a file for reading, and decompresses gzip.
+
+    Raises:
+        FormatError: The path is not a readable regular file.
+    """
     try:
         mode = path.stat().st_mode if "\0" not in str(path) else 0
         if stat.S_ISDIR(mode):
-            raise FormatError(_folder(path), path=path)
+            raise FormatError(_folder_error(path), path=path)
         if not stat.S_ISREG(mode):
-            raise FormatError("it is no file: save what it gives to one", path=path)
+            raise FormatError("not a regular file: save the data to a file first", path=path)
         with io.BufferedReader(io.FileIO(path), CHUNK) as file:
             if file.peek(2)[:2] == b"\x1f\x8b":
                 with gzip.GzipFile(fileobj=file) as unpacked:
@@ -48,25 +52,33 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
             else:
                 yield cast(io.BufferedReader, file)
     except FileNotFoundError:
-        raise FormatError("there is no such file", path=path) from None
+        raise FormatError("no such file: check the path", path=path) from None
     except PermissionError:
-        raise FormatError("the file may not be read: check its permissions", path=path) from None
+        raise FormatError("permission denied: check the file's permissions", path=path) from None
     except OSError as error:
         raise FormatError(f"the file can't be read: {error.strerror}", path=path) from None
 
 
-def _folder(path: Path) -> str:
+def _folder_error(path: Path) -> str:
     if (path / "message").is_dir() and (path / "part").is_dir():
         return (
-            "this is the folder in which OpenCode keeps its sessions, which can't be read as a "
-            "whole: export the session (opencode export)"
+            "this is OpenCode's storage folder: export a session to a file (opencode export) and "
+            "pass that file"
         )
-    return "it is a folder: give one of the files in it"
+    return "expected a file, got a folder: pass one of the files in it"
 
 
-def refuse_unreadable(start: bytes, path: Path) -> None:
-    """Refuse what is packed, encoded or written in a way that can't be read, by how it begins."""
-    for magic, what in _ARCHIVES:
+def reject_unreadable(start: bytes, path: Path) -> None:
+    """Rejects archives, binary files and encodings other than UTF-8.
+
+    Args:
+        start: The first bytes of the file.
+        path: The file, for the error message.
+
+    Raises:
+        FormatError: The file can't be read.
+    """
+    for magic, what in _UNSUPPORTED:
         if start.startswith(magic):
             raise FormatError(f"the file is {what}", path=path)
     encoding = next((name for bom, name in _UTF_BOMS if start.startswith(bom)), None)
@@ -74,10 +86,10 @@ def refuse_unreadable(start: bytes, path: Path) -> None:
         encoding = {2: "UTF-16", 3: "UTF-32"}.get(start[:4].count(b"\0"))
     if encoding:
         raise FormatError(
-            f"the file seems to be {encoding}, where UTF-8 was expected: convert it "
+            f"expected UTF-8, but the file looks like {encoding}: convert it "
             f"(iconv -f {encoding} -t UTF-8)",
             path=path,
             line=1,
         )
-    if len(start) - len(start.translate(None, _CONTROL)) > len(start) / 20:
-        raise FormatError("the file is binary, where JSON was expected", path=path)
+    if len(start) - len(start.translate(None, _CONTROL_BYTES)) > len(start) / 20:
+        raise FormatError("expected JSON, but the file is binary: export it as JSON", path=path)

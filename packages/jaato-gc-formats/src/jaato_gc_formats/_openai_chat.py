@@ -1,12 +1,12 @@
-"""OpenAI Chat Completions, and the many servers that speak it.
+"""The format of OpenAI Chat Completions and of compatible servers.
 
-What other providers allow and this API does not:
+Limits of this API compared to other providers:
 
-- A result is text. Images in the results of another provider follow in a message of the user's,
-  behind all the results that stand together. Those that were read from here stay where they were:
-  some servers take them.
-- A result can't be marked as an error. Its text has to say so, and usually does.
-- Only the user's messages hold images and files; elsewhere a note stands for them.
+- A result is text. Images in the results of another provider are written to a user message after
+  all consecutive results. Images that were read from this format stay in the result, because some
+  servers accept them.
+- A result can't be marked as an error. Its text usually says so.
+- Only user messages contain images and files. In other messages a note replaces them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from jaato_gc_formats._openai_chat_content import (
     read_attachment,
     read_call,
     read_content,
-    said_by_user,
+    user_message,
     write_call,
     write_content,
 )
@@ -35,19 +35,19 @@ from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import (
     INSIDE,
     flatten,
-    runs_of_results,
+    group_results,
     unflatten,
     with_attachments,
 )
 from jaato_gc_formats._wire import (
     Fields,
-    arguments,
-    arguments_text,
-    marked,
+    dump_arguments,
+    message_extra,
+    original_items,
     own_extra,
     own_fields,
+    parse_arguments,
     plain,
-    untouched_items,
     without,
 )
 
@@ -61,20 +61,20 @@ ROLE_NAMES = {
     Role.SYSTEM: "system", Role.USER: "user", Role.MODEL: "assistant", Role.TOOL: "tool",
 }  # fmt: skip
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers other than OpenAI's own put what the model thought."""
-OTHERS_CONTENT = (
+"""Fields in which other servers than OpenAI's return the model's reasoning."""
+FOREIGN_CONTENT = (
     None, "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document",
     "input_text", "output_text", "input_image", "input_file",
 )  # fmt: skip
-"""Blocks that only other APIs have: Anthropic's, and those of OpenAI Responses."""
-DIALECT = 0.6
-"""How sure it is of messages that others have given fields of their own, or have left some out."""
+"""Types of blocks that only Anthropic's API and OpenAI Responses have."""
+DIALECT_CONFIDENCE = 0.6
+"""Confidence in messages that an agent has extended or shortened."""
 LIST = "list"
-"""Kept in the place of content that was a list of parts."""
+"""Kept in ``extra`` for content that was a list of blocks."""
 
 
 class OpenAIChat(ApiFormat):
-    """``messages`` of ``POST /v1/chat/completions``."""
+    """The field ``messages`` of ``POST /v1/chat/completions``."""
 
     name = "openai-chat"
     summary = "OpenAI Chat Completions messages"
@@ -85,15 +85,15 @@ class OpenAIChat(ApiFormat):
     def recognize(self, records: Sequence[Any]) -> float:
         first = records[0] if records else None
         if isinstance(first, dict) and isinstance(first.get("messages"), list):
-            beside = any(key in first for key in ("system", "anthropic_version"))
-            return _looks_like_chat(first["messages"]) * (0.5 if beside else 1.0)
+            is_anthropic = any(key in first for key in ("system", "anthropic_version"))
+            return _looks_like_chat(first["messages"]) * (0.5 if is_anthropic else 1.0)
         return _looks_like_chat(records)
 
     # --- reading ---
 
     def read_item(self, item: Fields) -> Message:
         if wrong := mistyped_field(item):
-            raise FormatError(f"{wrong!r} of a message is of no type that it can have")
+            raise FormatError(f"the field {wrong!r} of a message has an invalid type")
         item = without_parsed(item)
         role = ROLES.get(item.get("role", ""), Role.USER)
         taken = ("tool_call_id",) if role is Role.TOOL else ("tool_calls", "function_call")
@@ -121,12 +121,12 @@ class OpenAIChat(ApiFormat):
         if "tool_calls" in item and not item["tool_calls"]:
             fields["tool_calls"] = item["tool_calls"]
         if legacy := item.get("function_call"):
-            args, kept = arguments(legacy.get("arguments"))
+            args, kept = parse_arguments(legacy.get("arguments"))
             call = FunctionCall(None, legacy.get("name") or "", args)
             parts.append(Part(function_call=call, extra={LEGACY: True, **kept}))
         elif "function_call" in item:
             fields["function_call"] = legacy
-        return Message(role, parts, extra=marked(self.name, fields, parts))
+        return Message(role, parts, extra=message_extra(self.name, fields, parts))
 
     def _read_result(self, item: Fields, fields: Fields) -> Message:
         text, kept, attachments = flatten(item.get("content"), read_attachment)
@@ -135,7 +135,7 @@ class OpenAIChat(ApiFormat):
         else:
             answer = ToolResult(item.get("tool_call_id"), item.get("name") or "", text)
         parts = [Part(function_response=answer, extra=kept or None), *attachments]
-        return Message(Role.TOOL, parts, extra=marked(self.name, fields, parts))
+        return Message(Role.TOOL, parts, extra=message_extra(self.name, fields, parts))
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
@@ -147,7 +147,7 @@ class OpenAIChat(ApiFormat):
         said = [plain(choice).get("message") for choice in choices[:1]]
         if not all(isinstance(message, dict) for message in said):
             raise self.no_answer(data)
-        # Some servers say that there are no calls with a list that OpenAI refuses to see.
+        # Some servers return an empty list of calls, which OpenAI refuses in a request.
         return [
             without(message, "tool_calls") if message.get("tool_calls") == [] else message
             for message in map(without_parsed, said)
@@ -157,33 +157,33 @@ class OpenAIChat(ApiFormat):
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
         items: list[Any] = []
-        for run in runs_of_results(with_missing_ids(messages, self.name)):
-            shown: list[Fields] = []  # what results can't hold, and must not stand between them
+        for run in group_results(with_missing_ids(messages, self.name)):
+            deferred: list[Fields] = []  # blocks that must follow all results
             for message in run:
-                untouched = untouched_items(message, self.name)
-                if untouched is not None:
-                    items.extend(untouched)
+                original = original_items(message, self.name)
+                if original is not None:
+                    items.extend(original)
                 elif message.function_responses:
-                    items += self._write_results(message, shown)
+                    items += self._write_results(message, deferred)
                 else:
                     items += self.write_item(message)
-            items += said_by_user(shown)
+            items += user_message(deferred)
         return items
 
     def write_item(self, message: Message) -> list[Fields]:
         if message.function_responses:
-            shown: list[Fields] = []
-            return self._write_results(message, shown) + said_by_user(shown)
+            deferred: list[Fields] = []
+            return self._write_results(message, deferred) + user_message(deferred)
         fields = own_fields(message, self.name)
         item: Fields = {"role": fields.pop("role", ROLE_NAMES[message.role])}
-        was = fields.pop("content", ...)
+        original_content = fields.pop("content", ...)
         content: list[Fields] = []
         calls: list[Fields] = []
         for part in message.parts:
             extra = own_extra(message, part, self.name)
             if call := part.function_call:
                 if extra.pop(LEGACY, False):
-                    text = arguments_text(call.args, extra.get("arguments"))
+                    text = dump_arguments(call.args, extra.get("arguments"))
                     fields["function_call"] = {"name": call.name, "arguments": text}
                 else:
                     calls.append(write_call(call, extra))
@@ -194,42 +194,47 @@ class OpenAIChat(ApiFormat):
                 fields["refusal"] = part.text
             else:
                 content.append(write_content(part, extra, message.role))
-        if was == LIST or (content and not is_plain_text(content)):
+        if original_content == LIST or (content and not is_plain_text(content)):
             item["content"] = content
         elif content:
             item["content"] = content[0]["text"]
-        elif was is not ...:
-            item["content"] = was
+        elif original_content is not ...:
+            item["content"] = original_content
         elif not calls and not fields:
-            return []  # it held nothing but another provider's thoughts
+            return []  # only thoughts of another provider, which this API can't represent
         if calls:
             item["tool_calls"] = calls
         return [{**item, **fields}]
 
-    def _write_results(self, message: Message, shown: list[Fields]) -> list[Fields]:
-        """The results of a message; ``shown`` gets what no result can hold."""
+    def _write_results(self, message: Message, deferred: list[Fields]) -> list[Fields]:
+        """Returns the results of a message as items.
+
+        Args:
+            message: The message.
+            deferred: Receives the blocks that a result can't contain.
+        """
         items: list[Fields] = []
         fields = own_fields(message, self.name)
         for part, attached in with_attachments(message):
             if answer := part.function_response:
-                content = self._result_content(message, part, attached, shown)
+                content = self._result_content(message, part, attached, deferred)
                 legacy = fields.get("role") == "function"
                 address = {} if legacy else {"tool_call_id": answer.call_id}
                 items.append({"role": "tool", **address, "content": content, **fields})
             elif part.thought is None and not part.function_call:
                 extra = own_extra(message, part, self.name)
-                shown.append(write_content(part, extra, Role.USER))
+                deferred.append(write_content(part, extra, Role.USER))
         return items
 
     def _result_content(
-        self, message: Message, part: Part, attached: list[Part], shown: list[Fields]
+        self, message: Message, part: Part, attached: list[Part], deferred: list[Fields]
     ) -> Any:
         inside: list[Part] = []
         for each in attached:
             if each.inline_data and not own_extra(message, each, self.name):
                 block = write_content(each, {}, Role.USER)
                 if block["type"] != "text":
-                    shown.append(block)
+                    deferred.append(block)
                     continue
             inside.append(each)
         return unflatten(
@@ -247,13 +252,13 @@ class OpenAIChat(ApiFormat):
 
 
 def _looks_like_chat(messages: Sequence[Any]) -> float:
-    """How sure it is that a list is of chat messages, and of no dialect that others read better."""
+    """Returns the confidence that a list consists of chat messages."""
     score = 0.55 if messages else 0.0
     for message in map(plain, messages):
         if not isinstance(message, dict) or not _is_chat_message(message):
             return 0.0
         if _is_dialect(message):
-            return DIALECT
+            return DIALECT_CONFIDENCE
         if message.get("tool_calls") or message["role"] in ("tool", "developer", "function"):
             score = 0.95
         elif message["role"] == "system":
@@ -271,7 +276,7 @@ def _is_chat_message(message: Fields) -> bool:
         return False
     blocks = content if isinstance(content, list) else ()
     kinds = [block.get("type") for block in blocks if isinstance(block, dict)]
-    return not any(kind in OTHERS_CONTENT for kind in kinds)
+    return not any(kind in FOREIGN_CONTENT for kind in kinds)
 
 
 def _is_dialect(message: Fields) -> bool:

@@ -1,30 +1,30 @@
-"""The content and the calls of OpenAI Chat Completions messages."""
+"""Reads and writes the content and the calls of OpenAI Chat Completions messages."""
 
 from typing import Any
 
 from jaato_gc import FunctionCall, InlineData, Part, Role
-from jaato_gc_formats._openai_common import mistyped, note, sendable_url
+from jaato_gc_formats._openai_common import attachment_note, mistyped, sendable_url
 from jaato_gc_formats._wire import (
     OPAQUE,
     Fields,
-    arguments,
-    arguments_text,
-    attachment,
     attachment_base64,
+    attachment_from_url,
     attachment_url,
-    opaque,
+    dump_arguments,
+    opaque_part,
+    parse_arguments,
     plain,
     without,
 )
 
 ATTACHED = ("type", "image_url", "input_audio", "file")
-"""What is left of an attachment that was cleared, and is not its text's."""
+"""Fields of an attachment that do not apply to the text that replaces it."""
 TYPES = {"role": str, "name": str, "tool_call_id": str, "tool_calls": list, "function_call": dict}
 CALL_TYPES = {"id": str, "type": str, "function": dict, "custom": dict}
 
 
 def mistyped_field(message: Fields) -> str | None:
-    """The path of the first field in a message that is not of its type."""
+    """Returns the path of the first field with a wrong type; ``None`` if all types are right."""
     if wrong := mistyped(message, TYPES):
         return wrong
     for index, call in enumerate(map(plain, message.get("tool_calls") or ())):
@@ -40,36 +40,38 @@ def mistyped_field(message: Fields) -> str | None:
 
 
 def read_content(block: Any) -> Part:
-    """A part from one block of a message's content."""
+    """Converts one block of a message's content to a part."""
     if not isinstance(block, dict):
-        return opaque(block)
+        return opaque_part(block)
     kind = block.get("type")
     if kind == "text" and isinstance(block.get("text"), str):
         return Part(text=block["text"], extra=without(block, "type", "text") or None)
     if kind == "refusal" and isinstance(block.get("refusal"), str):
         return Part(text=block["refusal"], extra=without(block, "refusal"))
-    return read_attachment(block) or opaque(block)
+    return read_attachment(block) or opaque_part(block)
 
 
 def read_attachment(block: Fields) -> Part | None:
-    """A part for an image, a sound or a file; ``None`` for any other block."""
+    """Converts an image, audio or file block to a part; ``None`` for any other block."""
     kind = block.get("type")
     value = block.get(kind) if kind else None
     if kind == "image_url" and isinstance(value, dict) and isinstance(value.get("url"), str):
         kept = {**without(block, "image_url"), "image_url": without(value, "url")}
-        return Part(inline_data=attachment(value["url"]), extra=kept)
+        return Part(inline_data=attachment_from_url(value["url"]), extra=kept)
     if kind == "input_audio" and isinstance(value, dict) and isinstance(value.get("data"), str):
         kept = {**without(block, "input_audio"), "input_audio": without(value, "data")}
         data = InlineData(f"audio/{value.get('format', '*')}", data=value["data"])
         return Part(inline_data=data, extra=kept)
     if kind == "file" and isinstance(value, dict) and isinstance(value.get("file_data"), str):
         kept = {**without(block, "file"), "file": without(value, "file_data")}
-        return Part(inline_data=attachment(value["file_data"], "application/*"), extra=kept)
+        return Part(
+            inline_data=attachment_from_url(value["file_data"], "application/*"), extra=kept
+        )
     return None
 
 
 def write_content(part: Part, extra: Fields, role: Role) -> Fields:
-    """A block of a message's content, or of a result's."""
+    """Converts a part to a block of a message's or a result's content."""
     if OPAQUE in extra:
         block: Fields = extra[OPAQUE]
         return block
@@ -94,30 +96,30 @@ def _write_foreign(data: InlineData, role: Role) -> Fields:
             return {"type": "image_url", "image_url": {"url": url}}
         if url.startswith("data:"):
             return {"type": "file", "file": {"filename": "attachment", "file_data": url}}
-    return {"type": "text", "text": note(data)}
+    return {"type": "text", "text": attachment_note(data)}
 
 
-def said_by_user(blocks: list[Fields]) -> list[Fields]:
-    """A message of the user's, if there is something to say."""
+def user_message(blocks: list[Fields]) -> list[Fields]:
+    """Returns a list with a user message of the blocks; an empty list if there are none."""
     if not blocks:
         return []
     return [{"role": "user", "content": blocks[0]["text"] if is_plain_text(blocks) else blocks}]
 
 
 def is_plain_text(blocks: list[Fields]) -> bool:
-    """Whether content can be said in one text, without a list of blocks."""
+    """Returns whether content can be written as a string instead of a list of blocks."""
     return len(blocks) == 1 and set(blocks[0]) == {"type", "text"}
 
 
 def read_call(item: Any) -> Part:
-    """A part for one of a message's calls."""
+    """Converts one call of a message to a part."""
     call = item if isinstance(item, dict) else plain(item)
     kind = "custom" if call.get("type") == "custom" else "function"
     function = call.get(kind) or {}
     if kind == "custom":
         args, kept = {"input": function.get("input")}, Fields()
     else:
-        args, kept = arguments(function.get("arguments"))
+        args, kept = parse_arguments(function.get("arguments"))
     extra = {**without(call, "id", "type", kind), **kept}
     if "type" not in call or kind == "custom":
         extra["type"] = call.get("type")
@@ -130,13 +132,13 @@ def read_call(item: Any) -> Part:
 
 
 def write_call(call: FunctionCall, extra: Fields) -> Fields:
-    """One of a message's calls."""
+    """Converts a call to an element of ``tool_calls``."""
     kind = extra.pop("type", "function")
     function: Fields = {"name": call.name}
     if kind == "custom":
         function["input"] = call.args.get("input")
     else:
-        function["arguments"] = arguments_text(call.args, extra.pop("arguments", None))
+        function["arguments"] = dump_arguments(call.args, extra.pop("arguments", None))
     function |= extra.pop("function", {})
     item: Fields = {"id": call.id}
     if kind is not None:

@@ -1,8 +1,8 @@
-"""What OpenAI's Chat Completions refuses.
+"""The rules by which OpenAI's Chat Completions API refuses requests.
 
-Sources: the API reference of ``POST /v1/chat/completions`` (required fields and roles), and the
-answers of the live API as quoted in public issue threads; each rule names its own. Other servers
-that speak it are often more lenient.
+Sources: the API reference of ``POST /v1/chat/completions`` (required fields and roles), and errors
+of the live API quoted in public issue threads. Each rule names its sources. Compatible servers are
+often more lenient.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def refusals(request: Fields) -> Iterator[Refusal]:
-    """Everything that a request breaks."""
+    """Yields the rules that a request breaks."""
     messages = request.get("messages")
     if not messages:
         yield Refusal(
@@ -42,7 +42,7 @@ def refusals(request: Fields) -> Iterator[Refusal]:
 
 
 def _results_follow_calls(messages: list[Any]) -> Iterator[Refusal]:
-    """Every call is answered right behind its message, once, and nothing else is answered.
+    """Each call has exactly one result, directly after its message; each result has a call.
 
     Sources: https://github.com/shotgun-sh/shotgun/pull/126 (orphaned tool message),
     https://github.com/The-AI-Alliance/cube-harness/pull/136 (dangling tool_calls),
@@ -98,9 +98,9 @@ def _dangling(caller: int, waiting: dict[str, None]) -> Iterator[Refusal]:
 
 
 def _role_is_known(position: int, message: Fields) -> Iterator[Refusal]:
-    """There are six roles.
+    """The role is one of six.
 
-    Source: the API reference; the words are those of its validation.
+    Source: the API reference; the message is that of its validation.
     """
     if message.get("role") not in ROLES:
         yield Refusal(
@@ -112,10 +112,10 @@ def _role_is_known(position: int, message: Fields) -> Iterator[Refusal]:
 
 
 def _content_is_there(position: int, message: Fields) -> Iterator[Refusal]:
-    """Only an assistant's message with calls, a refusal or audio may lack content.
+    """Only an assistant message with calls, a refusal or audio may have no content.
 
     Sources: the API reference (content is required unless there are calls),
-    https://github.com/langchain-ai/langchainjs/issues/4153 (the words).
+    https://github.com/langchain-ai/langchainjs/issues/4153 (the message).
     """
     if message.get("role") == "assistant" and any(message.get(key) for key in INSTEAD_OF_CONTENT):
         return
@@ -135,7 +135,7 @@ def _content_is_there(position: int, message: Fields) -> Iterator[Refusal]:
 
 
 def _calls_are_the_models(position: int, message: Fields) -> Iterator[Refusal]:
-    """Nobody but the model calls functions.
+    """Only assistant messages have function calls.
 
     Source: https://github.com/microsoft/autogen/issues/113.
     """
@@ -148,7 +148,7 @@ def _calls_are_the_models(position: int, message: Fields) -> Iterator[Refusal]:
 
 
 def _calls_are_there(position: int, message: Fields) -> Iterator[Refusal]:
-    """A list of calls has one at least.
+    """A list of calls is not empty.
 
     Source: https://github.com/openai/openai-node/pull/1341.
     """
@@ -162,7 +162,7 @@ def _calls_are_there(position: int, message: Fields) -> Iterator[Refusal]:
 
 
 def _result_says_of_what(position: int, message: Fields) -> Iterator[Refusal]:
-    """A result has the id of its call, one of the older kind the name of its function.
+    """A tool message has the id of its call, and a function message the name of its function.
 
     Sources: the API reference (tool_call_id is required),
     https://github.com/langchain-ai/langchainjs/issues/6570 (name).

@@ -1,4 +1,4 @@
-"""What both of OpenAI's APIs need of messages that came from elsewhere."""
+"""Helpers for both of OpenAI's APIs."""
 
 import hashlib
 from collections import deque
@@ -8,14 +8,14 @@ from typing import Any
 
 from jaato_gc import InlineData, Message, Part
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, attachment_url, own_extra, own_fields, untouched_items
+from jaato_gc_formats._wire import Fields, attachment_url, original_items, own_extra, own_fields
 
 LEGACY = "legacy"
-"""Marks a call of the kind that has no id in Chat Completions, and is answered by name."""
+"""Key of ``extra`` that marks a call in ``function_call``: without an id, answered by name."""
 
 
 def mistyped(fields: Any, wanted: Mapping[str, type]) -> str | None:
-    """The first field that is there and not of its type; ``None`` if all are sound."""
+    """Returns the first field with a wrong type; ``None`` if all types are right."""
     for name, kind in wanted.items():
         if fields.get(name) is not None and not isinstance(fields[name], kind):
             return name
@@ -23,23 +23,24 @@ def mistyped(fields: Any, wanted: Mapping[str, type]) -> str | None:
 
 
 def invalid_type(path: str) -> Refusal:
-    """What both APIs say to a field of another type than theirs."""
+    """Returns the refusal of a field with a wrong type."""
     return Refusal("invalid_type", path, f"Invalid type for '{path}'.")
 
 
 def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Message]:
-    """The messages, with an id for each call and result that has none.
+    """Yields the messages with an id for each call and result that has none.
 
-    Gemini gives calls no ids: a result answers the next call of its name. A new id follows from the
-    message's own, so that it is the same in every request, whatever was collected before it.
+    Gemini gives calls no ids: a result answers the next call of its name. A new id is derived from
+    the message's id, so that it is the same in every request, even if earlier messages are removed.
 
     Args:
         messages: The messages.
-        format: The format they are written in; its own untouched messages are left alone.
+        format: The format that they are written in. Unchanged messages of this format keep their
+            original objects.
     """
     waiting: dict[str, deque[str]] = {}
     for message in messages:
-        if untouched_items(message, format) is not None or not _lacks_ids(message, format):
+        if original_items(message, format) is not None or not _lacks_ids(message, format):
             yield message
             continue
         parts: list[Part] = []
@@ -59,7 +60,7 @@ def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Messa
 
 
 def _id_from(message_id: str, index: int) -> str:
-    """An id for a call of a message: Chat Completions takes no more than 40 characters."""
+    """Returns an id for a call of a message. Chat Completions accepts at most 40 characters."""
     digest = hashlib.sha256(f"{message_id}/{index}".encode(errors="replace")).hexdigest()
     return f"call_{digest[:24]}"
 
@@ -71,31 +72,31 @@ def _lacks_ids(message: Message, format: str) -> bool:
         (
             part.function_call
             and part.function_call.id is None
-            and not _legacy(message, part, format)
+            and not _is_legacy_call(message, part, format)
         )
         or (part.function_response and part.function_response.call_id is None)
         for part in message.parts
     )
 
 
-def _legacy(message: Message, part: Part, format: str) -> bool:
+def _is_legacy_call(message: Message, part: Part, format: str) -> bool:
     return LEGACY in own_extra(message, part, format)
 
 
 def sendable_url(data: InlineData) -> str | None:
-    """Where an attachment of another provider's can be had: ``None`` if only that one has it."""
+    """Returns the URL of an attachment; ``None`` if only another provider can access it."""
     if data.uri is not None:
         return data.uri if data.uri.startswith(("http://", "https://", "data:")) else None
     return attachment_url(data) if data.data else None
 
 
-def note(data: InlineData) -> str:
-    """What is said in the place of an attachment that can't be sent here."""
+def attachment_note(data: InlineData) -> str:
+    """Returns the text that replaces an attachment that can't be sent."""
     return f"[{data.mime_type} attachment that can't be shown here]"
 
 
 def without_parsed(value: Any) -> Any:
-    """An answer without what the SDK's ``parse`` put into it: the API refuses to see it again."""
+    """Removes the fields that the SDK's ``parse`` adds, because the API refuses them."""
     if isinstance(value, list):
         return [without_parsed(each) for each in value]
     if isinstance(value, dict):

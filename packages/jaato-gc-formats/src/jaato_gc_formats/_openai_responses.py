@@ -1,33 +1,33 @@
-"""OpenAI Responses: a list of items, several of which are one answer of the model's.
+"""The format of OpenAI Responses, in which several items form one response of the model.
 
-How items become messages:
+How items are converted to messages:
 
-- All that the model said in one answer is one message. A reasoning item and what follows it are
-  bound to each other: sent one without the other, the API refuses both. Core keeps or drops
-  messages whole, so it can't part them. Answers that follow each other with nothing of the client's
-  between them can't be told apart, and are one message too.
-- Calls that the client answers are calls, each of their outputs is a message of its own. What
-  OpenAI runs itself (a web search, a hosted shell) is part of the model's message, output and all.
-- Calls can be cleared, also next to encrypted reasoning. They are bound to it, not signed: a
-  recorded exchange has a call with other arguments than the model gave, behind its encrypted
-  reasoning, and the API took it. The reasoning itself is a thought, which core never alters.
-- A compaction item stands for everything before it, and only OpenAI can read it. It is a message of
-  the system's, and locked: strategies keep it where it is, and it belongs to no turn, so what is
-  before it and after it can go.
-- The tools that a search has found are there as long as its output is: it is preservable, and not
-  cleared. So is what adds tools (``additional_tools``), which is the system's.
-- A reference to an item that the server keeps can't be looked into. It is locked, and so are the
-  outputs behind it whose calls are nowhere to be seen.
-- What is encrypted is not counted: nobody here knows its tokens. What the provider reports makes
-  up for it.
+- All items of one response are one message. A reasoning item and the items after it are bound to
+  each other: the API refuses one without the other. Core keeps or removes whole messages, so it
+  can't separate them. Consecutive responses without an item of the client between them can't be
+  distinguished, so they are one message too.
+- A call that the client answers is a call, and its output is a message. A call that OpenAI runs (a
+  web search, a hosted shell) is part of the model's message, with its output.
+- Calls can be shortened, even next to encrypted reasoning. They are bound to it but not signed: in
+  a recorded exchange, the API accepted a call with changed arguments after its encrypted reasoning.
+  The reasoning itself is a thought, which core never changes.
+- A compaction item replaces all earlier items, and only OpenAI can read it. It is a locked system
+  message: strategies keep it in place, and since it belongs to no turn, messages before and after
+  it can be removed.
+- The tools that a search found are available as long as its output is in the history. The output is
+  preservable and is not shortened. The same applies to ``additional_tools``, a system item.
+- The content of a reference to an item on the server is unknown. It is locked, and so are later
+  outputs without a visible call.
+- Encrypted content is not counted as text. `ProviderCounter` estimates it by its length.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaato_gc import GCPolicy, InlineData, Message, Part, Role
-from jaato_gc_formats._api_format import ApiFormat, named
-from jaato_gc_formats._errors import FormatError, misshapen
+from jaato_gc_formats._api_format import ApiFormat, fill_tool_names
+from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._openai_common import mistyped, with_missing_ids, without_parsed
 from jaato_gc_formats._openai_responses_calls import (
     ITEM,
@@ -62,31 +62,31 @@ from jaato_gc_formats._wire import (
     READ_AS,
     Fields,
     attachment_base64,
-    marked,
-    opaque,
+    message_extra,
+    opaque_part,
+    original_items,
     own_extra,
     own_fields,
     plain,
     plain_dict,
-    untouched_items,
     without,
 )
 
 ROLE_NAMES = {Role.SYSTEM: "system", Role.USER: "user", Role.MODEL: ASSISTANT, Role.TOOL: "user"}
 WHOLE = "whole_item"
-"""Under this name a part keeps the item that it stands for, all of it."""
+"""Key of ``extra`` under which a part keeps its whole item."""
 IMAGE = "image_item"
-"""Under this name a generated image keeps the other fields of its item."""
+"""Key of ``extra`` under which a generated image keeps the other fields of its item."""
 LIST = "list"
-"""Marks the first part of a message whose content was a list."""
+"""Key of ``extra`` that marks the first part of a message whose content was a list."""
 BESIDE = "beside"
-"""Marks a message that was the request's ``instructions``."""
-COMPACTED = "[what was said before, compacted by OpenAI, which alone can read it]"
+"""Key of ``extra`` that marks a message read from the request's ``instructions``."""
+COMPACTED = "[earlier conversation, compacted by OpenAI; only OpenAI can read it]"
 REFUSED_WHEN_EMPTY = ("status", "encrypted_content", "content", "phase", "namespace")
 
 
 class OpenAIResponses(ApiFormat):
-    """``input`` of ``POST /v1/responses``."""
+    """The field ``input`` of ``POST /v1/responses``."""
 
     name = "openai-responses"
     summary = "OpenAI Responses items"
@@ -99,7 +99,7 @@ class OpenAIResponses(ApiFormat):
         first = records[0] if records else None
         if isinstance(first, dict) and "input" in first and "messages" not in first:
             items = first["input"]
-            if isinstance(items, str):  # many a data set has an "input", too
+            if isinstance(items, str):  # many data sets have a field "input" too
                 return 0.6 if "model" in first else 0.0
             return max(looks_like_items(items), 0.7) if are_items(items) else 0.0
         return looks_like_items(records) if are_items(records) else 0.0
@@ -107,32 +107,32 @@ class OpenAIResponses(ApiFormat):
     # --- reading ---
 
     def read(self, items: Iterable[Any], names: dict[str, str] | None = None) -> Iterator[Message]:
-        """Messages from items, as they come: one for each answer of the model's.
+        """Converts items to messages, one at a time. A response becomes one message.
 
         Args:
-            items: The provider's objects: plain data, or what its SDK makes of them.
-            names: Names of tools by id of the call, of what was read before.
+            items: The provider's items: plain data or objects of its SDK.
+            names: Tool names by call id, from items that were read earlier. Updated in place.
         """
         names = {} if names is None else names
         has_references = False
         for group in self._grouped(items):
-            with misshapen("an item"):
-                message = named(self._message([item for _, item in group]), names)
+            with reading("an item"):
+                message = fill_tool_names(self._message([item for _, item in group]), names)
             has_references |= any(is_reference(item) for _, item in group)
             if has_references and any(
                 answer.call_id not in names for answer in message.function_responses
             ):
-                message.policy = GCPolicy.LOCKED
+                message = replace(message, policy=GCPolicy.LOCKED)
             yield self._with_origin(message, *(given for given, _ in group))
 
     def _grouped(self, items: Iterable[Any]) -> Iterator[list[tuple[Any, Fields]]]:
-        """Items, in groups that are read into one message: as they were given, and as data."""
+        """Yields groups of items that form one message, each item as given and as plain data."""
         run: list[tuple[Any, Fields]] = []
         by_server: set[Any] = set()
         for position, given in enumerate(items):
             item = plain_dict(given, f"item {position}")
             if wrong := mistyped(item, TYPES):
-                raise FormatError(f"{wrong!r} of item {position} is of no type that it can have")
+                raise FormatError(f"item {position}: the field {wrong!r} has an invalid type")
             if item is not given:
                 item = without_parsed(item)
             is_models = role_of(item) is Role.MODEL or (
@@ -156,11 +156,11 @@ class OpenAIResponses(ApiFormat):
     def _message(self, items: list[Fields]) -> Message:
         role = role_of(items[0])
         parts = [part for item in items for part in _read_parts(item, role)]
-        extra = marked(self.name, {}, parts)
+        extra = message_extra(self.name, {}, parts)
         return Message(role, parts, policy=_policy(items), extra=extra)
 
     def read_system(self, value: Any) -> Message:
-        part = Part(text=value) if isinstance(value, str) else opaque(value)
+        part = Part(text=value) if isinstance(value, str) else opaque_part(value)
         return Message(Role.SYSTEM, [part], extra={READ_AS: self.name, BESIDE: True})
 
     def answer_items(self, answer: Any) -> list[Any]:
@@ -179,7 +179,7 @@ class OpenAIResponses(ApiFormat):
     # --- writing ---
 
     def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
-        """A list of items; or the request with the items exchanged, where there is one."""
+        """Returns the messages as a list of items, or as ``request`` with its items replaced."""
         written = super().from_messages(messages, request)
         text = (request or {}).get(self.items_key)
         if isinstance(text, str) and written[self.items_key] == [{"role": "user", "content": text}]:
@@ -187,7 +187,10 @@ class OpenAIResponses(ApiFormat):
         return written
 
     def stands_beside(self, message: Message) -> bool:
-        """Only what was the ``instructions``: the system can speak among the items too."""
+        """Returns whether a message was read from ``instructions``.
+
+        Other system messages are items.
+        """
         return bool(own_fields(message, self.name).get(BESIDE))
 
     def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
@@ -205,8 +208,8 @@ class OpenAIResponses(ApiFormat):
                 if part.function_call:
                     kind = own_extra(message, part, self.name).get(ITEM, {}).get("type", "")
                     answers[part.function_call.id] = ANSWERS.get(kind, f"{kind}_output")
-            untouched = untouched_items(message, self.name)
-            items.extend(self._write(message, answers) if untouched is None else untouched)
+            original = original_items(message, self.name)
+            items.extend(self._write(message, answers) if original is None else original)
         return items
 
     def write_item(self, message: Message) -> list[Fields]:
@@ -222,7 +225,8 @@ class OpenAIResponses(ApiFormat):
                 kind = answers.get(answer.call_id, "")
                 kind = kind if kind in RESULTS else "function_call_output"
                 item = write_answer(message, part, attached, kind, self.name)
-            is_content = item is None and part.thought is None  # thoughts are another provider's
+            # A thought without a whole item is from another provider.
+            is_content = item is None and part.thought is None
             if said and (ITEM in extra or not is_content):
                 items.append(self._write_message(message, said))
                 said = []
@@ -285,7 +289,7 @@ def _read_message(item: Fields, role: Role) -> list[Part]:
     if not isinstance(content, list) or not content:
         return [Part(text="", extra={WHOLE: item})]
     parts = [read_block(block, str(item["role"])) for block in content]
-    parts[0].extra = {ITEM: fields, LIST: True, **(parts[0].extra or {})}
+    parts[0] = replace(parts[0], extra={ITEM: fields, LIST: True, **(parts[0].extra or {})})
     return parts
 
 
@@ -311,7 +315,7 @@ def _whole_item(part: Part, extra: Fields) -> Fields | None:
 
 
 def _as_input(item: Fields) -> Fields:
-    """An item of an answer without what the API says, and does not want to hear again."""
+    """Returns an item of a response without the fields that the API refuses in a request."""
     item = without_parsed(without(item, "created_by"))
     if item.get("type") == "reasoning":
         item.pop("status", None)

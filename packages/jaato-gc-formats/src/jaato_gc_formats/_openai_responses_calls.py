@@ -1,48 +1,50 @@
-"""Calls of OpenAI Responses that the client answers, and their answers."""
+"""Reads and writes the calls of OpenAI Responses that the client answers, and the answers."""
 
+from dataclasses import replace
 from typing import Any
 
-from jaato_gc import FunctionCall, Message, Part, ToolResult, as_text
+from jaato_gc import FunctionCall, Message, Part, ToolResult
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._openai_common import sendable_url
 from jaato_gc_formats._openai_responses_content import read_attachment, write_block
 from jaato_gc_formats._openai_responses_kinds import (
     ARGUMENTS,
     CALLS,
     RESULTS,
-    address,
+    id_field,
     is_by_server,
 )
 from jaato_gc_formats._result_content import INSIDE, flatten, unflatten
 from jaato_gc_formats._wire import (
     OPAQUE,
     Fields,
-    arguments,
-    arguments_text,
+    dump_arguments,
     own_extra,
+    parse_arguments,
     without,
 )
 
 ITEM = "item"
-"""Under this name the first part of an item keeps the fields that core has no place for."""
+"""Key of ``extra`` under which the first part of an item keeps the item's other fields."""
 
-ANSWERED_BY_HAND: dict[str, Fields] = {
+SYNTHETIC_ANSWER_FIELDS: dict[str, Fields] = {
     "apply_patch_call_output": {"status": "failed"},
     "tool_search_output": {"execution": "client", "status": "completed"},
     "mcp_approval_response": {"approve": False},
     "program_output": {"status": "incomplete"},
 }
-"""Fields that an answer needs, where core made it up for a call that had none."""
+"""Required fields of an answer that core created for a call without one."""
 SMALLEST_IMAGE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEA"
     "HLCMmQAAAABJRU5ErkJggg=="
 )
-"""A screenshot has to be an image: this one stands in for those that were cleared."""
+"""Replaces a screenshot that was removed, because the API requires an image."""
 
 
 def read_call(item: Fields) -> Part | None:
-    """A call that the client answers; ``None`` for any other item."""
+    """Converts a call that the client answers to a part; ``None`` for any other item."""
     kind = item.get("type")
-    where = address(item)
+    where = id_field(item)
     if kind not in CALLS or is_by_server(item) or not isinstance(item.get(where), str):
         return None
     kept: Fields = {}
@@ -58,37 +60,36 @@ def read_call(item: Fields) -> Part | None:
         if item.get("arguments") is None:
             args, fields = {}, without(item, where)
         else:
-            args, kept = arguments(item["arguments"])
+            args, kept = parse_arguments(item["arguments"])
     call = FunctionCall(item[where], str(name), args)
     return Part(function_call=call, extra={ITEM: fields, **kept})
 
 
 def write_call(call: FunctionCall, extra: Fields) -> Fields:
-    """The item of a call, as it was read; of another provider's call, a function call."""
+    """Converts a call to an item. A call of another provider becomes a function call."""
     fields = extra.get(ITEM, {"type": "function_call", "name": call.name})
-    item: Fields = {address(fields): call.id}
+    item: Fields = {id_field(fields): call.id}
     if fields["type"] in ARGUMENTS:
         item |= call.args
     else:
-        item["arguments"] = arguments_text(call.args, extra.get("arguments"))
+        item["arguments"] = dump_arguments(call.args, extra.get("arguments"))
     return {**item, **fields}
 
 
 def read_answer(item: Fields) -> list[Part]:
-    """The parts of an item that answers a call: its result, and what is attached to it."""
+    """Converts an answer to parts: the result and its attachments."""
     kind = item["type"]
     field = RESULTS[kind]
     value = item.get(field)
     extra: Fields = {ITEM: without(item, field)}
     attached: list[Part] = []
     if kind == "tool_search_output":
-        # Never cleared: without its tools the model could not call what it has found.
+        # Not part of the result, which may be shortened: the model can call only tools it sees.
         attached = [Part(text=as_text(value), extra={INSIDE: True, OPAQUE: value})]
         value = ""
     elif kind == "computer_call_output" and isinstance(value, dict):
         if screenshot := read_attachment(value):
-            screenshot.extra = {INSIDE: True, **(screenshot.extra or {})}
-            attached = [screenshot]
+            attached = [replace(screenshot, extra={INSIDE: True, **(screenshot.extra or {})})]
             value = ""
     elif kind == "shell_call_output":
         last = value[-1] if isinstance(value, list) and value else None
@@ -99,18 +100,18 @@ def read_answer(item: Fields) -> list[Part]:
     if field in item and item[field] is None:
         extra[ITEM][field] = None
     failed = item.get("status") == "failed"
-    answer = ToolResult(item.get(address(item)), "", value, is_error=failed)
+    answer = ToolResult(item.get(id_field(item)), "", value, is_error=failed)
     return [Part(function_response=answer, extra=extra), *attached]
 
 
 def write_answer(message: Message, part: Part, attached: list[Part], kind: str, format: str) -> Any:
-    """The item of a result.
+    """Converts a result to an item.
 
     Args:
-        message: The message it is in.
-        part: The result.
-        attached: The parts that belong to it.
-        kind: What the call wants to be answered with, for a result that was read from no item.
+        message: The message with the result.
+        part: The part with the result.
+        attached: The parts that belong to the result.
+        kind: Type of the item, for a result that was not read from this format.
         format: Name of this format.
     """
     answer = part.function_response
@@ -118,8 +119,8 @@ def write_answer(message: Message, part: Part, attached: list[Part], kind: str, 
     extra = own_extra(message, part, format)
     fields = extra.get(ITEM)
     if fields is None:
-        fields = {"type": kind, **ANSWERED_BY_HAND.get(kind, {})}
-        fields[address(fields)] = answer.call_id
+        fields = {"type": kind, **SYNTHETIC_ANSWER_FIELDS.get(kind, {})}
+        fields[id_field(fields)] = answer.call_id
     kind = fields["type"]
 
     def own(each: Part) -> Fields:

@@ -1,17 +1,18 @@
-"""The content of OpenAI Responses messages and results: texts, images, files."""
+"""Reads and writes the content of OpenAI Responses messages and results."""
 
 from typing import Any
 
-from jaato_gc import InlineData, Part, as_text
-from jaato_gc_formats._openai_common import note, sendable_url
+from jaato_gc import InlineData, Part
+from jaato_gc.plugin import as_text
+from jaato_gc_formats._openai_common import attachment_note, sendable_url
 from jaato_gc_formats._openai_responses_kinds import ASSISTANT
 from jaato_gc_formats._wire import (
     OPAQUE,
     Fields,
-    attachment,
     attachment_base64,
+    attachment_from_url,
     attachment_url,
-    opaque,
+    opaque_part,
     without,
 )
 
@@ -19,14 +20,14 @@ ATTACHMENTS = ("input_image", "input_file", "input_audio", "computer_screenshot"
 
 
 def text_type(role: str) -> str:
-    """How the blocks of text in a message of a role are called."""
+    """Returns the type of the text blocks in a message with the role."""
     return "output_text" if role == ASSISTANT else "input_text"
 
 
 def read_block(block: Any, role: str) -> Part:
-    """A part from one block of a message's content."""
+    """Converts one block of a message's content to a part."""
     if not isinstance(block, dict):
-        return opaque(block)
+        return opaque_part(block)
     kind = block.get("type")
     for field in ("refusal", "text"):
         if isinstance(block.get(field), str):
@@ -38,18 +39,18 @@ def read_block(block: Any, role: str) -> Part:
 
 
 def read_attachment(block: Fields) -> Part | None:
-    """A part for an image, a file or a sound; ``None`` for any other block."""
+    """Converts an image, file or audio block to a part; ``None`` for any other block."""
     kind = block.get("type")
     if kind in ("input_image", "computer_screenshot"):
         if isinstance(block.get("image_url"), str):
-            data = attachment(block["image_url"])
+            data = attachment_from_url(block["image_url"])
             return Part(inline_data=data, extra=without(block, "image_url"))
         return Part(inline_data=InlineData("image/*"), extra=dict(block))
     if kind == "input_file":
         content = block.get("file_data")
         if isinstance(content, str):
             if content.startswith("data:"):
-                data = attachment(content, "application/*")
+                data = attachment_from_url(content, "application/*")
             else:
                 data = InlineData("application/*", data=content)
             return Part(inline_data=data, extra=without(block, "file_data"))
@@ -65,13 +66,13 @@ def read_attachment(block: Fields) -> Part | None:
 
 
 def write_block(part: Part, extra: Fields, role: str) -> Fields:
-    """A block of a message's content, or of a result's."""
+    """Converts a part to a block of a message's or a result's content."""
     if OPAQUE in extra:
         block: Fields = extra[OPAQUE]
         return block
     if part.inline_data:
         return _write_attachment(part.inline_data, extra, role)
-    if extra.get("type") in ATTACHMENTS:  # it was cleared
+    if extra.get("type") in ATTACHMENTS:  # the text replaces a removed attachment
         extra = {}
     field = "refusal" if extra.get("type") == "refusal" else "text"
     return {"type": text_type(role), **extra, field: part.text or ""}
@@ -89,8 +90,8 @@ def _write_attachment(data: InlineData, extra: Fields, role: str) -> Fields:
         known = data.uri is not None or data.data is not None
         return {**extra, "image_url": attachment_url(data)} if known else extra
     url = sendable_url(data)
-    if url is None or role != "user":  # only what a user says, and tools, may hold attachments
-        return {"type": text_type(role), "text": note(data)}
+    if url is None or role != "user":  # only user messages and results may have attachments
+        return {"type": text_type(role), "text": attachment_note(data)}
     if data.mime_type.startswith("image/"):
         return {"type": "input_image", "detail": "auto", "image_url": url}
     if not url.startswith("data:"):
@@ -99,19 +100,19 @@ def _write_attachment(data: InlineData, extra: Fields, role: str) -> Fields:
 
 
 def readable(value: Any) -> str:
-    """The text of what only the provider understands, without what nobody can read."""
-    return as_text(_without_ciphers(value))
+    """Returns the text of a value without encrypted content and ``data:`` payloads."""
+    return as_text(_without_encrypted(value))
 
 
-def _without_ciphers(value: Any) -> Any:
+def _without_encrypted(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_ciphers(each)
+            name: _without_encrypted(each)
             for name, each in value.items()
             if name != "encrypted_content"
         }
     if isinstance(value, list):
-        return [_without_ciphers(each) for each in value]
+        return [_without_encrypted(each) for each in value]
     if isinstance(value, str) and value.startswith("data:"):
         return value.partition(",")[0]
     return value

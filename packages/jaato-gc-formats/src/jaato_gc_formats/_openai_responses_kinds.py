@@ -1,4 +1,4 @@
-"""The kinds of items in OpenAI Responses, and whose they are."""
+"""The types of items in OpenAI Responses and their roles."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ ARGUMENTS = {
     "tool_search_call": ("arguments",),
     "program": ("code",),
 }
-"""What the model asks for, in calls of tools that are OpenAI's own or take no JSON."""
+"""Fields with the arguments, for calls of built-in tools and of tools that take no JSON."""
 CALLS = ("function_call", "mcp_approval_request", *ARGUMENTS)
 RESULTS = {
     "function_call_output": "output",
@@ -35,14 +35,14 @@ RESULTS = {
     "mcp_approval_response": "reason",
     "program_output": "result",
 }
-"""The items that answer a call, and where they say what came out."""
+"""Items that answer a call, and their field with the result."""
 ANSWERS = {
     "mcp_approval_request": "mcp_approval_response",
     "tool_search_call": "tool_search_output",
 }
-"""What answers a call, where that is not called ``<call>_output``."""
+"""Types of answers that are not named ``<call>_output``."""
 COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
-"""Items that stand for all that is before them: OpenAI's name, and two that Codex has used."""
+"""Items that replace all earlier ones. The first is OpenAI's name; Codex has used the others."""
 OTHER_KINDS = (
     "message", "reasoning", "item_reference", "additional_tools", "configuration_update",
     "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
@@ -52,12 +52,12 @@ TYPES: dict[str, type] = {
     "type": str, "role": str, "id": str, "call_id": str, "name": str, "approval_request_id": str,
     "summary": list,
 }  # fmt: skip
-"""What fields have to be, for an item to be looked into."""
+"""Required types of the fields of an item."""
 KINDS = frozenset((*CALLS, *RESULTS, *COMPACTIONS, *OTHER_KINDS))
 
 
 def role_of(item: Fields) -> Role:
-    """Whose an item is. What is of no known kind counts as the model's, and stays with it."""
+    """Returns the role of an item. An item of an unknown type belongs to the model's message."""
     kind = item.get("type")
     if kind in COMPACTIONS:
         return Role.SYSTEM
@@ -69,12 +69,12 @@ def role_of(item: Fields) -> Role:
 
 
 def is_reference(item: Fields) -> bool:
-    """Whether an item only names another, that the server keeps."""
+    """Returns whether an item is a reference to an item stored on the server."""
     return item.get("type", "item_reference") == "item_reference" and "role" not in item
 
 
 def is_by_server(item: Fields) -> bool:
-    """Whether OpenAI runs a call itself, so that its answer is part of the model's response."""
+    """Returns whether OpenAI runs a call, so that its answer is part of the model's response."""
     environment = item.get("environment")
     if item.get("type") == "shell_call" and isinstance(environment, dict):
         return environment.get("type") != "local"
@@ -82,8 +82,8 @@ def is_by_server(item: Fields) -> bool:
     return is_search and not isinstance(item.get("call_id"), str)
 
 
-def address(item: Fields) -> str:
-    """The field of a call or an answer that says which call it is."""
+def id_field(item: Fields) -> str:
+    """Returns the name of the field with the call id of a call or an answer."""
     kind = item.get("type")
     if kind == "mcp_approval_request" or (
         kind == "local_shell_call_output" and "call_id" not in item
@@ -93,7 +93,7 @@ def address(item: Fields) -> str:
 
 
 def are_items(items: Any) -> bool:
-    """Whether each of some records could be an item, also of a kind that is new."""
+    """Returns whether every record could be an item, including items of an unknown type."""
     return isinstance(items, list | tuple) and all(map(_could_be_item, map(plain, items)))
 
 
@@ -106,7 +106,7 @@ def _could_be_item(item: Any) -> bool:
 
 
 def looks_like_items(items: Sequence[Any]) -> float:
-    """How much about some items is of this API alone."""
+    """Returns the confidence that a list consists of items of this API."""
     score = 0.4 if items else 0.0
     for item in map(plain, items):
         if item.get("type", "message") != "message":

@@ -1,15 +1,15 @@
-"""What OpenAI's Responses API refuses, and DeepSeek's.
+"""The rules by which the Responses APIs of OpenAI and DeepSeek refuse requests.
 
-Sources: the API reference of ``POST /v1/responses``, and the answers of the live APIs as quoted in
-public issue threads; each rule names its own.
+Sources: the API reference of ``POST /v1/responses``, and errors of the live APIs quoted in public
+issue threads. Each rule names its sources.
 
-What can't be seen in a request is not judged:
+Some conditions can't be checked from a request alone:
 
-- whether the item that a reference names exists, and what it is;
-- which reasoning an item was said with, once that is gone. Ids do not tell: those of one
-  conversation share their first half, whichever answer they are of, and an answer without
-  reasoning is common. Compared with the request from before, it can be said;
-- calls that the server keeps, behind ``previous_response_id`` or ``conversation``.
+- whether a referenced item exists on the server, and its type;
+- which reasoning item belonged to an item, once the reasoning is removed. Ids do not show it: all
+  ids of one conversation share their first half, and responses without reasoning are common. This
+  is checked only by comparison with the request before a collection;
+- calls stored on the server, under ``previous_response_id`` or ``conversation``.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from jaato_gc_formats._openai_responses_kinds import (
     RESULTS,
     ROLES,
     TYPES,
-    address,
+    id_field,
     is_by_server,
     is_reference,
     role_of,
@@ -36,7 +36,13 @@ NEED_NO_ANSWER = ("mcp_approval_request", "program")
 
 
 def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
-    """Everything that a request breaks; with the one from before, what was parted since too."""
+    """Yields the rules that a request breaks.
+
+    Args:
+        request: The request.
+        before: The request before a collection, to check whether reasoning items were separated
+            from the items that they belong to.
+    """
     given = request.get("input")
     on_server = any(request.get(key) for key in KEPT_BY_SERVER)
     if not given:
@@ -57,19 +63,19 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         return
     yield from _answers_have_calls(items, on_server)
     if str(request.get("model", "")).startswith("deepseek"):
-        yield from _answers_stand_behind_calls(items)
+        yield from _answers_follow_calls(items)
     else:
         yield from _calls_have_answers(items)
     yield from _reasoning_is_followed(items)
     yield from _ids_are_unique(items)
     yield from _roles_and_content(items)
-    yield from _nothing_unknown(items)
+    yield from _no_unknown_parameters(items)
     if before and isinstance(before.get("input"), list):
-        yield from _nothing_is_parted(items, before["input"])
+        yield from _reasoning_pairs_are_kept(items, before["input"])
 
 
 def _answers_have_calls(items: list[Fields], on_server: bool) -> Iterator[Refusal]:
-    """Every output answers a call that stands before it.
+    """Each output belongs to an earlier call.
 
     Source: https://github.com/agentscope-ai/AgentTeams/issues/299.
     """
@@ -77,11 +83,11 @@ def _answers_have_calls(items: list[Fields], on_server: bool) -> Iterator[Refusa
     for position, item in enumerate(items):
         kind = item.get("type")
         if is_reference(item):
-            return  # it may be a call
+            return  # the reference may be to a call
         if kind in CALLS:
-            called.add(item.get(address(item)))
+            called.add(item.get(id_field(item)))
         elif kind in RESULTS and not is_by_server(item) and not on_server:
-            answered = item.get(address(item))
+            answered = item.get(id_field(item))
             if answered not in called:
                 yield Refusal(
                     "orphaned_result",
@@ -91,7 +97,7 @@ def _answers_have_calls(items: list[Fields], on_server: bool) -> Iterator[Refusa
 
 
 def _calls_have_answers(items: list[Fields]) -> Iterator[Refusal]:
-    """Every call that the client answers is answered behind it.
+    """Each call that the client answers has a later output.
 
     Sources: https://github.com/stellarlinkco/agentsdk-go/pull/85 (function calls),
     https://github.com/diegosouzapw/OmniRoute/issues/8946 (custom tool calls).
@@ -100,40 +106,40 @@ def _calls_have_answers(items: list[Fields]) -> Iterator[Refusal]:
         yield Refusal(
             "dangling_call",
             f"input.{position}",
-            f"No tool output found for {item['type'].replace('_', ' ')} {item[address(item)]}.",
+            f"No tool output found for {item['type'].replace('_', ' ')} {item[id_field(item)]}.",
         )
 
 
 def _unanswered(items: list[Fields]) -> list[tuple[int, Fields]]:
     waiting: dict[Any, list[tuple[int, Fields]]] = {}
     for position, item in enumerate(items):
-        if _wants_answer(item):
-            waiting.setdefault(item[address(item)], []).append((position, item))
-        elif item.get("type") in RESULTS and waiting.get(item.get(address(item))):
-            waiting[item[address(item)]].pop()
+        if _needs_answer(item):
+            waiting.setdefault(item[id_field(item)], []).append((position, item))
+        elif item.get("type") in RESULTS and waiting.get(item.get(id_field(item))):
+            waiting[item[id_field(item)]].pop()
     return sorted(
         (each for calls in waiting.values() for each in calls), key=lambda found: found[0]
     )
 
 
-def _wants_answer(item: Fields) -> bool:
+def _needs_answer(item: Fields) -> bool:
     kind = item.get("type")
     if kind not in CALLS or kind in NEED_NO_ANSWER or is_by_server(item):
         return False
-    return isinstance(item.get(address(item)), str)
+    return isinstance(item.get(id_field(item)), str)
 
 
-def _answers_stand_behind_calls(items: list[Fields]) -> Iterator[Refusal]:
-    """DeepSeek: between a call and its output stand only other calls and outputs.
+def _answers_follow_calls(items: list[Fields]) -> Iterator[Refusal]:
+    """DeepSeek: only other calls and outputs are between a call and its output.
 
     Source: https://github.com/deepseek-ai/awesome-deepseek-integration/issues/740.
     """
     waiting: dict[Any, int] = {}
     for position, item in enumerate([*items, {}]):
-        if _wants_answer(item):
-            waiting[item[address(item)]] = position
+        if _needs_answer(item):
+            waiting[item[id_field(item)]] = position
         elif item.get("type") in RESULTS:
-            waiting.pop(item.get(address(item)), None)
+            waiting.pop(item.get(id_field(item)), None)
         else:
             for call_id, caller in waiting.items():
                 yield Refusal(
@@ -145,7 +151,7 @@ def _answers_stand_behind_calls(items: list[Fields]) -> Iterator[Refusal]:
 
 
 def _reasoning_is_followed(items: list[Fields]) -> Iterator[Refusal]:
-    """A reasoning item that the server knows by its id stands before what was said with it.
+    """A reasoning item with an id is followed by an item of the same response.
 
     Source: https://github.com/continuedev/continue/issues/8933.
     """
@@ -176,8 +182,8 @@ def _ids_are_unique(items: list[Fields]) -> Iterator[Refusal]:
     """
     seen: set[Any] = set()
     for position, item in enumerate(items):
-        if address(item) == "id" and item.get("type") in RESULTS:
-            continue  # it names the call's
+        if id_field(item) == "id" and item.get("type") in RESULTS:
+            continue  # this id is the id of the call
         found = item.get("id")
         if isinstance(found, str) and found in seen:
             yield Refusal(
@@ -190,9 +196,9 @@ def _ids_are_unique(items: list[Fields]) -> Iterator[Refusal]:
 
 
 def _roles_and_content(items: list[Fields]) -> Iterator[Refusal]:
-    """Messages have one of four roles, and the content that fits it.
+    """Messages have one of four roles, and content of the types allowed for it.
 
-    Source: the API reference; the words are those of its validation.
+    Source: the API reference; the messages are those of its validation.
     """
     for position, item in enumerate(items):
         if "role" not in item or item.get("type", "message") != "message":
@@ -224,8 +230,8 @@ def _roles_and_content(items: list[Fields]) -> Iterator[Refusal]:
                 )
 
 
-def _nothing_unknown(items: list[Fields]) -> Iterator[Refusal]:
-    """Some of what an answer's object holds may not be sent back.
+def _no_unknown_parameters(items: list[Fields]) -> Iterator[Refusal]:
+    """Some fields of a response must not be sent back.
 
     Sources: https://github.com/BerriAI/litellm/issues/13420 (status of reasoning),
     https://github.com/openai/openai-python/pull/3146 (parsed_arguments).
@@ -240,8 +246,8 @@ def _nothing_unknown(items: list[Fields]) -> Iterator[Refusal]:
             )
 
 
-def _nothing_is_parted(items: list[Fields], before: list[Any]) -> Iterator[Refusal]:
-    """What was said with a reasoning item is sent with it, and the item with what it led to.
+def _reasoning_pairs_are_kept(items: list[Fields], before: list[Any]) -> Iterator[Refusal]:
+    """A reasoning item and the items of its response are sent together.
 
     Sources: https://github.com/TanStack/ai/issues/1212 (a call without its reasoning),
     https://github.com/continuedev/continue/issues/11466 (a message without its reasoning).

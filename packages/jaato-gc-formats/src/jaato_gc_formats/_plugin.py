@@ -1,9 +1,9 @@
-"""Announces the formats of this distribution to core."""
+"""Registers the formats of this distribution with core."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from jaato_gc import FormatInfo, hookimpl
+from jaato_gc.plugin import FormatInfo, hookimpl
 from jaato_gc_formats import _logs as logs
 from jaato_gc_formats._anthropic import AnthropicMessages
 from jaato_gc_formats._api_format import ApiFormat
@@ -22,12 +22,12 @@ LOGS: dict[type[ApiFormat], tuple[type[LogFormat], ...]] = {
         logs.SweAgent, logs.Tau2, logs.TauBench,
     ),
 }  # fmt: skip
-"""The logs, by the API that their messages go back to."""
+"""Log formats, by the API format that their messages are converted to."""
 
 
 @hookimpl
 def jaato_gc_register_formats() -> Iterable[FormatInfo]:
-    """The formats of the large providers' APIs, and of the logs that agents keep."""
+    """Registers the API formats and the log formats of this distribution."""
     yield from (FormatInfo(api.name, api, api.summary) for api in APIS)
     for api, kept in LOGS.items():
         yield from (FormatInfo(log.name, partial(_log, log, api), log.summary) for log in kept)

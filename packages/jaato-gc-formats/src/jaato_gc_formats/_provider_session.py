@@ -1,4 +1,4 @@
-"""A session for a loop around a provider's own client: its objects go in, its requests come out."""
+"""A session for a loop around a provider's client, in the provider's format."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,31 +11,33 @@ from jaato_gc import (
     PluginRegistry,
     is_context_refusal,
 )
-from jaato_gc_formats._convert import find_api, installed
+from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 
 
 class ProviderSession:
-    """A `GCSession` that is spoken to in a provider's own shape.
+    """Wraps a `GCSession` and converts from and to a provider's format.
 
-    Before each request it collects what is due, and what no collection touched is sent as the very
-    same objects, so that the provider's prompt cache keeps matching.
+    It collects before a request if the threshold is exceeded. Messages that no collection changed
+    are sent as the original objects, so that the provider's prompt cache keeps matching.
 
-    Its methods are plain calls: they suit a client that blocks, one that streams and one that is
-    awaited.
+    The methods are synchronous and send nothing themselves, so they work with blocking, streaming
+    and async clients.
 
     Args:
-        format: The provider's format: ``openai-chat``, ``openai-responses``, ``anthropic``,
+        format: The provider's format: ``openai-chat``, ``openai-responses``, ``anthropic`` or
             ``gemini``.
-        session: The session that collects: `undo`, `manual_gc` and all else are there. One that was
-            restored goes on where it was.
+        session: The session, new or restored. Use it for everything else, such as `undo` and
+            `manual_gc`.
         **call: The other arguments of the client's call, such as ``model``, ``system`` and
-            ``tools``: they are sent with every request, as they are. System prompt and tools count
-            too. Gemini's are in ``config``.
+            ``tools``. They are sent unchanged with every request, and the system prompt and the
+            tools are counted. For Gemini, these two are in ``config``.
 
     Attributes:
-        call: Those arguments. They may be changed between requests: another model, other tools. A
-            system prompt counts as it was at first.
+        session: The wrapped session.
+        call: The other arguments of the client's call. They may be changed between requests, for
+            example to use another model or other tools. Changed tools are counted again; the
+            system prompt is counted once, when the session is created.
     """
 
     def __init__(self, format: str, session: GCSession, **call: Any) -> None:
@@ -43,16 +45,16 @@ class ProviderSession:
         self._api = find_api(format, session.registry)
         self.call = call
         self._names = {
-            made.id: made.name
+            tool_call.id: tool_call.name
             for message in session.history
-            for made in message.function_calls
-            if made.id
+            for tool_call in message.function_calls
+            if tool_call.id
         }
-        beside = self._beside()
-        self._has_system = any(beside.get(key) for key in self._api.system_keys)
+        fields = self._call_fields()
+        self._has_system = any(fields.get(key) for key in self._api.system_keys)
         if self._has_system and not any(map(self._api.stands_beside, session.history)):
-            prompt = {key: beside[key] for key in self._api.system_keys if beside.get(key)}
-            self._book(self._api.to_history({self._api.items_key: [], **prompt}))
+            prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}
+            self._append_all(self._api.to_history({self._api.items_key: [], **prompt}))
         self._tools: list[Any] = []
         self._booked_tools: list[str] = []
         self._book_tools()
@@ -68,120 +70,132 @@ class ProviderSession:
         registry: PluginRegistry | None = None,
         **call: Any,
     ) -> "ProviderSession":
-        """A new session, with what counts best for the provider and the model.
+        """Creates a session with the best token counter for the provider and the model.
 
-        For a stash, policies and all else that a `GCSession` can be given, make one yourself.
+        To use a stash, policies or other options of `GCSession`, create one and pass it to the
+        constructor.
 
         Args:
             format: The provider's format.
-            limit: The model's window, in tokens.
+            limit: The model's context window, in tokens.
             strategy: Name of an installed strategy.
-            gc_config: When to collect and how far down. Room for the answer is kept free, as much
-                as the call's ``max_tokens`` says, unless ``reserve_output_tokens`` is set here.
-            registry: Where strategies and formats come from; all that are installed if not given.
-            **call: The other arguments of the client's call, sent with every request.
+            gc_config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
+                set, the ``max_tokens`` of the call are reserved for the response.
+            registry: The registry that provides strategies and formats; by default, all installed
+                plugins.
+            **call: The other arguments of the client's call, which are sent with every request.
 
         Raises:
-            FormatError: There is no such format.
-            GCPluginError: There is no such strategy.
-            GCConfigError: The configuration is not valid.
+            FormatError: The format is unknown.
+            GCPluginError: The strategy is unknown.
+            GCConfigError: The configuration is invalid.
         """
-        registry = registry or installed()
+        registry = registry or default_registry()
         counter = counter_for(format, call.get("model"), registry=registry)
         session = GCSession(context_limit=limit, counter=counter, registry=registry)
-        session.set_gc_plugin(registry.create(strategy), _with_room(gc_config or GCConfig(), call))
+        session.set_gc_plugin(
+            registry.create(strategy), _reserve_output(gc_config or GCConfig(), call)
+        )
         return cls(format, session, **call)
 
     @classmethod
     def restore(
         cls, format: str, saved: str, *, registry: PluginRegistry | None = None, **call: Any
     ) -> "ProviderSession":
-        """A session that behaves as a saved one would have.
+        """Restores a saved session.
 
         Args:
             format: The provider's format.
-            saved: What ``session.save()`` gave, of a session that was made by `open`.
-            registry: Where strategies and formats come from; all that are installed if not given.
-            **call: The other arguments of the client's call, as they were given to `open`.
+            saved: The return value of ``session.save()``, from a session created with `open`.
+            registry: The registry that provides strategies and formats; by default, all installed
+                plugins.
+            **call: The other arguments of the client's call, the same as for `open`.
 
         Raises:
-            GCError: It is not what was saved, or its counter is not on this machine.
+            GCError: ``saved`` is invalid, or the session's token counter is not installed.
         """
-        registry = registry or installed()
+        registry = registry or default_registry()
         counter = counter_for(format, call.get("model"), registry=registry)
         session = GCSession.restore(saved, registry=registry, counter=counter)
         return cls(format, session, **call)
 
     def append(self, *items: Any) -> list[Message]:
-        """Add what was said: messages in the provider's shape, its SDK's objects, or a user's text.
+        """Adds messages to the history and returns them, with the ids that can be used to pin them.
 
-        Returns them as they were booked, with the ids to pin them by.
+        Args:
+            *items: Messages in the provider's format, as plain data or SDK objects. A string is the
+                text of a user message.
 
         Raises:
-            FormatError: One of them is none of that. Then none is added.
+            FormatError: One of the items is invalid. None of them is added then.
         """
         shaped = [self._api.user_item(item) if isinstance(item, str) else item for item in items]
-        return self._book(self._api.read(shaped, self._names))
+        return self._append_all(self._api.read(shaped, self._names))
 
     def request(self) -> dict[str, Any]:
-        """What to send: collects before, if it is due. Keyword arguments for the client's call.
+        """Returns the keyword arguments for the client's call, after collecting if necessary.
 
         Raises:
             InvalidHistoryError: The provider would refuse the history.
-            ContextFloorError: The request does not fit, and nothing more can go.
+            ContextFloorError: The request does not fit, and nothing more can be removed.
         """
         self._book_tools()
         written: dict[str, Any] = self._api.from_messages(self.session.before_send(), {})
         items = written.pop(self._api.items_key)
         call = dict(self.call)
-        if written and not self._has_system:  # a system prompt that the session brought along
-            if holder := self._api.call_key:
-                call[holder] = {**self._beside(), **written}
+        if written and not self._has_system:  # the system prompt is in the session's history
+            if config_key := self._api.call_key:
+                call[config_key] = {**self._call_fields(), **written}
             else:
                 call |= written
         return {**call, self._api.items_key: items}
 
     def answer(self, response: Any) -> list[Message]:
-        """Take in what the provider answered, and what it reported on usage.
+        """Adds a response to the history, reports its usage, and returns the added messages.
 
-        An answer that calls no tool ends the turn: what has become due is collected then. Returns
-        the messages as they were booked; none for an answer that has nothing in it.
+        A response without tool calls ends the turn, after which a collection may run. The list is
+        empty if the response has no content.
+
+        Args:
+            response: The SDK's response object, or its plain data.
 
         Raises:
-            FormatError: It is no answer, but an error that the server reported in place of one.
+            FormatError: ``response`` is not a response of the provider. Some servers return an
+                error in place of one.
         """
         said = list(self._api.read(self._api.answer_items(response), self._names))
         if usage := self._api.usage(response):
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
-        booked = self._book(message for message in said if not message.is_empty)
+        booked = self._append_all(message for message in said if not message.is_empty)
         if not any(message.function_calls for message in booked):
             self.session.after_turn()
         return booked
 
     def recover(self, error: Exception) -> bool:
-        """Whether a request that failed is worth another try, because it is smaller now.
+        """Collects after a request that was too long, and returns whether to retry it.
 
-        It is if the provider has refused it as too long, and a collection made it shorter. For all
-        other errors nothing happens.
+        Args:
+            error: The exception of the provider's client. If it does not say that the request was
+                too long, nothing is collected and the result is ``False``.
         """
         return is_context_refusal(error) and self.session.recover_from_refusal()
 
-    def _beside(self) -> dict[str, Any]:
-        """What the call has beside the messages, by name."""
+    def _call_fields(self) -> dict[str, Any]:
+        """Returns the fields of the request other than the messages."""
         if self._api.call_key is None:
             return self.call
         given = self.call.get(self._api.call_key) or {}
-        # An SDK's object can be read like pairs of names and values, unset ones included.
+        # Iterating over an object of the SDK yields pairs of name and value, including unset ones.
         pairs = given.items() if isinstance(given, Mapping) else given
         return {name: value for name, value in pairs if value is not None}
 
-    def _book(self, messages: Iterable[Message]) -> list[Message]:
-        whole = list(messages)  # all are read before the first is booked
-        return [self.session.append(message) for message in whole]
+    def _append_all(self, messages: Iterable[Message]) -> list[Message]:
+        read = list(messages)  # read all first: an invalid item must leave the history unchanged
+        return [self.session.append(message) for message in read]
 
     def _book_tools(self) -> None:
-        """Count the tools, if they are others than were counted."""
-        tools = tools_of(self._beside())
+        """Counts the tools if they have changed."""
+        tools = tools_of(self._call_fields())
         if tools != self._tools:
             for name in self._booked_tools:
                 self.session.budget.remove_child(InstructionSource.PLUGIN, name)
@@ -189,10 +203,10 @@ class ProviderSession:
             self._tools = tools
 
 
-def _with_room(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:
-    """The configuration, with as much room for the answer as the call asks for.
+def _reserve_output(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:
+    """Reserves the maximum length of the response, unless the configuration sets a reserve.
 
-    Anthropic and OpenAI refuse a request if it and its longest answer are larger than the window.
+    Anthropic and OpenAI refuse a request that, with this length added, exceeds the window.
     """
     room = call.get("max_tokens") or call.get("max_completion_tokens")
     if not isinstance(room, int) or "reserve_output_tokens" in config.model_fields_set:

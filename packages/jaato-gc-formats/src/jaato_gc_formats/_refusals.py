@@ -1,4 +1,4 @@
-"""What a provider would say to a request that it refuses."""
+"""A reason for which a provider refuses a request."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ class Refusal:
     """One reason for which a provider would refuse a request.
 
     Args:
-        rule: Short name of the rule that is broken, such as ``orphaned_result``.
-        where: Path to what breaks it, such as ``messages.3.content.0``.
-        message: What the provider would answer, in its own words where they are known.
+        rule: Short name of the broken rule, such as ``orphaned_result``.
+        where: Path to the field that breaks it, such as ``messages.3.content.0``.
+        message: The provider's error message, verbatim where it is known.
     """
 
     rule: str

@@ -1,19 +1,21 @@
-"""The content of a tool's result: one text for strategies to read, and the way back to blocks.
+"""Converts the content of tool results between lists of blocks and one text.
 
-A provider takes a result as a text or as a list of blocks. Strategies want one text, with images
-beside it, so that they are counted by their dimensions. What is needed to write the list again is
-kept in the part's ``extra``: the blocks, with lengths in the place of texts.
+A provider accepts a result as a text or as a list of blocks. Strategies need one text, with images
+in separate parts so that they are counted by their dimensions. The part's ``extra`` keeps the
+blocks, with lengths in place of the texts, so that the list can be restored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from jaato_gc import Message, Part, Role, as_text
+from jaato_gc import Message, Part, Role
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._wire import Fields
 
 INSIDE = "inside"
-"""Marks a part that belongs to the result before it."""
+"""Key of a part's ``extra`` that marks the part as belonging to the result before it."""
 _ATTACHMENT = "attachment"
 
 ReadAttachment = Callable[[Fields], Part | None]
@@ -21,7 +23,10 @@ WriteBlock = Callable[[Part], Any]
 
 
 def flatten(content: Any, read_attachment: ReadAttachment) -> tuple[Any, Fields, list[Part]]:
-    """The text of a result's content, what to keep beside it, and the attachments in it."""
+    """Converts the content of a result to one text.
+
+    Returns the text, the fields to keep in ``extra`` for `unflatten`, and the attachments.
+    """
     if isinstance(content, str):
         return content, {}, []
     if not isinstance(content, list):
@@ -36,8 +41,8 @@ def flatten(content: Any, read_attachment: ReadAttachment) -> tuple[Any, Fields,
                 blocks.append({**block, "text": len(block["text"])})
                 continue
             if attached := read_attachment(block):
-                attached.extra = {INSIDE: True, **(attached.extra or {})}
-                attachments.append(attached)
+                extra = {INSIDE: True, **(attached.extra or {})}
+                attachments.append(replace(attached, extra=extra))
                 blocks.append(_ATTACHMENT)
                 continue
         texts.append(as_text(block))
@@ -48,19 +53,19 @@ def flatten(content: Any, read_attachment: ReadAttachment) -> tuple[Any, Fields,
 def unflatten(
     text: Any, kept: Any, attachments: Iterable[Part], write: WriteBlock, make_text: WriteBlock
 ) -> Any:
-    """The content of a result as it was; where its text was replaced, that in one block.
+    """Restores the content of a result. A text that was replaced becomes one block.
 
     Args:
-        text: The result now.
-        kept: What `flatten` kept.
+        text: The current text of the result.
+        kept: The value that `flatten` kept under ``content``.
         attachments: The parts that belong to the result.
-        write: Makes a block of an attachment.
-        make_text: Makes a block of a text.
+        write: Converts an attachment to a block.
+        make_text: Converts a text part to a block.
     """
     attached = list(attachments)
     if isinstance(kept, list):
         if isinstance(text, str) and len(text) == _length(kept):
-            return _as_it_was(text, kept, attached, write)
+            return _restore_blocks(text, kept, attached, write)
         return [make_text(Part(text=as_text(text))), *map(write, attached)]
     if attached:
         return [make_text(Part(text=as_text(text))), *map(write, attached)]
@@ -77,7 +82,9 @@ def _text_length(block: Any) -> int:
     return length
 
 
-def _as_it_was(text: str, kept: list[Any], attached: list[Part], write: WriteBlock) -> list[Any]:
+def _restore_blocks(
+    text: str, kept: list[Any], attached: list[Part], write: WriteBlock
+) -> list[Any]:
     blocks: list[Any] = []
     start = 0
     remaining = iter(attached)
@@ -93,12 +100,12 @@ def _as_it_was(text: str, kept: list[Any], attached: list[Part], write: WriteBlo
 
 
 def is_inside(part: Part) -> bool:
-    """Whether a part belongs to the result before it, whoever read it."""
+    """Returns whether a part belongs to the result before it, in any format."""
     return bool(part.extra and part.extra.get(INSIDE))
 
 
 def with_attachments(message: Message) -> list[tuple[Part, list[Part]]]:
-    """Each part of a message, with the parts that belong to it if it is a result."""
+    """Returns the parts of a message, each with the parts that belong to it if it is a result."""
     grouped: list[tuple[Part, list[Part]]] = []
     behind_result = False
     for part in message.parts:
@@ -111,8 +118,8 @@ def with_attachments(message: Message) -> list[tuple[Part, list[Part]]]:
     return grouped
 
 
-def runs_of_results(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Messages one by one, but those with results together that follow each other."""
+def group_results(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Groups consecutive messages with results. Other messages form a group each."""
     for results, run in groupby(messages, lambda message: bool(message.function_responses)):
         if results:
             yield list(run)

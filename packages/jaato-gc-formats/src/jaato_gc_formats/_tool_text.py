@@ -1,23 +1,23 @@
-"""The schema of a tool as a model sees it."""
+"""Renders tool schemas the way models see them."""
 
 import json
 from typing import Any
 
-from jaato_gc import as_text
+from jaato_gc.plugin import as_text
 
 NAMES = {"integer": "number"}
 
 
 def as_typescript(schema: Any) -> str:
-    """A function as OpenAI's models are told of it: a type with comments.
+    """Renders a function schema as a commented TypeScript type, as OpenAI's models see it.
 
-    The format is published for the models that OpenAI has opened ("Harmony").
+    OpenAI published this format ("Harmony") with its open models.
     """
     if not isinstance(schema, dict):
         return as_text(schema)
     function = schema.get("function", schema)
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        return as_text(schema)  # a tool of the provider's own
+        return as_text(schema)  # a built-in tool of the provider
     parameters = function.get("parameters")
     try:
         arguments = _type(parameters)

@@ -1,4 +1,4 @@
-"""A provider's own objects: taken apart into plain data, remembered, and given back."""
+"""Helpers for the objects of providers: plain data, origins, extra fields, attachments."""
 
 import base64
 import json
@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaato_gc import InlineData, Message, Part, as_text
+from jaato_gc import InlineData, Message, Part
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._errors import FormatError
 
 Fields = dict[str, Any]
 
-MAX_SHOWN = 120
+MAX_PREVIEW = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a message was read from.
+    """The objects that a message was read from.
 
     Args:
-        format: The API format.
-        items: The provider's own objects, as they were handed over.
+        format: Name of the API format.
+        items: The provider's objects.
         parts: The parts that were read from them.
     """
 
@@ -29,26 +30,25 @@ class Origin:
     parts: tuple[Part, ...]
 
 
-def untouched_items(message: Message, format: str) -> tuple[Any, ...] | None:
-    """The objects a message was read from, if none of its parts was replaced since."""
+def original_items(message: Message, format: str) -> tuple[Any, ...] | None:
+    """Returns the objects that a message was read from, or ``None`` if its parts have changed.
+
+    Also returns ``None`` if the message was read from another format, or from none.
+    """
     origin = message.origin
     if not isinstance(origin, Origin) or origin.format != format:
         return None
-    if len(origin.parts) != len(message.parts):
-        return None
-    if any(one is not other for one, other in zip(origin.parts, message.parts, strict=True)):
-        return None
-    return origin.items
+    return origin.items if origin.parts == message.parts else None
 
 
 def plain(value: Any) -> Any:
-    """An SDK's object as plain data; plain data as it is."""
+    """Converts an SDK's object to plain data. Plain data is returned unchanged."""
     if isinstance(value, dict | list | str | int | float | None):
         return value
     if hasattr(value, "model_dump"):
         data = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
         role = getattr(value, "role", None)
-        if isinstance(role, str):  # Google has classes that say it by what they are
+        if isinstance(role, str):  # some of Google's classes have a fixed role that is not a field
             data.setdefault("role", role)
         return data
     if hasattr(value, "to_dict"):
@@ -59,27 +59,36 @@ def plain(value: Any) -> Any:
 
 
 def plain_dict(value: Any, what: str) -> Fields:
-    """Plain data that has to be an object."""
+    """Converts an SDK's object to a dictionary.
+
+    Args:
+        value: The object.
+        what: Name of the value for the error message.
+
+    Raises:
+        FormatError: The value is not an object with fields.
+    """
     data = plain(value)
     if not isinstance(data, dict):
-        raise FormatError(f"{what} is {shown(data)}, where an object with fields was expected")
+        raise FormatError(f"{what}: expected an object with fields, got {preview(data)}")
     return data
 
 
-def shown(value: Any) -> str:
-    """A value as errors show it: what it is, and how it begins."""
+def preview(value: Any) -> str:
+    """Returns the type and the beginning of a value, for error messages."""
     text = as_text(value)
-    return f"{type(value).__name__} {text[:MAX_SHOWN]!r}"
+    return f"{type(value).__name__} {text[:MAX_PREVIEW]!r}"
 
 
 READ_AS = "read as"
-"""Under this name a message's ``extra`` says whose it is: like no field that a message has."""
+"""Key of a message's ``extra`` for the format it was read from. No provider has such a field."""
 
 
-def marked(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
-    """A message's own ``extra``: its other fields, and whose they are and its parts' are.
+def message_extra(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
+    """Returns the ``extra`` of a message: its other fields, and the format they belong to.
 
-    Fields of one provider mean nothing to another; the mark keeps them from being sent there.
+    The format applies to the ``extra`` of the parts too. It prevents fields of one provider from
+    being sent to another.
     """
     if not fields and not any(part.extra for part in parts):
         return None
@@ -87,7 +96,7 @@ def marked(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
 
 
 def own_fields(message: Message, format: str) -> Fields:
-    """The fields that a message brought along from this format."""
+    """Returns the extra fields of a message that was read from this format."""
     extra = message.extra or {}
     if extra.get(READ_AS) != format:
         return {}
@@ -95,36 +104,36 @@ def own_fields(message: Message, format: str) -> Fields:
 
 
 def own_extra(message: Message, part: Part, format: str) -> Fields:
-    """The fields that a part brought along from this format."""
+    """Returns the extra fields of a part that was read from this format."""
     if part.extra and (message.extra or {}).get(READ_AS) == format:
         return dict(part.extra)
     return {}
 
 
 def without(fields: Mapping[str, Any], *names: str) -> Fields:
-    """The other fields."""
+    """Returns a copy of the fields without some of them."""
     return {name: value for name, value in fields.items() if name not in names}
 
 
-# --- parts that all providers have in some shape ---
+# --- content that all providers have in some form ---
 
 OPAQUE = "block"
-"""Under this name a part carries a block that only its provider understands."""
+"""Key of a part's ``extra`` for a block that only its provider understands."""
 
 
-def opaque(block: Any) -> Part:
-    """A part for a block that only its provider knows: counted as text, sent back as it is."""
+def opaque_part(block: Any) -> Part:
+    """Returns a part for a block of an unknown type: counted as text, written unchanged."""
     return Part(text=as_text(block), extra={OPAQUE: block})
 
 
 OBJECT: Fields = {}
-"""Kept in the place of arguments that were an object: no text is like it."""
+"""Kept to mark arguments that were an object instead of JSON text."""
 
 
-def arguments(text: Any) -> tuple[Fields, Fields]:
-    """The arguments of a call, and what has to be kept to write them as they were.
+def parse_arguments(text: Any) -> tuple[Fields, Fields]:
+    """Returns the arguments of a call, and the fields to keep for writing them unchanged.
 
-    Models write them as JSON text: sometimes spaced in their own way, sometimes broken.
+    Models write arguments as JSON text, sometimes with unusual spacing, sometimes invalid.
     """
     if isinstance(text, dict):
         return text, {"arguments": OBJECT}
@@ -134,32 +143,37 @@ def arguments(text: Any) -> tuple[Fields, Fields]:
         args = None
     if not isinstance(args, dict):
         return {"arguments": text}, {"arguments": text}
-    return args, {} if text == compact(args) else {"arguments": text}
+    return args, {} if text == compact_json(args) else {"arguments": text}
 
 
-def arguments_text(args: Fields, kept: Any) -> Any:
-    """The arguments of a call as JSON text: as they were, if they still are what they were."""
+def dump_arguments(args: Fields, kept: Any) -> Any:
+    """Returns the arguments of a call as JSON text; unchanged arguments keep their original text.
+
+    Args:
+        args: The arguments.
+        kept: The value that `parse_arguments` kept, if any.
+    """
     if kept == OBJECT:
         return args
-    if kept is not None and arguments(kept)[0] == args:
+    if kept is not None and parse_arguments(kept)[0] == args:
         return kept
-    return compact(args)
+    return compact_json(args)
 
 
-def compact(value: Any) -> str:
-    """JSON text as models write it: without spaces, in the letters of its language."""
+def compact_json(value: Any) -> str:
+    """Returns a value as JSON text the way models write it: without spaces or ASCII escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def attachment(url: str, mime_type: str = "image/*") -> InlineData:
-    """An image or a file, from the address or the ``data:`` URL that stands for it."""
+def attachment_from_url(url: str, mime_type: str = "image/*") -> InlineData:
+    """Returns the image or file with a URL, which may be a ``data:`` URL."""
     if url.startswith("data:"):
         return InlineData(url[5:].partition(";")[0].partition(",")[0] or mime_type, data=url)
     return InlineData(mime_type, uri=url)
 
 
 def attachment_url(data: InlineData) -> str:
-    """The address of an attachment, or its content as a ``data:`` URL."""
+    """Returns the URL of an attachment, or its content as a ``data:`` URL."""
     if data.uri is not None:
         return data.uri
     if isinstance(data.data, str) and data.data.startswith("data:"):
@@ -168,7 +182,7 @@ def attachment_url(data: InlineData) -> str:
 
 
 def attachment_base64(data: InlineData) -> str:
-    """The content of an attachment in base64."""
+    """Returns the content of an attachment in base64."""
     if isinstance(data.data, bytes):
         return base64.b64encode(data.data).decode()
     text = data.data or ""

@@ -1,6 +1,7 @@
 """OpenTelemetry spans and metrics for every collection, without any content."""
 
-from jaato_gc import GCResult, hookimpl
+from jaato_gc import GCResult
+from jaato_gc.plugin import hookimpl
 from jaato_gc_otel._telemetry import SCOPE, Telemetry, default_telemetry
 from jaato_gc_otel._version import __version__
 
@@ -15,11 +16,11 @@ __all__ = [
 
 @hookimpl
 def jaato_gc_after_collect(result: GCResult, agent_id: str, seconds: float) -> None:
-    """Record a collection with the process's global providers."""
+    """Records a collection with the process's global providers."""
     default_telemetry().jaato_gc_after_collect(result, agent_id, seconds)
 
 
 @hookimpl
 def jaato_gc_threshold_crossed(agent_id: str) -> None:
-    """Record a crossing with the process's global providers."""
+    """Records a crossed threshold with the process's global providers."""
     default_telemetry().jaato_gc_threshold_crossed(agent_id)

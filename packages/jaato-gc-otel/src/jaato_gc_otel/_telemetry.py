@@ -1,4 +1,4 @@
-"""Every collection as an OpenTelemetry span and as metrics: figures and kinds, never content."""
+"""Records every collection as an OpenTelemetry span and as metrics, without any content."""
 
 import functools
 import re
@@ -8,27 +8,28 @@ from collections import Counter
 from opentelemetry import metrics, trace
 from opentelemetry.util.types import AttributeValue
 
-from jaato_gc import GCResult, hookimpl
+from jaato_gc import GCResult
+from jaato_gc.plugin import hookimpl
 from jaato_gc_otel._version import __version__
 
 SCOPE = "jaato_gc"
-"""The name that spans and metrics are recorded under."""
+"""The instrumentation scope of the spans and metrics."""
 
-_KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Telemetry:
-    """Records collections.
+    """Records collections as spans and metrics.
 
-    The installed plugin uses the process's global providers. To record elsewhere, register one of
-    your own with a session's registry, and block the installed one::
+    The installed plugin uses the process's global providers. To use other providers, register an
+    instance with the session's registry, and block the installed plugin::
 
         registry = PluginRegistry()
         registry.register(Telemetry(my_tracer_provider, my_meter_provider), "telemetry")
 
     Args:
-        tracer_provider: Where spans go; the global one if not given.
-        meter_provider: Where metrics go; the global one if not given.
+        tracer_provider: Receives the spans. Default: the global provider.
+        meter_provider: Receives the metrics. Default: the global provider.
     """
 
     def __init__(
@@ -42,47 +43,45 @@ class Telemetry:
             "jaato_gc.collections", "{collection}", "Collections, by strategy, trigger and outcome"
         )
         self._freed = meter.create_counter(
-            "jaato_gc.tokens.freed", "{token}", "Tokens that collections freed"
+            "jaato_gc.tokens.freed", "{token}", "Tokens freed by collections"
         )
         self._rewritten = meter.create_counter(
             "jaato_gc.cache.rewritten",
             "{token}",
-            "Tokens that the next request after a collection writes to the prompt cache anew",
+            "Tokens that the first request after a collection writes to the prompt cache again",
         )
         self._items = meter.create_counter(
-            "jaato_gc.items", "{item}", "Things that collections took, by reason and action"
+            "jaato_gc.items", "{item}", "Items in the removal lists, by reason and action"
         )
-        self._duration = meter.create_histogram(
-            "jaato_gc.duration", "s", "How long collections took"
-        )
+        self._duration = meter.create_histogram("jaato_gc.duration", "s", "Duration of collections")
         self._crossings = meter.create_counter(
             "jaato_gc.thresholds.crossed",
             "{crossing}",
-            "Times that usage crossed the threshold while an answer streamed",
+            "How often usage crossed the threshold while a response was streaming",
         )
 
     @hookimpl
     def jaato_gc_after_collect(self, result: GCResult, agent_id: str, seconds: float) -> None:
-        """Record a collection."""
-        kinds = {
-            "jaato_gc.strategy": _kind(result.plugin_name),
+        """Records the span and the metrics of a collection."""
+        labels = {
+            "jaato_gc.strategy": _safe_name(result.plugin_name),
             "jaato_gc.trigger": result.trigger_reason.value,
             "jaato_gc.outcome": result.outcome.value if result.outcome else "unknown",
             "jaato_gc.agent": agent_id,
         }
-        self._record_span(result, {**kinds, **_figures(result)}, seconds)
-        self._collections.add(1, kinds)
-        self._freed.add(result.tokens_freed, kinds)
-        self._duration.record(seconds, kinds)
+        self._record_span(result, {**labels, **_figures(result)}, seconds)
+        self._collections.add(1, labels)
+        self._freed.add(result.tokens_freed, labels)
+        self._duration.record(seconds, labels)
         if result.cache is not None and result.cache.first_changed is not None:
-            self._rewritten.add(result.cache.rewritten_tokens, kinds)
-        taken = Counter((_kind(item.reason), item.action) for item in result.removal_list)
-        for (reason, action), count in taken.items():
-            self._items.add(count, {**kinds, "jaato_gc.reason": reason, "jaato_gc.action": action})
+            self._rewritten.add(result.cache.rewritten_tokens, labels)
+        items = Counter((_safe_name(item.reason), item.action) for item in result.removal_list)
+        for (reason, action), count in items.items():
+            self._items.add(count, {**labels, "jaato_gc.reason": reason, "jaato_gc.action": action})
 
     @hookimpl
     def jaato_gc_threshold_crossed(self, agent_id: str) -> None:
-        """Record that the window filled up within a turn."""
+        """Counts that usage crossed the threshold within a turn."""
         self._crossings.add(1, {"jaato_gc.agent": agent_id})
 
     def _record_span(
@@ -92,7 +91,8 @@ class Telemetry:
         span = self._tracer.start_span(
             "jaato_gc.collect", attributes=attributes, start_time=end - int(seconds * 1e9)
         )
-        if not result.success:  # the cause may quote content: it is in the host's own log
+        # The error text is left out, because it may quote content. The host's log has it.
+        if not result.success:
             span.set_status(
                 trace.Status(trace.StatusCode.ERROR, str(attributes["jaato_gc.outcome"]))
             )
@@ -107,7 +107,7 @@ def _figures(result: GCResult) -> dict[str, AttributeValue]:
         "jaato_gc.tokens.confidence": result.confidence.value,
         "jaato_gc.items": result.items_collected,
     }
-    reasons = Counter(_kind(item.reason) for item in result.removal_list)
+    reasons = Counter(_safe_name(item.reason) for item in result.removal_list)
     figures |= {f"jaato_gc.items.{reason}": count for reason, count in reasons.items()}
     if result.cache is not None:
         figures["jaato_gc.cache.prefix"] = result.cache.prefix_tokens
@@ -117,12 +117,15 @@ def _figures(result: GCResult) -> dict[str, AttributeValue]:
     return figures
 
 
-def _kind(name: str) -> str:
-    """A name that a plugin chose, if it is one: a sentence could hold anything."""
-    return name if _KIND.fullmatch(name) else "other"
+def _safe_name(name: str) -> str:
+    """Returns a plugin's name for something, or ``"other"`` if it is not an identifier.
+
+    Free text could contain content of the conversation.
+    """
+    return name if _NAME.fullmatch(name) else "other"
 
 
 @functools.cache
 def default_telemetry() -> Telemetry:
-    """What the installed plugin records with, made at the first collection."""
+    """Returns the instance of the installed plugin, which is created at the first collection."""
     return Telemetry()

@@ -1,4 +1,4 @@
-"""Where removed content goes, and comes back from: an SQLite file, or a PostgreSQL database."""
+"""Stores the content that jaato-gc removes in SQLite or PostgreSQL, so that it can be restored."""
 
 from jaato_gc_stash._plugin import jaato_gc_stash
 from jaato_gc_stash._stash import SqlStash

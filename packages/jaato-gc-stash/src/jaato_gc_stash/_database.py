@@ -1,4 +1,4 @@
-"""A database behind a stash: what is common to all, and how errors are told."""
+"""The base class of the supported databases: connections, transactions and error messages."""
 
 import os
 import weakref
@@ -15,17 +15,17 @@ from jaato_gc_stash._tables import is_current, migrate
 
 T = TypeVar("T")
 
-_TRIES = 5
-"""How often a write is tried that a database gave up in favour of another."""
+_MAX_ATTEMPTS = 5
+"""The number of attempts for a transaction that the database aborts because of a conflict."""
 
 
 class Database(ABC):
-    """A kind of database.
+    """A database that holds a stash. Opening it creates or migrates its tables.
 
     Args:
-        engine: How to reach it.
-        place: What to call it in messages: without passwords.
-        secret: The password, to be taken out of what a database says.
+        engine: The SQLAlchemy engine.
+        place: The name of the database in error messages, without passwords.
+        secret: The password, which is removed from the database's error messages.
     """
 
     id_type: ClassVar[str]
@@ -35,102 +35,120 @@ class Database(ABC):
         self.engine = engine
         self.place = place
         self._secret = secret
-        weakref.finalize(self, engine.dispose)  # or Python complains of open connections
+        weakref.finalize(self, engine.dispose)  # prevents a ResourceWarning for open connections
         _databases.add(self)
         with self.reading("open it") as connection:
             current = is_current(connection)
-        if not current:  # a stash that is up to date can be opened while others write
+        if not current:  # only then: a write would wait for other writers
             self.write("open it", lambda connection: migrate(connection, self), lock="schema")
 
     def close(self) -> None:
-        """Close all connections that are not in use; whoever needs one again gets a new one."""
+        """Closes all idle connections. The next operation opens a new one."""
         self.engine.dispose()
 
     @contextmanager
     def reading(self, doing: str) -> Iterator[Connection]:
-        """A connection to read with."""
-        with self._explaining(doing), self.engine.connect() as connection:
+        """Yields a connection for reading.
+
+        Args:
+            doing: The operation, as in "can't <doing>", for error messages.
+        """
+        with self._translating_errors(doing), self.engine.connect() as connection:
             yield connection
 
     def write(self, doing: str, work: Callable[[Connection], T], *, lock: str) -> T:
-        """Do some work in one transaction: all of it is kept when this returns, or none.
+        """Runs a function in one transaction, which is committed when this returns.
 
         Args:
-            doing: What for, in words that follow "can't".
-            work: May be called again, if the database gave up the transaction.
-            lock: What nobody else may write to meanwhile.
+            doing: The operation, as in "can't <doing>", for error messages.
+            work: The function. It is called again if the database aborts the transaction.
+            lock: The name of the lock to hold until the transaction ends.
+
+        Raises:
+            StashError: The transaction failed and was rolled back.
         """
         engine = self.engine.execution_options(jaato_gc_writes=True)
-        for left in reversed(range(_TRIES)):
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
-                with self._explaining(doing, left), engine.begin() as connection:
+                with (
+                    self._translating_errors(doing, attempts_left),
+                    engine.begin() as connection,
+                ):
                     self.lock(connection, lock)
                     return work(connection)
-            except _GivenUpError:
+            except _ConflictError:
                 pass
-        raise AssertionError("the last try either worked or failed")
+        raise AssertionError("the last attempt returns or raises StashError")
 
     @contextmanager
-    def _explaining(self, doing: str, tries_left: int = 0) -> Iterator[None]:
-        """Tell errors of the database in words of ours."""
+    def _translating_errors(self, doing: str, attempts_left: int = 0) -> Iterator[None]:
+        """Raises database errors as `StashError`, or as `_ConflictError` if a retry may help."""
         try:
             yield
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-            if tries_left and self.has_given_up(cause):
-                raise _GivenUpError from error
+            if attempts_left and self.is_conflict(cause):
+                raise _ConflictError from error
             reason = " ".join(str(cause).split())
             if self._secret:
                 reason = reason.replace(self._secret, "***")
             raise StashError(
                 f"{self.place}: can't {doing}: {reason}; {self.remedy(reason)}"
-            ) from None  # the original may show content, or the way to the database
+            ) from None  # the original error may contain stashed content or the URL
 
-    # --- what differs ---
+    # --- implemented by each database ---
 
     @abstractmethod
     def remedy(self, reason: str) -> str:
-        """What to do about an error."""
+        """Returns advice for an error message of the database."""
 
     @abstractmethod
-    def has_given_up(self, error: BaseException) -> bool:
-        """Whether the same may work if it is tried again at once."""
+    def is_conflict(self, error: BaseException) -> bool:
+        """Returns whether the transaction failed because of another one and can be retried."""
 
     @abstractmethod
     def lock(self, connection: Connection, name: str) -> None:
-        """Let nobody else hold a lock of this name until the transaction ends."""
+        """Acquires a named exclusive lock until the transaction ends."""
 
     @abstractmethod
     def create_index(self, connection: Connection) -> None:
-        """Make what full-text search needs."""
+        """Creates the full-text index."""
 
     @abstractmethod
     def index(self, connection: Connection, words: Mapping[str, Sequence[str]]) -> None:
-        """Make contents searchable that are not yet: the words of each, by digest."""
+        """Indexes contents that are not indexed yet.
+
+        Args:
+            connection: The connection of the transaction.
+            words: The words of each content, by digest.
+        """
 
     @abstractmethod
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
-        """Make contents unsearchable that are about to be deleted."""
+        """Removes contents from the index, before they are deleted."""
 
     @abstractmethod
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
-        """A query for ``content_id`` and ``relevance`` of what has any of some words."""
+        """Returns a query for the contents with any of the words, and its parameters.
+
+        The query selects ``content_id`` and ``relevance`` (higher is better).
+        """
 
 
-class _GivenUpError(Exception):
-    """The database gave this transaction up; another try is due."""
+class _ConflictError(Exception):
+    """The database aborted a transaction that can be retried."""
 
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_of_parents: list[Pool] = []
+_pools_of_parent: list[Pool] = []
 
 
-def _leave_connections_to_parent() -> None:
-    # Kept, since even forgetting them would close them, and the parent goes on using them.
+def _abandon_connections_of_parent() -> None:
+    # The pools are kept: garbage collection would close connections that the parent still uses.
     for database in _databases:
-        _of_parents.append(database.engine.pool)
+        _pools_of_parent.append(database.engine.pool)
         database.engine.dispose(close=False)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_connections_to_parent)
+    os.register_at_fork(after_in_child=_abandon_connections_of_parent)

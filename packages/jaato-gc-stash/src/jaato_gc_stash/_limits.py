@@ -1,4 +1,4 @@
-"""What a namespace is not to hold any longer."""
+"""Selects the entries to delete when a namespace exceeds its limits."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,45 +10,45 @@ from jaato_gc_stash._tables import contents, entries, parts
 
 @dataclass(frozen=True)
 class Limits:
-    """How old and how much.
+    """The limits of a namespace. ``None`` means no limit.
 
     Args:
-        max_age: In seconds.
-        max_bytes: Of all contents, each counted once, and the frames of all entries.
+        max_age: The greatest age of an entry, in seconds.
+        max_bytes: The total size of the frames and of the contents, each content counted once.
     """
 
     max_age: float | None
     max_bytes: int | None
 
-    def surplus(
-        self, connection: Connection, mine: ColumnElement[bool], now: float, new: Collection[str]
+    def entries_to_delete(
+        self, connection: Connection, own: ColumnElement[bool], now: float, new: Collection[str]
     ) -> list[int]:
-        """The ids of entries that have to go, but never those under new keys.
+        """Returns the ids of the entries that exceed the limits, except those under new keys.
 
         Args:
-            connection: Where.
-            mine: What chooses the entries of the namespace.
-            now: The time.
-            new: The keys that were just put.
+            connection: The connection of the transaction.
+            own: The condition that selects the entries of the namespace.
+            now: The current time.
+            new: The keys of the messages that were just put.
         """
-        doomed: set[int] = set()
+        excess: set[int] = set()
         if self.max_age is not None:
             old = select(entries.c.id, entries.c.key).where(
-                mine, entries.c.stashed_at < now - self.max_age
+                own, entries.c.stashed_at < now - self.max_age
             )
-            doomed.update(row.id for row in connection.execute(old) if row.key not in new)
-        if self.max_bytes is not None and size_of(connection, mine)[1] > self.max_bytes:
-            doomed.update(self._beyond_size(connection, mine, new, doomed))
-        return sorted(doomed)
+            excess.update(row.id for row in connection.execute(old) if row.key not in new)
+        if self.max_bytes is not None and size_of(connection, own)[1] > self.max_bytes:
+            excess.update(self._beyond_size(connection, own, new, excess))
+        return sorted(excess)
 
     def _beyond_size(
         self,
         connection: Connection,
-        mine: ColumnElement[bool],
+        own: ColumnElement[bool],
         new: Collection[str],
-        doomed: Collection[int],
+        too_old: Collection[int],
     ) -> list[int]:
-        """All entries older than the newest ones that fit."""
+        """Returns the entries that do not fit after the newer ones are counted."""
         rows = connection.execute(
             select(
                 entries.c.id,
@@ -62,10 +62,10 @@ class Limits:
                     contents, contents.c.id == parts.c.content_id
                 )
             )
-            .where(mine)
+            .where(own)
             .order_by(entries.c.stashed_at.desc(), entries.c.id.desc())
         ).all()
-        # What was just put comes first, whatever the clock says.
+        # New entries come first even if the clock was set back.
         rows = sorted(rows, key=lambda row: row.key not in new)
         assert self.max_bytes is not None
         left = self.max_bytes
@@ -73,7 +73,7 @@ class Limits:
         contents_seen: set[int] = set()
         beyond: list[int] = []
         for row in rows:
-            if row.id in doomed:
+            if row.id in too_old:
                 continue
             if row.id not in seen:
                 seen.add(row.id)
@@ -86,17 +86,17 @@ class Limits:
         return beyond
 
 
-def size_of(connection: Connection, mine: ColumnElement[bool]) -> tuple[int, int]:
-    """How many different contents some entries have, and the size of all that they hold."""
+def size_of(connection: Connection, own: ColumnElement[bool]) -> tuple[int, int]:
+    """Returns the number of distinct contents of a namespace, and its total size in bytes."""
     used = (
         select(parts.c.content_id)
         .select_from(parts.join(entries, parts.c.entry_id == entries.c.id))
-        .where(mine)
+        .where(own)
     )
     count, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(contents.c.size), 0)).where(
             contents.c.id.in_(used)
         )
     ).one()
-    frames = select(func.coalesce(func.sum(entries.c.size), 0)).where(mine)
+    frames = select(func.coalesce(func.sum(entries.c.size), 0)).where(own)
     return int(count), int(size) + int(connection.execute(frames).scalar_one())

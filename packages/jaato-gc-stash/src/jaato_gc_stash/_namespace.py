@@ -1,4 +1,4 @@
-"""The statements of a stash: what is written to and read from the tables of one namespace."""
+"""The SQL statements that read and write the entries of one namespace."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select, text
 
-from jaato_gc import StashStats
+from jaato_gc.plugin import StashStats
 from jaato_gc_stash._database import Database
-from jaato_gc_stash._forms import Content, Form
 from jaato_gc_stash._limits import size_of
+from jaato_gc_stash._stored_message import Content, StoredMessage
 from jaato_gc_stash._tables import contents, entries, in_chunks, parts
 from jaato_gc_stash._words import words_to_index
 
 _PUT_CONTENT = text(
-    # Touched even if it is there already: nobody can delete it before this transaction ends.
+    # The update of an existing row locks it, so that no other transaction deletes it meanwhile.
     "INSERT INTO stash_contents (digest, body, size) VALUES (:digest, :body, :size) "
     "ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest"
 )
@@ -32,12 +32,18 @@ _PUT_PART = text(
 )
 _AGE = "(CASE WHEN e.stashed_at < :now THEN :now - e.stashed_at ELSE 0.0 END)"
 _RECENCY = f"(1.0 + 1.0 / (1.0 + {_AGE} / 86400.0))"
-"""Twice for what is new, once for what is old, half way after a day."""
+"""The factor for recency: 2 for new entries, 1.5 after a day, and close to 1 for old ones."""
 
 
 @dataclass(frozen=True)
 class Namespace:
-    """The entries of one agent in one project, and those of others that it may read."""
+    """The entries of one agent in one project.
+
+    Args:
+        project: The name of the project.
+        agent: The name of the agent.
+        also_read: The names of other agents whose entries this one can read.
+    """
 
     project: str
     agent: str
@@ -49,16 +55,17 @@ class Namespace:
 
     @property
     def own(self) -> ColumnElement[bool]:
-        """What may be written, counted and deleted."""
+        """The condition for entries that this agent can write, count and delete."""
         return (entries.c.project == self.project) & (entries.c.agent == self.agent)
 
     @property
     def readable(self) -> ColumnElement[bool]:
-        """What may be read."""
-        return (entries.c.project == self.project) & entries.c.agent.in_(self.readers)
+        """The condition for entries that this agent can read."""
+        return (entries.c.project == self.project) & entries.c.agent.in_(self.owners)
 
     @property
-    def readers(self) -> tuple[str, ...]:
+    def owners(self) -> tuple[str, ...]:
+        """The agents whose entries this one can read; itself first."""
         return (self.agent, *self.also_read)
 
     @property
@@ -71,51 +78,51 @@ class Namespace:
         self,
         connection: Connection,
         database: Database,
-        forms: Mapping[str, Form],
+        messages: Mapping[str, StoredMessage],
         gc_id: str,
         now: float,
     ) -> set[int]:
-        """Store messages by key; returns contents that entries of those keys had before."""
-        all_contents = {each.digest: each for form in forms.values() for each in form.contents}
+        """Stores messages by key. Returns the ids of contents that replaced entries had."""
+        all_contents = {each.digest: each for one in messages.values() for each in one.contents}
         self._put_contents(connection, database, all_contents)
-        loose: set[int] = set()
-        for keys in in_chunks(forms):
-            loose |= self.release(connection, self._ids(connection, keys))
-        if forms:
+        released: set[int] = set()
+        for keys in in_chunks(messages):
+            released |= self.release(connection, self._ids(connection, keys))
+        if messages:
             connection.execute(
-                _PUT_ENTRY, [self._row(key, form, gc_id, now) for key, form in forms.items()]
+                _PUT_ENTRY, [self._row(key, one, gc_id, now) for key, one in messages.items()]
             )
         links = [
             {"key": key, "position": position, "digest": content.digest, **self._names}
-            for key, form in forms.items()
-            for position, content in enumerate(form.contents)
+            for key, one in messages.items()
+            for position, content in enumerate(one.contents)
         ]
         if links:
             connection.execute(_PUT_PART, links)
-        return loose
+        return released
 
     def _put_contents(
-        self, connection: Connection, database: Database, found: Mapping[str, Content]
+        self, connection: Connection, database: Database, by_digest: Mapping[str, Content]
     ) -> None:
-        # In the same order everywhere, or two writers could wait for each other.
+        # Every writer uses the order of the digests, so that two of them can't deadlock.
         rows = [
-            {"digest": digest, "body": found[digest].body, "size": len(found[digest].body)}
-            for digest in sorted(found)
+            {"digest": digest, "body": by_digest[digest].body, "size": len(by_digest[digest].body)}
+            for digest in sorted(by_digest)
         ]
         if rows:
             connection.execute(_PUT_CONTENT, rows)
-        words = {digest: words_to_index(content.text) for digest, content in found.items()}
+        words = {digest: words_to_index(content.text) for digest, content in by_digest.items()}
         database.index(connection, words)
 
-    def _row(self, key: str, form: Form, gc_id: str, now: float) -> dict[str, Any]:
+    def _row(self, key: str, message: StoredMessage, gc_id: str, now: float) -> dict[str, Any]:
         return {
             **self._names,
             "key": key,
             "gc_id": gc_id,
             "stashed_at": now,
-            "about": form.about,
-            "frame": form.frame,
-            "size": len(form.frame),
+            "about": message.about,
+            "frame": message.frame,
+            "size": len(message.frame),
         }
 
     def _ids(self, connection: Connection, keys: Collection[str]) -> Sequence[int]:
@@ -123,28 +130,31 @@ class Namespace:
         return connection.execute(chosen).scalars().all()
 
     def ids(self, connection: Connection, keys: Iterable[str] | None) -> list[int]:
-        """The entries under some keys, or all."""
+        """Returns the ids of the agent's entries under the keys, or of all its entries."""
         if keys is None:
             return list(connection.execute(select(entries.c.id).where(self.own)).scalars())
-        return [each for some in in_chunks(keys) for each in self._ids(connection, some)]
+        return [each for chunk in in_chunks(keys) for each in self._ids(connection, chunk)]
 
     # --- reading ---
 
     def stats(self, connection: Connection) -> StashStats:
-        """How much there is."""
+        """Returns the number and size of the agent's entries."""
         count, oldest, newest = connection.execute(
             select(
                 func.count(), func.min(entries.c.stashed_at), func.max(entries.c.stashed_at)
             ).where(self.own)
         ).one()
-        different, size = size_of(connection, self.own)
-        return StashStats(count, different, size, oldest, newest)
+        distinct, size = size_of(connection, self.own)
+        return StashStats(count, distinct, size, oldest, newest)
 
     def rows(self, connection: Connection, keys: Iterable[str]) -> dict[str, list[Any]]:
-        """What is stored under some keys: a row for each part; own entries before others'."""
+        """Returns the rows under each key, one row per part.
+
+        If several agents have an entry under a key, the agent's own one is returned.
+        """
         found: dict[tuple[str, str], list[Any]] = {}
-        for some in in_chunks(dict.fromkeys(keys)):
-            # One statement: nothing can be deleted between an entry and its contents.
+        for chunk in in_chunks(dict.fromkeys(keys)):
+            # One statement, so that a concurrent delete can't separate an entry and its contents.
             rows = connection.execute(
                 select(entries, contents.c.body)
                 .select_from(
@@ -152,16 +162,16 @@ class Namespace:
                         contents, contents.c.id == parts.c.content_id
                     )
                 )
-                .where(self.readable, entries.c.key.in_(some))
+                .where(self.readable, entries.c.key.in_(chunk))
                 .order_by(entries.c.id, parts.c.position)
             )
             for row in rows:
                 found.setdefault((row.agent, row.key), []).append(row)
         by_key: dict[str, list[Any]] = {}
-        for agent in self.readers:
-            for (owner, key), rows_of_one in found.items():
-                if owner == agent:
-                    by_key.setdefault(key, rows_of_one)
+        for owner in self.owners:
+            for (agent, key), rows_of_entry in found.items():
+                if agent == owner:
+                    by_key.setdefault(key, rows_of_entry)
         return by_key
 
     def search(
@@ -172,9 +182,9 @@ class Namespace:
         limit: int,
         now: float,
     ) -> Sequence[Any]:
-        """Key, ``about``, time and score of what fits best."""
-        matching, asked = database.matching(words)
-        # Materialized: SQLite can't rank within a statement that groups.
+        """Returns the rows of the best matching entries, with a ``score``, best first."""
+        matching, parameters = database.matching(words)
+        # MATERIALIZED, because SQLite can't compute bm25 in a query with GROUP BY.
         statement = text(
             f"WITH found AS MATERIALIZED ({matching}) "
             "SELECT e.id, e.agent, e.key, e.about, e.stashed_at, "
@@ -184,37 +194,37 @@ class Namespace:
             "WHERE e.project = :project AND e.agent IN :agents "
             "GROUP BY e.id ORDER BY score DESC, e.stashed_at DESC, e.id DESC LIMIT :limit"
         ).bindparams(bindparam("agents", expanding=True))
-        found = {"project": self.project, "agents": self.readers, "limit": limit, "now": now}
-        return connection.execute(statement, {**found, **asked}).all()
+        scope = {"project": self.project, "agents": self.owners, "limit": limit, "now": now}
+        return connection.execute(statement, {**scope, **parameters}).all()
 
     # --- deleting ---
 
     @staticmethod
     def release(connection: Connection, ids: Iterable[int]) -> set[int]:
-        """Take the contents from some entries; returns them: they may belong to nobody now."""
-        loose: set[int] = set()
-        for some in in_chunks(ids):
-            used = select(parts.c.content_id).where(parts.c.entry_id.in_(some)).distinct()
-            loose.update(connection.execute(used).scalars())
-            connection.execute(delete(parts).where(parts.c.entry_id.in_(some)))
-        return loose
+        """Removes the references from entries to contents. Returns the ids of those contents."""
+        released: set[int] = set()
+        for chunk in in_chunks(ids):
+            used = select(parts.c.content_id).where(parts.c.entry_id.in_(chunk)).distinct()
+            released.update(connection.execute(used).scalars())
+            connection.execute(delete(parts).where(parts.c.entry_id.in_(chunk)))
+        return released
 
     def delete(self, connection: Connection, ids: Collection[int]) -> set[int]:
-        """Delete entries; returns the contents that they had."""
-        loose = self.release(connection, ids)
-        for some in in_chunks(ids):
-            connection.execute(delete(entries).where(entries.c.id.in_(some)))
-        return loose
+        """Deletes entries. Returns the ids of the contents that they referred to."""
+        released = self.release(connection, ids)
+        for chunk in in_chunks(ids):
+            connection.execute(delete(entries).where(entries.c.id.in_(chunk)))
+        return released
 
 
 def delete_unused(connection: Connection, database: Database, content_ids: Iterable[int]) -> None:
-    """Delete those of some contents that no entry has any more, of whatever namespace."""
-    for some in in_chunks(sorted(content_ids)):
-        # First wait for whoever is about to use or drop one of them, then look.
-        chosen = select(contents.c.id).where(contents.c.id.in_(some)).order_by(contents.c.id)
+    """Deletes the given contents unless an entry in any namespace still refers to them."""
+    for chunk in in_chunks(sorted(content_ids)):
+        # The rows are locked before the check: another transaction may be about to use one.
+        chosen = select(contents.c.id).where(contents.c.id.in_(chunk)).order_by(contents.c.id)
         connection.execute(chosen.with_for_update()).all()
-        used = select(parts.c.content_id).where(parts.c.content_id.in_(some))
-        unused = sorted(set(some) - set(connection.execute(used).scalars()))
+        used = select(parts.c.content_id).where(parts.c.content_id.in_(chunk))
+        unused = sorted(set(chunk) - set(connection.execute(used).scalars()))
         if unused:
             database.unindex(connection, unused)
             connection.execute(delete(contents).where(contents.c.id.in_(unused)))

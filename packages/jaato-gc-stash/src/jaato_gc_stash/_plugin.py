@@ -1,15 +1,15 @@
-"""A stash for every session, without a line of code: set an environment variable."""
+"""The plugin that opens a stash for every session if ``JAATO_GC_STASH`` is set."""
 
 import functools
 import os
 
-from jaato_gc import hookimpl
+from jaato_gc.plugin import hookimpl
 from jaato_gc_stash._stash import SqlStash
 
 
 @hookimpl
 def jaato_gc_stash(agent_id: str) -> SqlStash | None:
-    """The stash at ``JAATO_GC_STASH``, of the project ``JAATO_GC_STASH_PROJECT``."""
+    """Returns the stash at ``JAATO_GC_STASH`` in the project ``JAATO_GC_STASH_PROJECT``."""
     url = os.environ.get("JAATO_GC_STASH")
     if not url:
         return None
@@ -18,5 +18,5 @@ def jaato_gc_stash(agent_id: str) -> SqlStash | None:
 
 @functools.lru_cache(maxsize=8)
 def _open(url: str, project: str) -> SqlStash:
-    """One set of connections for all agents of a process."""
+    """Opens a stash, cached so that all agents of a process share its connections."""
     return SqlStash(url, project=project)

@@ -1,4 +1,4 @@
-"""A stash in a PostgreSQL database, for many agents on many machines."""
+"""The PostgreSQL backend, for many agents on many machines."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,39 +10,38 @@ from jaato_gc import StashError
 from jaato_gc_stash._database import Database
 from jaato_gc_stash._words import is_prefix
 
-_POSITIONS = 16_383
-"""The last position in a text that PostgreSQL tells apart."""
+_MAX_POSITION = 16_383
+"""The highest word position in a PostgreSQL text search vector."""
 
 
 class PostgresDatabase(Database):
-    """PostgreSQL, by way of psycopg."""
+    """A PostgreSQL database, accessed through psycopg."""
 
     id_type = "BIGINT GENERATED ALWAYS AS IDENTITY"
     bytes_type = "BYTEA"
 
     def __init__(self, url: URL) -> None:
-        where = f" on {url.host or url.query.get('host') or 'this machine'}"
-        place = f"stash in PostgreSQL database {url.database or 'of the default name'}{where}"
+        host = url.host or url.query.get("host") or "this machine"
+        place = f"stash in PostgreSQL database {url.database or '(default)'} on {host}"
         url = url.set(drivername="postgresql+psycopg")
         try:
-            # A connection that the server has closed meanwhile is replaced without an error.
+            # pool_pre_ping replaces connections that the server has closed.
             engine = create_engine(url, pool_pre_ping=True, hide_parameters=True)
         except ImportError:
             raise StashError(
-                f"{place}: psycopg, which speaks to it, is not installed: "
-                "pip install 'jaato-gc-stash[postgres]'"
+                f"{place}: psycopg is not installed: pip install 'jaato-gc-stash[postgres]'"
             ) from None
         event.listen(engine, "connect", _set_up)
         super().__init__(engine, place, str(url.password) if url.password else None)
 
     def remedy(self, reason: str) -> str:
-        for sign, remedy in _REMEDIES.items():
-            if sign in reason:
+        for words, remedy in _REMEDIES.items():
+            if words in reason:
                 return remedy
-        return "see what the server says"
+        return "see the server's log"
 
-    def has_given_up(self, error: BaseException) -> bool:
-        # Deadlock, or two transactions that can't both be as if alone.
+    def is_conflict(self, error: BaseException) -> bool:
+        # Deadlock or serialization failure.
         return getattr(error, "sqlstate", None) in ("40P01", "40001")
 
     def lock(self, connection: Connection, name: str) -> None:
@@ -61,13 +60,13 @@ class PostgresDatabase(Database):
             "UPDATE stash_contents SET words = CAST(:words AS TSVECTOR) "
             "WHERE digest = :digest AND words IS NULL"
         )
-        # In the order of all others, or two writers could wait for each other.
+        # Every writer uses the order of the digests, so that two of them can't deadlock.
         rows = [{"digest": digest, "words": _vector(words[digest])} for digest in sorted(words)]
         if rows:
             connection.execute(statement, rows)
 
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
-        """Nothing to do: the words go with the content."""
+        """Does nothing: the words are a column of the content."""
 
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
         terms = []
@@ -75,33 +74,33 @@ class PostgresDatabase(Database):
             terms.append(f"'{word}'")
             if is_prefix(word):
                 terms.append(f"'{word}':*")
-        # 1: a long text has any word by chance, so length counts against it.
+        # Normalization 1 divides by the logarithm of the length: long texts match by chance.
         return (
-            "SELECT id AS content_id, ts_rank(words, CAST(:asked AS TSQUERY), 1) AS relevance "
-            "FROM stash_contents WHERE words @@ CAST(:asked AS TSQUERY)",
-            {"asked": " | ".join(terms)},
+            "SELECT id AS content_id, ts_rank(words, CAST(:query AS TSQUERY), 1) AS relevance "
+            "FROM stash_contents WHERE words @@ CAST(:query AS TSQUERY)",
+            {"query": " | ".join(terms)},
         )
 
 
 _REMEDIES = {
     "authentication failed": "check user and password in the URL",
-    "No space left": "make room on the server's disk, and it works again",
-    "permission denied": "let this user create and write tables in the database",
+    "No space left": "free space on the server's disk and try again",
+    "permission denied": "grant this user the right to create and write tables in the database",
     "does not exist": "create it, or check the URL",
-    "connection": "check that the server runs and the URL leads to it",
+    "connection": "check that the server is running and that the URL is correct",
 }
 
 
 def _vector(words: Sequence[str]) -> str:
-    # Words are cut already: given as a vector, no parser of the server's looks at them again.
+    # A literal vector bypasses the server's parser, which would split the words again.
     positions: dict[str, list[str]] = {}
     for position, word in enumerate(words, start=1):
-        positions.setdefault(word, []).append(str(min(position, _POSITIONS)))
+        positions.setdefault(word, []).append(str(min(position, _MAX_POSITION)))
     return " ".join(f"'{word}':{','.join(each)}" for word, each in positions.items())
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    # A server may be told to answer before it has stored; what is put must be kept.
+    # With synchronous_commit off, the server confirms commits before they are on disk.
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT set_config('synchronous_commit', 'on', false) "

@@ -1,4 +1,4 @@
-"""A stash in one file."""
+"""The SQLite backend: a stash in one file."""
 
 import os
 import sqlite3
@@ -13,14 +13,14 @@ from jaato_gc import StashError
 from jaato_gc_stash._database import Database
 from jaato_gc_stash._words import is_prefix
 
-_PATIENCE = 30.0
-"""Seconds to wait for another process that writes."""
+_LOCK_TIMEOUT = 30.0
+"""Seconds to wait for another process that is writing."""
 
 FULL_TEXT_MODULE = "fts5"
 
 
 class SqliteDatabase(Database):
-    """SQLite, in a file that only its owner can read."""
+    """An SQLite database in a file that only its owner can read."""
 
     id_type = "INTEGER"
     bytes_type = "BLOB"
@@ -33,11 +33,11 @@ class SqliteDatabase(Database):
         except OSError as error:
             raise StashError(
                 f"{place}: can't open it: {error.strerror or error}; check that the folder exists "
-                "and may be written to"
+                "and is writable"
             ) from None
         engine = create_engine(
             URL.create("sqlite+pysqlite", database=str(path)),
-            connect_args={"timeout": _PATIENCE, "check_same_thread": False},
+            connect_args={"timeout": _LOCK_TIMEOUT, "check_same_thread": False},
             hide_parameters=True,
         )
         event.listen(engine, "connect", _set_up)
@@ -45,20 +45,20 @@ class SqliteDatabase(Database):
         super().__init__(engine, place)
 
     def remedy(self, reason: str) -> str:
-        for sign, remedy in _REMEDIES.items():
-            if sign in reason:
+        for words, remedy in _REMEDIES.items():
+            if words in reason:
                 return remedy
-        return "see what SQLite says"
+        return "see SQLite's documentation of this error"
 
-    def has_given_up(self, error: BaseException) -> bool:  # noqa: ARG002
-        return False  # whoever has begun to write is not interrupted
+    def is_conflict(self, error: BaseException) -> bool:  # noqa: ARG002
+        return False  # SQLite never aborts a transaction that has begun to write
 
     def lock(self, connection: Connection, name: str) -> None:
-        """Nothing more to do: there is one writer at a time."""
+        """Does nothing: SQLite has one writer at a time."""
 
     def create_index(self, connection: Connection) -> None:
-        # The words are cut already: all that is left to do is to split at spaces. Letters beyond
-        # ASCII are letters to this tokenizer, whatever their script.
+        # The words are tokenized already, so the index only has to split at spaces. The ascii
+        # tokenizer treats every character beyond ASCII as part of a word.
         connection.execute(
             text(
                 "CREATE VIRTUAL TABLE stash_words USING fts5"
@@ -88,27 +88,30 @@ class SqliteDatabase(Database):
             terms.append(f'"{word}"')
             if is_prefix(word):
                 terms.append(f'"{word}" *')
-        # SQLite's measure is the smaller the better.
+        # Negated, because a lower bm25 is a better match in SQLite.
         return (
             "SELECT rowid AS content_id, -bm25(stash_words) AS relevance "
-            "FROM stash_words WHERE stash_words MATCH :asked",
-            {"asked": " OR ".join(terms)},
+            "FROM stash_words WHERE stash_words MATCH :query",
+            {"query": " OR ".join(terms)},
         )
 
 
 _REMEDIES = {
-    "full": "make room on the disk, and it works again",
-    "I/O": "make room on the disk and check it, and try again",
-    "locked": "another process has been writing for long; try again",
-    "not a database": "this file is something else; choose another path",
+    "full": "free disk space and try again",
+    "I/O": "check the disk and its free space, and try again",
+    "locked": "another process did not finish writing in time; try again",
+    "not a database": "this file is not an SQLite database; choose another path",
     "readonly": "make the file and its folder writable",
-    "unable to open": "check that this is a path to a file, and that it may be written to",
-    "malformed": "the file is damaged; put it aside and restore a copy",
+    "unable to open": "check that the path names a file and that it is writable",
+    "malformed": "the file is damaged; move it away and restore a backup",
 }
 
 
 def _create_file(path: Path) -> None:
-    """Make the file and its folders, for nobody but the owner. SQLite's other files follow it."""
+    """Creates the file and its folders, accessible to the owner only.
+
+    SQLite gives the file's mode to its ``-wal`` and ``-shm`` files.
+    """
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -117,7 +120,7 @@ def _create_file(path: Path) -> None:
     except FileExistsError:
         return
     if os.name == "posix":
-        # What is kept is only kept if the file itself is found again after a power failure.
+        # Otherwise the new directory entry could be lost in a power failure, and the file with it.
         folder_handle = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder_handle)
@@ -126,25 +129,25 @@ def _create_file(path: Path) -> None:
 
 
 def _set_up(connection: sqlite3.Connection, _record: object) -> None:
-    # Transactions begin where `_begin` says so, not where Python's module guesses.
+    # Disables the implicit transactions of the sqlite3 module; `_begin` starts them explicitly.
     connection.isolation_level = None
     modules = "SELECT count(*) FROM pragma_module_list WHERE name = ?"
     if not connection.execute(modules, [FULL_TEXT_MODULE]).fetchone()[0]:
         raise StashError(
-            f"this Python's SQLite {sqlite3.sqlite_version} has no full-text search (FTS5): use a "
-            "Python that was built with it, or PostgreSQL"
+            f"SQLite {sqlite3.sqlite_version} of this Python has no full-text search (FTS5): use a "
+            "Python whose SQLite includes FTS5, or PostgreSQL"
         )
-    _write_ahead(connection)
-    # With a write-ahead log, FULL is what lets a commit survive a power failure.
+    _enable_write_ahead_log(connection)
+    # With a write-ahead log, commits survive a power failure only if this is FULL.
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")  # macOS; nothing elsewhere
+    connection.execute("PRAGMA fullfsync = ON")  # has an effect on macOS only
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log, so that readers and a writer don't wait for each other."""
-    # SQLite does not wait here for others who do the same at the same time, so we do.
-    deadline = time.monotonic() + _PATIENCE
+def _enable_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Enables the write-ahead log, so that readers and the writer don't block each other."""
+    # SQLite's own timeout does not apply to a change of the journal mode.
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -156,6 +159,6 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # A writer says so at once: one that starts as a reader can find that it may no longer write.
+    # A transaction that starts as a reader can fail, without waiting, when it begins to write.
     writes = connection.get_execution_options().get("jaato_gc_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,4 +1,4 @@
-"""The stash that users see."""
+"""`SqlStash`, the public class of this package."""
 
 import copy
 import os
@@ -10,46 +10,40 @@ from typing import Any, Self
 
 from sqlalchemy import Connection
 
-from jaato_gc import (
-    Message,
-    StashEntry,
-    StashError,
-    StashHit,
-    StashStats,
-    stash_key,
-)
-from jaato_gc_stash._forms import Form, readable, to_form, to_message
+from jaato_gc import Message, StashError
+from jaato_gc.plugin import StashEntry, StashHit, StashStats, stash_key
 from jaato_gc_stash._limits import Limits
 from jaato_gc_stash._namespace import Namespace, delete_unused
-from jaato_gc_stash._opening import open_database
+from jaato_gc_stash._open_database import open_database
 from jaato_gc_stash._snippets import snippet
+from jaato_gc_stash._stored_message import StoredMessage, decode, encode, not_json, searchable_text
 from jaato_gc_stash._words import words_to_find
 
 
 class SqlStash:
     """A `jaato_gc.Stash` in an SQLite file or a PostgreSQL database.
 
-    What is put is kept when `put` returns, whatever happens to the process. The same content is
-    stored once. It can be used from several threads, and by several processes at once.
+    When `put` returns, its messages are stored durably. Identical content is stored once. Several
+    threads and several processes can use the same stash at the same time.
 
     Args:
-        url: A path, ``sqlite:///path`` or ``postgresql://user:password@host/database``. What is
-            not there yet is made: the file, its folder and the tables.
-        project: Whose agents. Projects never see each other's content.
-        agent: Whose content is put, counted, limited and forgotten here.
-        also_read: Names of other agents of the project whose content can be read here, too, but
-            not changed. There is no name for all of them.
-        max_age: How long content is kept, as a ``timedelta`` or in seconds; ``None``: for ever.
-        max_bytes: How much of this agent is kept; ``None``: everything.
-        redact: Gets a copy of each message, and returns it without what must not be stored. The
-            key stays that of the original.
-        clock: Gives the time, in seconds since the epoch.
+        url: A path, ``sqlite:///path`` or ``postgresql://user:password@host/database``. A missing
+            file is created, with its folder; so are missing tables.
+        project: The name of the project. Projects never see each other's content.
+        agent: The name of the agent whose content is put, counted, limited and forgotten.
+        also_read: Names of other agents of the project whose content this stash can read, but not
+            change. There is no wildcard.
+        max_age: How long content is kept, as a ``timedelta`` or in seconds. ``None``: forever.
+        max_bytes: How much content of this agent is kept. ``None``: no limit.
+        redact: A function that gets a copy of each message and returns the message to store. The
+            key is that of the original message.
+        clock: A function that returns the current time, in seconds since the epoch.
 
-    Both limits are enforced with each `put`, the oldest content first. What a `put` brings is
-    never removed by it, even if it is larger than ``max_bytes`` alone.
+    Each `put` enforces both limits and deletes the oldest content first. It never deletes the
+    messages that it just stored, even if they alone exceed ``max_bytes``.
 
     Raises:
-        StashError: The database can't be used.
+        StashError: An argument is invalid, or the database can't be opened.
     """
 
     def __init__(
@@ -69,7 +63,7 @@ class SqlStash:
             max_age = max_age.total_seconds()
         for name, limit in (("max_age", max_age), ("max_bytes", max_bytes)):
             if limit is not None and limit <= 0:
-                raise StashError(f"{name} of the stash is {limit}: give a number above 0, or None")
+                raise StashError(f"{name}: expected a number above 0 or None, got {limit}")
         self._limits = Limits(max_age, max_bytes)
         self._redact = redact
         self._clock = clock
@@ -77,25 +71,25 @@ class SqlStash:
 
     @property
     def project(self) -> str:
-        """Whose agents."""
+        """The name of the project."""
         return self._namespace.project
 
     @property
     def agent(self) -> str:
-        """Whose content."""
+        """The name of the agent."""
         return self._namespace.agent
 
     @property
     def also_read(self) -> tuple[str, ...]:
-        """The other agents whose content can be read here."""
+        """The names of other agents whose content this stash can read."""
         return self._namespace.also_read
 
     def for_agent(self, agent: str, also_read: Iterable[str] = ()) -> "SqlStash":
-        """The stash of another agent of the project, with the same limits and connections.
+        """Returns the stash of another agent in the project, with the same limits and connections.
 
         Args:
-            agent: Its name.
-            also_read: Whose content it can read beside its own.
+            agent: The name of that agent.
+            also_read: Names of agents whose content it can read in addition to its own.
         """
         other = copy.copy(self)
         other._namespace = _namespace(self.project, agent, also_read)
@@ -104,43 +98,54 @@ class SqlStash:
     def __repr__(self) -> str:
         return f"<SqlStash of {self._namespace.name} in {self._database.place}>"
 
-    # --- the protocol ---
+    # --- the Stash protocol ---
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
-        """Keep messages: all, or none and an error. Returns their keys.
+        """Stores messages in one transaction, and returns their keys.
 
-        What is kept already is kept once, as of now.
+        A message that is stored already gets the new collection and the current time.
+
+        Raises:
+            StashError: The messages can't be stored. None of them is.
         """
         keys = [_key(message) for message in messages]
-        forms = {key: self._form(message) for key, message in zip(keys, messages, strict=True)}
+        stored = {key: self._stored(message) for key, message in zip(keys, messages, strict=True)}
         if not _is_storable(gc_id):
-            raise StashError(f"the collection's id {gc_id!a} can't be stored: it is no plain text")
+            raise StashError(
+                f"gc_id {gc_id!a} can't be stored: expected text without NUL characters and lone "
+                "surrogates; nothing was stored"
+            )
 
         def work(connection: Connection) -> None:
             now = self._clock()
             database, namespace = self._database, self._namespace
-            loose = namespace.put(connection, database, forms, gc_id, now)
-            surplus = self._limits.surplus(connection, namespace.own, now, forms.keys())
-            loose |= namespace.delete(connection, surplus)
-            delete_unused(connection, database, loose)
+            released = namespace.put(connection, database, stored, gc_id, now)
+            excess = self._limits.entries_to_delete(connection, namespace.own, now, stored.keys())
+            released |= namespace.delete(connection, excess)
+            delete_unused(connection, database, released)
 
-        if forms:
-            self._database.write(f"store {len(forms)} messages", work, lock=self._namespace.name)
+        if stored:
+            self._database.write(f"store {len(stored)} messages", work, lock=self._namespace.name)
         return keys
 
     def get(self, key: str) -> StashEntry | None:
-        """What is kept under a key, if anything is."""
+        """Returns the entry under a key, or ``None``."""
         return self._entries([key]).get(key)
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
-        """The messages under some keys, in that order; an error that names those not kept."""
+        """Returns the messages under the keys, in that order.
+
+        Raises:
+            StashError: There is no entry under some of the keys; the error names them.
+        """
         found = self._entries(keys)
         if missing := [key for key in dict.fromkeys(keys) if key not in found]:
             raise StashError(
-                f"{self._database.place} holds nothing for agent {self.agent!r} under "
-                f"{', '.join(missing)}: it was never stored, evicted or forgotten"
+                f"{self._database.place} has no entry for agent {self.agent!r} under "
+                f"{', '.join(missing)}: it was never stored, or it was deleted by a limit or "
+                "by forget()"
             )
-        # Each a message of its own, even if a key is asked for twice.
+        # A key that occurs twice gives two independent messages.
         seen: set[str] = set()
         messages = []
         for key in keys:
@@ -150,18 +155,18 @@ class SqlStash:
         return messages
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
-        """The entries that fit some words best, best first. Any text is a valid query.
+        """Returns the entries that match a query best, best first. Any text is a valid query.
 
-        Any of the words is enough, more are better, rare ones weigh more, and newer content is
-        preferred: the score is the database's relevance times ``1 + 1 / (1 + age in days)``.
+        An entry matches if it has any of the query's words. More words and newer content rank
+        higher: the score is the database's relevance times ``1 + 1 / (1 + age in days)``.
         """
         words = words_to_find(query)
         if not words or limit < 1:
             return []
         with self._database.reading("search") as connection:
             rows = self._namespace.search(
-                # Agents can share a key, of which one is shown.
-                connection, self._database, words, limit * len(self._namespace.readers),
+                # Several agents can have an entry under the same key; one of them is returned.
+                connection, self._database, words, limit * len(self._namespace.owners),
                 self._clock(),
             )  # fmt: skip
             best: dict[str, Any] = {}
@@ -173,35 +178,40 @@ class SqlStash:
             StashHit(
                 row.key,
                 row.about,
-                snippet((readable(each.body) for each in stored[row.key] if each.body), words),
+                snippet(
+                    (searchable_text(each.body) for each in stored[row.key] if each.body), words
+                ),
                 float(row.score),
                 row.stashed_at,
             )
             for row in hits
-            if row.key in stored  # gone meanwhile
+            if row.key in stored  # it may have been deleted since the search
         ]
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Delete what this agent has under some keys, or everything; returns how many it had."""
+        """Deletes this agent's entries under the keys, or all of them. Returns their number."""
         wanted = None if keys is None else {key for key in keys if _is_storable(key)}
 
         def work(connection: Connection) -> int:
             ids = self._namespace.ids(connection, wanted)
-            loose = self._namespace.delete(connection, ids)
-            delete_unused(connection, self._database, loose)
+            released = self._namespace.delete(connection, ids)
+            delete_unused(connection, self._database, released)
             return len(ids)
 
         return self._database.write("forget", work, lock=self._namespace.name)
 
     def stats(self) -> StashStats:
-        """How much is kept of this agent. The size includes what frames each message."""
+        """Returns the number and size of this agent's entries."""
         with self._database.reading("count") as connection:
             return self._namespace.stats(connection)
 
     # --- closing ---
 
     def close(self) -> None:
-        """Close the connections, which other agents' views share; happens by itself in the end."""
+        """Closes idle connections, including those shared through `for_agent`.
+
+        Optional: connections are also closed when the stash is garbage-collected.
+        """
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -215,23 +225,23 @@ class SqlStash:
     ) -> None:
         self.close()
 
-    def _form(self, message: Message) -> Form:
+    def _stored(self, message: Message) -> StoredMessage:
         if self._redact is None:
-            return to_form(message)
+            return encode(message)
         try:
-            # A copy: the history is not redacted.
+            # A copy, so that redaction does not change the history.
             redacted = self._redact(copy.deepcopy(message))
         except Exception as error:
             raise StashError(
-                f"redact failed on message {message.message_id!a}: {type(error).__name__}: {error};"
-                " nothing was stored"
+                f"redact failed for message {message.message_id!a}: {type(error).__name__}: "
+                f"{error}; nothing was stored"
             ) from error
         if not isinstance(redacted, Message):
             raise StashError(
-                f"redact returned {type(redacted).__name__} for message {message.message_id!a}, "
-                "not a Message; nothing was stored"
+                f"redact for message {message.message_id!a}: expected a Message, got "
+                f"{type(redacted).__name__}; nothing was stored"
             )
-        return to_form(redacted)
+        return encode(redacted)
 
     def _entries(self, keys: Iterable[str]) -> dict[str, StashEntry]:
         with self._database.reading("read") as connection:
@@ -240,7 +250,7 @@ class SqlStash:
         for key, parts in rows.items():
             first = parts[0]
             bodies = [row.body for row in parts if row.body is not None]
-            message = to_message(first.frame, bodies)
+            message = decode(first.frame, bodies)
             found[key] = StashEntry(key, message, first.gc_id, first.stashed_at)
         return found
 
@@ -253,7 +263,10 @@ def _namespace(project: str, agent: str, also_read: Iterable[str]) -> Namespace:
         *(("agent", each) for each in others),
     ):
         if not name or not _is_storable(name):
-            raise StashError(f"{name!a} can't be the name of a stash's {what}")
+            raise StashError(
+                f"invalid name of a stash's {what}: {name!a}: expected text that is not empty, "
+                "without NUL characters and lone surrogates"
+            )
     return Namespace(project, agent, tuple(each for each in dict.fromkeys(others) if each != agent))
 
 
@@ -261,14 +274,14 @@ def _key(message: Message) -> str:
     try:
         return stash_key(message)
     except (TypeError, ValueError, RecursionError) as error:
-        raise StashError(
-            f"message {message.message_id!a} can't be stashed, since it is no JSON: {error}; "
-            "nothing was stored"
-        ) from error
+        raise not_json(message, error) from error
 
 
 def _is_storable(text: str) -> bool:
-    """Whether databases take a text as such: none takes lone surrogates, and PostgreSQL no NUL."""
+    """Returns whether every database accepts a text.
+
+    No database accepts lone surrogates, and PostgreSQL does not accept NUL characters.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""What is stored, and how a database comes to have it.
+"""The tables of a stash, and the migrations that create them.
 
-An entry is one message in one namespace; a content is stored once, however many entries, of
-whatever namespace, have it as a part. A content is only ever reached through an entry.
+An entry is one message in one namespace. A content is stored once and shared by all entries that
+have it as a part, in all namespaces. Contents are only ever read through an entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection, column, insert, inspect, select, table, text, update
 
 from jaato_gc import StashError
-from jaato_gc_stash._forms import readable
+from jaato_gc_stash._stored_message import searchable_text
 from jaato_gc_stash._words import words_to_index
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ T = TypeVar("T")
 
 
 def in_chunks(values: Iterable[T], size: int = 500) -> Iterator[Sequence[T]]:
-    """Some values at a time: databases limit how many can be named in one statement."""
-    everything = list(values)
-    for start in range(0, len(everything), size):
-        yield everything[start : start + size]
+    """Yields the values in chunks, because databases limit the parameters of a statement."""
+    all_values = list(values)
+    for start in range(0, len(all_values), size):
+        yield all_values[start : start + size]
 
 
 def _create_tables(connection: Connection, database: "Database") -> None:
@@ -88,20 +88,20 @@ def _create_tables(connection: Connection, database: "Database") -> None:
 def _create_search(connection: Connection, database: "Database") -> None:
     database.create_index(connection)
     stored = connection.execute(select(contents.c.digest, contents.c.body).order_by(contents.c.id))
-    for some in stored.partitions(100):
-        words = {row.digest: words_to_index(readable(row.body)) for row in some}
+    for rows in stored.partitions(100):
+        words = {row.digest: words_to_index(searchable_text(row.body)) for row in rows}
         database.index(connection, words)
 
 
 MIGRATIONS: list[Callable[[Connection, "Database"], None]] = [_create_tables, _create_search]
-"""What makes version n of the database out of version n - 1, from the first on.
+"""The migrations in order: the first one creates version 1 of the tables.
 
-A step is never changed once it was released: it has to fit databases as they are out there.
+A migration never changes after its release, because existing databases have already run it.
 """
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether a database has all tables in the form of this code."""
+    """Returns whether the tables of a database have the current version."""
     return _version(connection) == len(MIGRATIONS)
 
 
@@ -113,7 +113,7 @@ def _version(connection: Connection) -> int | None:
 
 
 def migrate(connection: Connection, database: "Database") -> None:
-    """Bring a database to the version of this code, within one transaction that nobody shares."""
+    """Migrates a database to the current version. The caller holds an exclusive lock."""
     version = _version(connection)
     if version is None:
         version = 0
@@ -121,8 +121,8 @@ def migrate(connection: Connection, database: "Database") -> None:
         connection.execute(insert(schema).values(version=0))
     if version > len(MIGRATIONS):
         raise StashError(
-            f"{database.place} was written by a newer jaato-gc-stash (version {version} of its "
-            f"tables; this one knows {len(MIGRATIONS)}): upgrade jaato-gc-stash"
+            f"{database.place} was written by a newer jaato-gc-stash (version {version} of the "
+            f"tables; this release supports up to {len(MIGRATIONS)}): upgrade jaato-gc-stash"
         )
     for step in MIGRATIONS[version:]:
         step(connection, database)

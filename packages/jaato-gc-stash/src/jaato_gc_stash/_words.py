@@ -1,8 +1,8 @@
-"""Texts as words, for indexing and for asking: the same words on every database.
+"""Splits texts and queries into words, in the same way for every database.
 
-Databases cut text into words each in their own way, and none of them well for code: here a path
-gives its folders, an identifier itself and its pieces, and scripts without spaces give pairs of
-characters. The databases only see words that need no further cutting.
+The databases' own tokenizers differ, and none of them handles code well. Here, a path gives its
+folders and names, an identifier gives itself and its pieces, and scripts without spaces give pairs
+of characters. The databases index the words as they are.
 """
 
 import functools
@@ -10,17 +10,17 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-LONGEST_WORD = 64
-"""Characters that are looked at in a word; what is longer is data, and its beginning is enough."""
+MAX_WORD_LENGTH = 64
+"""Longest word, in characters. Longer ones are data, and are cut."""
 
-_READ = 400_000
-"""Characters of a text that are indexed: half of them from its beginning, half from its end."""
-_OFTEN = 16
-"""How often a word is counted in a text: more says no more about what the text is about."""
-_BYTES = 400_000
-"""Size of all words of a text; PostgreSQL can index no more than twice that."""
-_ASKED = 40
-"""Words of a query that are looked at."""
+_MAX_INDEXED = 400_000
+"""Characters of a text that are indexed, half of them from its start and half from its end."""
+_MAX_REPETITIONS = 16
+"""The number of times that the same word of a text is indexed. More would not help the ranking."""
+_MAX_BYTES = 400_000
+"""Total size of the words of a text. PostgreSQL can index about twice as much."""
+_MAX_QUERY_WORDS = 40
+"""Words of a query that are used."""
 
 _WORD = re.compile(r"\w+")
 # Scripts that put no spaces between words: Thai to Myanmar, Khmer, kana, and Chinese characters.
@@ -30,41 +30,44 @@ _UNSPACED = (
 )
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-# HTTPServer2_old is HTTP, Server2 and old; a commit's hash is one piece.
+# HTTPServer2_old gives HTTP, Server2 and old; the hash of a commit is one piece.
 _PIECE = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 
 
 def words_to_index(text: str) -> list[str]:
-    """The words of a text as it is indexed, in order, the same word several times."""
-    if len(text) > _READ:
-        text = f"{text[: _READ // 2]}\n{text[-_READ // 2 :]}"
+    """Returns the words of a text in order, with repetitions, within the limits of an index."""
+    if len(text) > _MAX_INDEXED:
+        text = f"{text[: _MAX_INDEXED // 2]}\n{text[-_MAX_INDEXED // 2 :]}"
     counts: dict[str, int] = {}
     words = []
     size = 0
     for word in _words(text):
         count = counts[word] = counts.get(word, 0) + 1
-        if count > _OFTEN:
+        if count > _MAX_REPETITIONS:
             continue
-        size += len(word.encode()) + 8  # a position or two
-        if size > _BYTES:
+        size += len(word.encode()) + 8  # room for its positions
+        if size > _MAX_BYTES:
             break
         words.append(word)
     return words
 
 
 def words_to_find(query: str) -> list[str]:
-    """The different words of a query. There may be none."""
+    """Returns the distinct words of a query, possibly none."""
     words: dict[str, None] = {}
-    for word in _words(query[:_READ]):
+    for word in _words(query[:_MAX_INDEXED]):
         words.setdefault(word)
-        if len(words) == _ASKED:
+        if len(words) == _MAX_QUERY_WORDS:
             break
     return list(words)
 
 
 def is_prefix(word: str) -> bool:
-    """Whether to find longer words, too, that begin with a word: not if almost all would."""
-    # Two syllables of Hangul are a word as often as not, to which others are attached.
+    """Returns whether a word of a query also matches longer words that start with it.
+
+    Very short words don't, because they would match almost everything.
+    """
+    # Two characters suffice outside ASCII: many Korean words have two syllables, plus suffixes.
     return len(word) > (2 if word.isascii() else 1) or bool(_IS_UNSPACED.match(word))
 
 
@@ -78,11 +81,11 @@ def _words_in(token: str) -> tuple[str, ...]:
     words: list[str] = []
     for run in _RUN.findall(token):
         if _IS_UNSPACED.match(run):
-            # Pairs, and the last one alone: so every character begins a word somewhere.
+            # Pairs, and the last character alone, so that every character starts a word.
             words += (run[at : at + 2] for at in range(len(run)))
             continue
         pieces = _PIECE.findall(run) if run.isascii() else run.split("_")
         words.append(run.strip("_"))
-        if len(pieces) > 1 and len(run) <= LONGEST_WORD:
+        if len(pieces) > 1 and len(run) <= MAX_WORD_LENGTH:
             words += pieces
-    return tuple(word.casefold()[:LONGEST_WORD] for word in words if word)
+    return tuple(word.casefold()[:MAX_WORD_LENGTH] for word in words if word)

@@ -1,4 +1,4 @@
-"""The logs that agents keep on disk, one module each."""
+"""The log formats of agents, with one module each."""
 
 from jaato_gc_formats._logs._antigravity import Antigravity
 from jaato_gc_formats._logs._claude_code import ClaudeCode

@@ -1,4 +1,4 @@
-"""Antigravity's transcripts: numbered steps, the results of tools among them."""
+"""Antigravity's transcripts: numbered steps, including the results of tools."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from jaato_gc_formats._wire import Fields
 
 
 class Antigravity(LogFormat):
-    """A transcript; steps name no calls, so results are taken for answers in their order."""
+    """A transcript. Its steps have no call ids, so results are matched to calls by order."""
 
     name = "antigravity"
     summary = "Antigravity transcript (JSONL)"
@@ -33,13 +33,13 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
     for line, step in objects(records):
         kind, text = text_in(step.get("type")), text_in(step.get("content"))
         if kind == "USER_INPUT":
-            yield from calls.waiting()
+            yield from calls.flush()
             yield Record(line, {"role": "user", "content": text})
         elif kind == "PLANNER_RESPONSE":
             yield from _answer(line, step, calls)
         elif step.get("source") == "MODEL" and "content" in step:
             yield from calls.result(line, kind.lower(), text)
-    yield from calls.waiting()
+    yield from calls.flush()
 
 
 def _answer(line: int, step: Fields, calls: CallsByOrder) -> Dialogue:
@@ -48,16 +48,16 @@ def _answer(line: int, step: Fields, calls: CallsByOrder) -> Dialogue:
         message["reasoning_content"] = thought
     made = fields_among(step.get("tool_calls"))
     if not made and message["content"]:
-        yield from calls.waiting()
+        yield from calls.flush()
         yield Record(line, {"role": "assistant", **message})
     for position, call in enumerate(made):
         given = {name: _value(value) for name, value in fields_in(call.get("args")).items()}
-        beside = message if position == 0 else None
-        yield from calls.call(line, text_in(call.get("name")), given, beside=beside)
+        start = message if position == 0 else None
+        yield from calls.call(line, text_in(call.get("name")), given, message=start)
 
 
 def _value(value: Any) -> Any:
-    """An argument: the log has each as JSON text."""
+    """Returns the value of an argument, which the log stores as JSON text."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
 """Claude Code's session logs: ``~/.claude/projects/…/*.jsonl``.
 
-A session is a tree: each line names its parent, and going back to an earlier prompt leaves a dead
-branch behind. One answer is spread over several lines. Results of parallel calls hang beside the
-branch, on the line of their call.
+A session is a tree: each line names its parent, and going back to an earlier prompt starts a new
+branch. One response is spread over several lines. The results of parallel calls are children of the
+lines with their calls, so not all of them are on the active branch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,16 +27,16 @@ from jaato_gc_formats._wire import Fields
 SPEAKERS = ("user", "assistant")
 SENT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 RECEIVED = ("output_tokens",)
-BESIDE_THE_TREE = {
+NON_TREE_KINDS = {
     "file-history-snapshot": "snapshot",
     "queue-operation": "operation",
     "summary": "leafUuid",
 }
-"""Kinds of lines that only this log has, and a field by which they are told."""
+"""Kinds of lines outside the tree, each with a field that only this log has."""
 
 
 class ClaudeCode(LogFormat):
-    """A whole session, dead branches left out; what was said to each subagent on its own."""
+    """The active branch of a session, and a conversation for each subagent."""
 
     name = "claude-code"
     summary = "Claude Code session (JSONL)"
@@ -50,11 +50,11 @@ class ClaudeCode(LogFormat):
 
 
 def _is_own(record: Fields) -> bool:
-    mark = BESIDE_THE_TREE.get(text_in(record.get("type")))
+    mark = NON_TREE_KINDS.get(text_in(record.get("type")))
     if mark is not None and mark in record:
         return True
-    is_speech = record.get("type") in SPEAKERS and "content" in fields_in(record.get("message"))
-    return is_speech and any(key in record for key in ("uuid", "sessionId", "parentUuid"))
+    is_message = record.get("type") in SPEAKERS and "content" in fields_in(record.get("message"))
+    return is_message and any(key in record for key in ("uuid", "sessionId", "parentUuid"))
 
 
 def _is_like(record: Fields) -> bool:
@@ -64,19 +64,22 @@ def _is_like(record: Fields) -> bool:
 
 @dataclass(slots=True)
 class _Thread:
-    """The main conversation, or that of a subagent: what is kept of its lines."""
+    """The lines of the main conversation or of a subagent's, without their content."""
 
     name: str
     nodes: list[Node] = field(default_factory=list)
     answers: dict[int, str] = field(default_factory=dict)
-    """By number of the line: the answer that it is a piece of."""
+    """Response id, by the number of the record that is a piece of the response."""
     last_piece: dict[str, int] = field(default_factory=dict)
-    """By answer: the line of its last piece."""
+    """Number of the record with the last piece, by response id."""
     results: dict[int, str] = field(default_factory=dict)
-    """By number of a line with results: the line that it hangs on."""
+    """Id of the parent, by the number of the record with results."""
 
     def chosen(self) -> tuple[set[int], list[Problem]]:
-        """The lines of the conversation: the active branch, and what hangs on it."""
+        """Returns the numbers of the records in the conversation, and problems.
+
+        These are the active branch, all pieces of its responses, and the results of its calls.
+        """
         branch, problems = active_branch(self.nodes)
         said = {self.answers[number] for number in branch if number in self.answers}
         branch |= {number for number, answer in self.answers.items() if answer in said}
@@ -86,13 +89,13 @@ class _Thread:
 
 
 def _threads(records: Iterable[Record]) -> list[_Thread]:
-    """What is needed of each line to choose those that belong together."""
+    """Returns the threads of a file, with the ids that are needed to select their lines."""
     threads: dict[str, _Thread] = {}
     thread_of: dict[str, str] = {}
     previous = ""
     for number, (line, record) in enumerate(objects(records)):
         node_id = text_in(record.get("uuid")) or f"#{number}"
-        if not _is_node(record) or node_id in thread_of:  # resuming copies lines
+        if not _is_node(record) or node_id in thread_of:  # resuming a session copies its lines
             continue
         parent = record.get("parentUuid", previous or None)
         is_boundary = record.get("subtype") == "compact_boundary"
@@ -104,12 +107,12 @@ def _threads(records: Iterable[Record]) -> list[_Thread]:
         thread_of[node_id] = key
         name = text_in(record.get("sessionId"))
         thread = threads.setdefault(key, _Thread(f"{name}/{key}" if key else name))
-        speaks = _speaks(record)
+        has_message = _has_message(record)
         parent = None if parent is None else str(parent)
-        stands_alone = is_boundary or parent in thread_of
-        thread.nodes.append(Node(number, line, node_id, parent, speaks, stands_alone))
+        may_lack_parent = is_boundary or parent in thread_of
+        thread.nodes.append(Node(number, line, node_id, parent, has_message, may_lack_parent))
         previous = node_id
-        if not speaks:
+        if not has_message:
             continue
         message = record["message"]
         if record["type"] == "assistant":
@@ -122,10 +125,10 @@ def _threads(records: Iterable[Record]) -> list[_Thread]:
 
 
 def _is_node(record: Fields) -> bool:
-    return "uuid" in record or _speaks(record)
+    return "uuid" in record or _has_message(record)
 
 
-def _speaks(record: Fields) -> bool:
+def _has_message(record: Fields) -> bool:
     if record.get("type") not in SPEAKERS or record.get("isApiErrorMessage") is True:
         return False
     return isinstance(fields_in(record.get("message")).get("content"), str | list)
@@ -145,16 +148,16 @@ def _dialogue(thread: _Thread, records: Iterable[Record]) -> Dialogue:
         if number not in chosen:
             continue
         if record.get("subtype") == "compact_boundary":
-            yield from exchange.said()
+            yield from exchange.items()
             exchange = _Exchange()
             yield Compaction()
-        if not _speaks(record):
+        if not _has_message(record):
             continue
         message = record["message"]
         if record["type"] == "assistant":
             answer = thread.answers[number]
             if answer != exchange.answer:
-                yield from exchange.said()
+                yield from exchange.items()
                 exchange = _Exchange(answer, thread.last_piece[answer])
             exchange.pieces.append(Record(line, message))
         elif _has_results(message):
@@ -162,14 +165,14 @@ def _dialogue(thread: _Thread, records: Iterable[Record]) -> Dialogue:
         else:
             exchange.prompts.append(Record(line, message))
             if number > exchange.last_piece:
-                yield from exchange.said()
+                yield from exchange.items()
                 exchange = _Exchange()
-    yield from exchange.said()
+    yield from exchange.items()
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """One answer and what was said to it, in the order in which it stood in requests."""
+    """One response with its results and prompts, in the order of the requests."""
 
     answer: str = ""
     last_piece: int = -1
@@ -177,17 +180,17 @@ class _Exchange:
     results: list[Record] = field(default_factory=list)
     prompts: list[Record] = field(default_factory=list)
 
-    def said(self) -> Dialogue:
+    def items(self) -> Dialogue:
         if self.pieces:
             yield from usage_of(self.pieces[-1].value.get("usage"), SENT, RECEIVED)
-            yield _joined("assistant", self.pieces)
+            yield _join("assistant", self.pieces)
         if self.results:
-            yield _joined("user", self.results)
+            yield _join("user", self.results)
         for prompt in self.prompts:
-            yield _joined("user", [prompt])
+            yield _join("user", [prompt])
 
 
-def _joined(role: str, lines: list[Record]) -> Record:
+def _join(role: str, lines: list[Record]) -> Record:
     content = lines[0].value["content"]
     if len(lines) > 1:
         content = [block for line in lines for block in blocks_of(line.value["content"])]

@@ -1,6 +1,6 @@
-"""Cline's conversations: ``api_conversation_history.json``, and the sessions of its newer versions.
+"""Cline's conversations: ``api_conversation_history.json``, and the sessions of newer versions.
 
-Both are Anthropic's messages, with notes of Cline's own beside and inside them.
+Both contain Anthropic's messages with additional fields.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,23 +17,23 @@ from jaato_gc_formats._logs._common import (
     usage_of,
 )
 from jaato_gc_formats._records import Record
-from jaato_gc_formats._wire import Fields, compact, without
+from jaato_gc_formats._wire import Fields, compact_json, without
 
 SENT = ("inputTokens",)
-MORE_THAN_THE_API = 0.96
-"""Confidence in messages that are Anthropic's but for the notes beside them."""
+MIN_SCORE = 0.96
+"""Confidence in messages with Cline's fields. It must exceed that of the Anthropic format."""
 NOT_SENT = ("ts", "name", "call_id", "reasoning_details", "summary")
-"""What Cline notes inside the blocks of other kinds than calls."""
+"""Fields that Cline adds to blocks. Calls have a ``name`` of their own, which is sent."""
 
 
 class Cline(LogFormat):
-    """A conversation as Anthropic's API would have been told it."""
+    """A conversation in the format of Anthropic's API."""
 
     name = "cline"
     summary = "Cline conversation (JSON)"
 
     def recognize(self, records: Sequence[Any]) -> float:
-        return resemblance(records, own=_is_own, like=_is_message, least=MORE_THAN_THE_API)
+        return resemblance(records, own=_is_own, like=_is_message, least=MIN_SCORE)
 
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
         bare = False
@@ -43,7 +43,7 @@ class Cline(LogFormat):
             else:
                 bare = True
         if bare:
-            yield "", (each for line, record in objects(records) for each in _said(line, record))
+            yield "", (each for line, record in objects(records) for each in _items(line, record))
 
 
 def _is_own(record: Fields) -> bool:
@@ -65,10 +65,10 @@ def _session(line: int, record: Fields) -> Dialogue:
     if system := text_in(record.get("system_prompt")):
         yield Beside({"system": system})
     for message in fields_among(record["messages"]):
-        yield from _said(line, message)
+        yield from _items(line, message)
 
 
-def _said(line: int, message: Fields) -> Dialogue:
+def _items(line: int, message: Fields) -> Dialogue:
     content = [_block(block) for block in list_in(message.get("content"))]
     if message.get("role") not in ("user", "assistant") or not content:
         return
@@ -93,9 +93,9 @@ def _block(block: Any) -> Any:
 
 
 def _result(content: Any) -> Any:
-    """What a tool answered: blocks, or what they are made of when they are sent."""
+    """Returns the content of a result. Content that is not made of blocks becomes JSON text."""
     if isinstance(content, str | None):
         return content
     if all(isinstance(block, dict) and "type" in block for block in list_in(content)):
         return content
-    return compact(content)
+    return compact_json(content)

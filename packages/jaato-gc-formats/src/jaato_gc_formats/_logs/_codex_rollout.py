@@ -1,4 +1,4 @@
-"""Codex's rollouts: ``~/.codex/sessions/…/rollout-*.jsonl``, and older ones of bare items."""
+"""Codex's rollouts: ``~/.codex/sessions/…/rollout-*.jsonl``, and older files of plain items."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
@@ -18,16 +18,17 @@ from jaato_gc_formats._wire import Fields, without
 
 KINDS = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 NOT_SENT = ("internal_chat_message_metadata_passthrough", "metadata")
-"""What Codex notes beside an item for itself."""
+"""Fields that Codex adds to items and does not send."""
 NEEDED = {"message": "content", "function_call": "name"}
-"""What such an item has, or is none of the API's."""
-NO_ITEMS = ("tool_call", "tool_result", "ghost_snapshot")
+"""A required field by type. A record without it is not an item of the API."""
+NOT_ITEMS = ("tool_call", "tool_result", "ghost_snapshot")
 
 
 class CodexRollout(LogFormat):
-    """A session. Where Codex has compacted it, a new conversation begins with what it kept.
+    """A session. After each compaction a new conversation starts with the messages that Codex kept.
 
-    One of the whole would have twice what was kept. The last one is what the model saw in the end.
+    One conversation of the whole session would contain the kept messages twice. The last
+    conversation is what the model saw at the end.
     """
 
     name = "codex-rollout"
@@ -70,7 +71,7 @@ def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
     instructions = meta.get("base_instructions") or meta.get("instructions")
     if text := text_in(fields_in(instructions).get("text")) or text_in(instructions):
         yield Beside({"instructions": text})
-    answer: list[Record] = []  # kept back: what it cost is noted behind it
+    answer: list[Record] = []  # held back, because its usage follows in a later record
     for line, record in records:
         payload = fields_in(record.get("payload"))
         if item := _item(record):
@@ -85,7 +86,7 @@ def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
             answer = []
             if "replacement_history" not in payload:
                 yield Compaction()
-            yield from _kept(line, payload)
+            yield from _replacement_items(line, payload)
         elif answer and payload.get("type") == "token_count":
             reported = fields_in(payload.get("info")).get("last_token_usage")
             yield from usage_of(reported, ("input_tokens",), ("output_tokens",))
@@ -94,7 +95,7 @@ def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
     yield from answer
 
 
-def _kept(line: int, payload: Fields) -> Iterator[Record]:
+def _replacement_items(line: int, payload: Fields) -> Iterator[Record]:
     items = fields_among(payload.get("replacement_history"))
     if not items and (summary := text_in(payload.get("message"))):
         items = [{"type": "message", "role": "user", "content": summary}]
@@ -104,7 +105,7 @@ def _kept(line: int, payload: Fields) -> Iterator[Record]:
 
 
 def _item(record: Fields) -> Fields | None:
-    """The item of the API that a line holds, if it holds one."""
+    """Returns the API item in a record; ``None`` if it has none."""
     if record.get("type") == "response_item":
         return _cleaned(fields_in(record.get("payload")))
     return None if "payload" in record else _cleaned(record)
@@ -112,7 +113,7 @@ def _item(record: Fields) -> Fields | None:
 
 def _cleaned(item: Fields) -> Fields | None:
     kind = text_in(item.get("type"))
-    if kind in NO_ITEMS:
+    if kind in NOT_ITEMS:
         return None
     if not kind.endswith(("_call", "_output")) and kind not in ("message", "reasoning"):
         return None
@@ -120,15 +121,15 @@ def _cleaned(item: Fields) -> Fields | None:
         return None
     cleaned = {name: value for name, value in without(item, *NOT_SENT).items() if value is not None}
     if "call_id" in cleaned or kind in ("message", "reasoning"):
-        cleaned.pop("id", None)  # nor does Codex send it: nothing is kept on the server
+        cleaned.pop("id", None)  # Codex does not send it, because nothing is stored on the server
     if kind == "function_call":
         cleaned.setdefault("arguments", "{}")
     if isinstance(content := cleaned.get("content"), list):
-        # An image from the user's disk may be gone by the time that it is logged.
+        # The URL of an image is null if its file no longer existed when it was logged.
         kept = [block for block in content if fields_in(block).get("image_url", "") is not None]
         cleaned["content"] = kept
     output = cleaned.get("output")
-    if isinstance(output, dict):  # older and newer ways to say it than the API's
+    if isinstance(output, dict):  # some versions of Codex log an object instead of a text
         cleaned["output"] = text_in(output.get("content")) or text_in(output.get("text"))
     return cleaned
 

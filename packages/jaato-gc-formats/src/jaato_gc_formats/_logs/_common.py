@@ -1,4 +1,4 @@
-"""What several logs need to be read."""
+"""Helpers for reading logs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
 SURE = 0.97
-"""Confidence of a log that has recognised every record as its own."""
+"""Confidence if every record is certainly of the log."""
 LIKELY = 0.6
-"""Confidence of a log that has recognised one."""
-A_RESEMBLANCE = 0.1
-"""Confidence in records of an unknown kind that may well be of that log."""
+"""Confidence if at least one record is certainly of the log."""
+WEAK = 0.1
+"""Confidence if records of an unknown kind resemble the log."""
 
 
 def resemblance(
@@ -22,53 +22,59 @@ def resemblance(
     like: Callable[[Fields], bool],
     least: float = LIKELY,
 ) -> float:
-    """How sure it is that some records are of a log.
+    """Returns the confidence that records are of a log.
 
     Args:
         records: The records.
-        own: Whether a record is surely of it.
-        like: Whether a record may be of it, of a kind that is not known.
-        least: How sure it is if only one of them is its own.
+        own: Returns whether a record is certainly of the log.
+        like: Returns whether a record of an unknown kind may be of the log.
+        least: Minimum confidence if at least one record is certainly of the log.
     """
     objects = [record for record in records if isinstance(record, dict)]
     found = sum(own(record) for record in objects)
     if found:
         return least + (SURE - least) * found / len(objects)
-    return A_RESEMBLANCE if any(like(record) for record in objects) else 0.0
+    return WEAK if any(like(record) for record in objects) else 0.0
 
 
 def objects(records: Iterable[Record]) -> Iterator[Record]:
-    """The records that have fields."""
+    """Yields the records that are objects."""
     return (record for record in records if isinstance(record.value, dict))
 
 
 def fields_in(value: Any) -> Fields:
-    """A value that should be an object; an empty one where it isn't."""
+    """Returns the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def list_in(value: Any) -> list[Any]:
-    """A value that should be a list; an empty one where it isn't."""
+    """Returns the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def fields_among(value: Any) -> list[Fields]:
-    """The objects in a value that should be a list of them."""
+    """Returns the objects in a list; an empty list if the value is not a list."""
     return [each for each in list_in(value) if isinstance(each, dict)]
 
 
 def text_in(value: Any) -> str:
-    """A value that should be a text; an empty one where it isn't."""
+    """Returns the value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def number_in(value: Any) -> int:
-    """A value that should be a count of tokens; 0 where it isn't."""
+    """Returns the value if it is a positive integer, else 0."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def usage_of(reported: Any, sent: Iterable[str], received: Iterable[str]) -> Iterator[Usage]:
-    """What a log says on the tokens of one request, from the fields that add up to it."""
+    """Yields the usage that a log reports for one request, if it reports any.
+
+    Args:
+        reported: The log's usage report.
+        sent: Fields that add up to the tokens of the request.
+        received: Fields that add up to the tokens of the response.
+    """
     counts = fields_in(reported)
     tokens = sum(number_in(counts.get(name)) for name in sent)
     if tokens:
@@ -76,22 +82,22 @@ def usage_of(reported: Any, sent: Iterable[str], received: Iterable[str]) -> Ite
 
 
 def blocks_of(content: Any) -> list[Any]:
-    """Content as a list of blocks: a text becomes one."""
+    """Returns content as a list of blocks. A string becomes one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list_in(content)
 
 
 class Node(NamedTuple):
-    """A record of a log that is a tree: each names the one before it.
+    """A record of a log in which each record names its parent.
 
     Args:
-        number: Which record of the file it is.
-        line: The line it is in.
-        id: Its id.
-        parent: The record before it; ``None`` for the first.
-        is_message: Whether something is said in it.
-        may_stand_alone: Whether it is in order that its parent is not in the file.
+        number: Position of the record among the objects of the file.
+        line: The line of the record.
+        id: The id of the record.
+        parent: The id of the parent; ``None`` for the first record.
+        is_message: Whether the record contains a message.
+        may_lack_parent: Whether it is no problem if the parent is not in the file.
     """
 
     number: int
@@ -99,13 +105,13 @@ class Node(NamedTuple):
     id: str
     parent: str | None
     is_message: bool
-    may_stand_alone: bool = False
+    may_lack_parent: bool = False
 
 
 def active_branch(nodes: Sequence[Node]) -> tuple[set[int], list[Problem]]:
-    """Numbers of the records from the first to the last message; rewinds leave others behind.
+    """Returns the numbers of the records on the branch of the last message, and problems.
 
-    Where a parent is not in the file, the record before is taken for it.
+    If a parent is not in the file, the previous record is used in its place.
     """
     positions = {node.id: position for position, node in reversed(list(enumerate(nodes)))}
     messages = [position for position, node in enumerate(nodes) if node.is_message]
@@ -116,7 +122,7 @@ def active_branch(nodes: Sequence[Node]) -> tuple[set[int], list[Problem]]:
     while position >= 0:
         node = nodes[position]
         if node.number in branch:
-            problems.append(Problem("its parents form a circle", node.line))
+            problems.append(Problem("the parents of the record form a cycle", node.line))
             position = lowest = lowest - 1
             continue
         branch.add(node.number)
@@ -127,6 +133,6 @@ def active_branch(nodes: Sequence[Node]) -> tuple[set[int], list[Problem]]:
             position = positions[node.parent]
         else:
             position -= 1
-            if position >= 0 and not node.may_stand_alone:
-                problems.append(Problem("its parent is not in the file", node.line))
+            if position >= 0 and not node.may_lack_parent:
+                problems.append(Problem("the parent of the record is not in the file", node.line))
     return branch, problems

@@ -1,4 +1,4 @@
-"""Cursor's agent transcripts: who spoke, and Anthropic's blocks. Ids of calls are left out."""
+"""Cursor's agent transcripts: roles and Anthropic's blocks, often without call ids."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ SPEAKERS = ("user", "assistant")
 
 
 class Cursor(LogFormat):
-    """A transcript. Calls that have no id get one by their number."""
+    """A transcript. Calls without an id are numbered."""
 
     name = "cursor"
     summary = "Cursor agent transcript (JSONL)"
@@ -39,7 +39,7 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
 
 
 class _Calls:
-    """Gives an id to calls that have none, and results the id of the call that they answer."""
+    """Assigns ids to calls without one, and to their results."""
 
     def __init__(self) -> None:
         self._made = 0

@@ -1,7 +1,7 @@
-"""Gemini CLI's chats: one JSON object, or since 0.40 lines that add to it and change it.
+"""Gemini CLI's chats: one JSON object, or since 0.40 lines that update it.
 
-A line with the id of an earlier one replaces it. ``$rewindTo`` takes a message and all after it
-away; ``$set`` with messages exchanges all of them, as compressing a chat does.
+A line with the id of an earlier one replaces it. ``$rewindTo`` removes a message and all later
+ones. ``$set`` with messages replaces all messages, for example after the chat was compressed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,12 +23,12 @@ from jaato_gc_formats._wire import Fields
 
 USER = ("user",)
 MODEL = ("gemini", "model")
-ASIDE = ("info", "warning", "error")
-"""What the program told its user."""
+NOT_SENT_KINDS = ("info", "warning", "error")
+"""Kinds of messages from the program to the user, which are not sent to the model."""
 
 
 class GeminiCli(LogFormat):
-    """A chat, with the results of tools taken out of the calls that they are noted in."""
+    """A chat. The log stores results inside their calls; here they become separate messages."""
 
     name = "gemini-cli"
     summary = "Gemini CLI chat (JSON or JSONL)"
@@ -51,7 +51,7 @@ def _is_own(record: Fields) -> bool:
 
 
 def _is_message(record: Fields) -> bool:
-    kinds = USER + MODEL + ASIDE
+    kinds = USER + MODEL + NOT_SENT_KINDS
     return (
         record.get("type") in kinds
         and "id" in record
@@ -68,9 +68,12 @@ def _is_like(record: Fields) -> bool:
 
 
 def _dialogue(records: Iterable[Record]) -> Dialogue:
-    """What was said. Answers in a row are one: that the model was told to go on is not noted."""
+    """Yields the items of a chat, with consecutive responses joined.
+
+    The log does not record the prompts to continue between them.
+    """
     answer: Record | None = None
-    for item in _said(records):
+    for item in _items(records):
         if isinstance(item, Record) and item.value["role"] == "model":
             if answer is None:
                 answer = item
@@ -86,8 +89,8 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
         yield answer
 
 
-def _said(records: Iterable[Record]) -> Dialogue:
-    for line, message in _standing(records):
+def _items(records: Iterable[Record]) -> Dialogue:
+    for line, message in _final_messages(records):
         if message is None:
             yield Compaction()
         elif _is_content(message):
@@ -100,27 +103,28 @@ def _said(records: Iterable[Record]) -> Dialogue:
             yield from _answer(line, message)
 
 
-def _standing(records: Iterable[Record]) -> Iterator[tuple[int, Fields | None]]:
-    """The messages that stand in the end; ``None`` where all before were exchanged for others.
+def _final_messages(records: Iterable[Record]) -> Iterator[tuple[int, Fields | None]]:
+    """Yields the line and the message of each message that remains, or ``None`` for a compaction.
 
-    Only what is changed later is waited for: the last record of each id is found first.
+    Reads the records twice, so that it need not keep the messages: the first pass finds the last
+    record of each id, the second yields the messages.
     """
     last: dict[str, int] = {}
     order: list[str] = []
-    gone: set[int] = set()
+    removed: set[int] = set()
     for number, (_line, record) in enumerate(objects(records)):
         if _is_message(record):
             message_id = str(record["id"])
             if message_id in last:
-                gone.add(last[message_id])
+                removed.add(last[message_id])
             else:
                 order.append(message_id)
             last[message_id] = number
         elif (target := str(record.get("$rewindTo"))) in last:
             while target in last:
-                gone.add(last.pop(order.pop()))
+                removed.add(last.pop(order.pop()))
     for number, (line, record) in enumerate(objects(records)):
-        if number in gone:
+        if number in removed:
             continue
         if _is_message(record):
             yield line, record

@@ -1,11 +1,11 @@
-"""Recorded HTTP exchanges with a provider: what was sent, and what came back."""
+"""Recorded HTTP exchanges with a provider: requests and responses."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jaato_gc import as_text
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._history import Conversation, Usage
 from jaato_gc_formats._logs._common import fields_in, objects, resemblance, text_in
@@ -18,18 +18,19 @@ PATHS: dict[str, str | tuple[str, ...]] = {
     "anthropic": "/messages",
     "gemini": ("GenerateContent", "generateContent"),
 }
-"""How the address ends at which each API is spoken to."""
-LEAST_CONFIDENCE = 0.5
+"""How the URLs of each API end."""
+MIN_CONFIDENCE = 0.5
 REFUSED = 400
 
 
 class HttpExchange:
-    """Conversations as far as the provider answered, each in the format of its API.
+    """The conversations in recorded exchanges, each in the format of its API.
 
-    Requests that open with the same message are of one conversation, and the last has all of it.
+    Requests with the same first message belong to one conversation. Its messages are those of the
+    last request that the provider accepted.
 
     Args:
-        apis: The formats of the APIs that may have been talked to.
+        apis: The formats of the APIs that the requests may be for.
     """
 
     name = "http-exchange"
@@ -42,7 +43,7 @@ class HttpExchange:
         return resemblance(records, own=_is_own, like=lambda record: "uri" in record)
 
     def conversations(self, records: Iterable[Record]) -> Iterator[Conversation]:
-        """The conversations that the exchanges were about."""
+        """Yields the conversations in the exchanges."""
         found: dict[tuple[str, str], _Exchanges] = {}
         for _line, exchange in objects(records):
             request = _body(exchange.get("request"))
@@ -51,12 +52,12 @@ class HttpExchange:
                 continue
             items = request[api.items_key]
             opening = as_text(items[0] if isinstance(items, list) else items)
-            talk = found.setdefault((api.name, opening), _Exchanges(api))
-            talk.last = request
+            exchanges = found.setdefault((api.name, opening), _Exchanges(api))
+            exchanges.last = request
             if usage := _usage(api, exchange.get("response")):
-                talk.costs.append((items, usage))
-        for talk in found.values():
-            yield talk.conversation(self.name)
+                exchanges.costs.append((items, usage))
+        for exchanges in found.values():
+            yield exchanges.conversation(self.name)
 
     def _api_of(self, request: Fields, uri: str) -> ApiFormat | None:
         candidates = [api for api in self._apis if request.get(api.items_key)]
@@ -64,7 +65,7 @@ class HttpExchange:
             if uri.endswith(PATHS[api.name]):
                 return api
         best = max(candidates, key=lambda api: api.recognize([request]), default=None)
-        if best is None or best.recognize([request]) < LEAST_CONFIDENCE:
+        if best is None or best.recognize([request]) < MIN_CONFIDENCE:
             return None
         return best
 
@@ -108,7 +109,7 @@ def _body(value: Any) -> Fields:
 
 
 def _usage(api: ApiFormat, response: Any) -> Usage | None:
-    """What the provider reported: in the answer, or in the events that it was streamed in."""
+    """Returns the usage that a response reports, whole or in streamed events."""
     answer = fields_in(response)
     streamed = text_in(answer.get("string")) or text_in(response)
     events = [answer]

@@ -1,4 +1,4 @@
-"""Eval logs of Inspect, as JSON. (Its ``.eval`` files are zip archives of such.)"""
+"""Inspect's eval logs as JSON. Its ``.eval`` files are zip archives with such logs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from jaato_gc_formats._logs._common import (
     text_in,
 )
 from jaato_gc_formats._records import Record
-from jaato_gc_formats._wire import Fields, compact
+from jaato_gc_formats._wire import Fields, compact_json
 
 ATTACHMENT = "attachment://"
-"""Begins the name of a text that is kept apart."""
+"""Prefix of a reference to a text in the sample's ``attachments``."""
 
 
 class InspectLog(LogFormat):
-    """Each sample is a conversation."""
+    """An eval log. Each sample is a conversation."""
 
     name = "inspect"
     summary = "Inspect eval log (JSON)"
@@ -47,13 +47,13 @@ def _dialogue(line: int, sample: Fields) -> Dialogue:
         reported = usage.get(str(message.get("id")))
         if reported:
             yield reported
-        item = _item({**message, "content": _whole(message.get("content"), kept)})
+        item = _item({**message, "content": _resolve_attachments(message.get("content"), kept)})
         if item:
             yield Record(line, item)
 
 
 def _usage(sample: Fields) -> Iterator[tuple[str, Usage]]:
-    """What each answer cost, by its message's id."""
+    """Yields the id of each response's message, with its usage."""
     for event in fields_among(sample.get("events")):
         output = fields_in(event.get("output"))
         reported = fields_in(output.get("usage"))
@@ -64,16 +64,16 @@ def _usage(sample: Fields) -> Iterator[tuple[str, Usage]]:
                 yield str(fields_in(choice.get("message")).get("id")), Usage(sent, received)
 
 
-def _whole(value: Any, kept: Fields) -> Any:
-    """A value with the texts in it that were kept apart."""
+def _resolve_attachments(value: Any, kept: Fields) -> Any:
+    """Replaces references to attachments in a value by their texts."""
     if isinstance(value, str):
         return (
             kept.get(value.removeprefix(ATTACHMENT), value) if value[:13] == ATTACHMENT else value
         )
     if isinstance(value, list):
-        return [_whole(each, kept) for each in value]
+        return [_resolve_attachments(each, kept) for each in value]
     if isinstance(value, dict):
-        return {name: _whole(each, kept) for name, each in value.items()}
+        return {name: _resolve_attachments(each, kept) for name, each in value.items()}
     return value
 
 
@@ -95,7 +95,7 @@ def _item(message: Fields) -> Fields | None:
                 "type": "function",
                 "function": {
                     "name": text_in(call.get("function")),
-                    "arguments": compact(fields_in(call.get("arguments"))),
+                    "arguments": compact_json(fields_in(call.get("arguments"))),
                 },
             }
             for call in calls
@@ -104,7 +104,7 @@ def _item(message: Fields) -> Fields | None:
 
 
 def _content(content: Any) -> tuple[Any, list[str]]:
-    """Content as Chat Completions has it, and what was thought in it."""
+    """Returns the content as Chat Completions blocks, and the reasoning in it."""
     if not isinstance(content, list):
         return content, []
     blocks: list[Any] = []
@@ -118,5 +118,5 @@ def _content(content: Any) -> tuple[Any, list[str]]:
             case "text":
                 blocks.append({"type": "text", "text": text_in(block.get("text"))})
             case _:
-                blocks.append({"type": "text", "text": compact(block)})
+                blocks.append({"type": "text", "text": compact_json(block)})
     return blocks, list(filter(None, thoughts))

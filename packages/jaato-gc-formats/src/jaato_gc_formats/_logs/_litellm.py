@@ -1,4 +1,4 @@
-"""Logs of single completions as LiteLLM and the OpenHands SDK write them: request and response."""
+"""Completion logs of LiteLLM and the OpenHands SDK: one request and its response."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from jaato_gc_formats._wire import Fields
 
 
 class LiteLLMLog(LogFormat):
-    """The messages of a request; of the answer, what it cost."""
+    """The messages of a request, and the usage that its response reports."""
 
     name = "litellm"
     summary = "LiteLLM or OpenHands completion log (JSON)"
@@ -39,8 +39,7 @@ def _is_own(record: Fields) -> bool:
 
 
 def _dialogue(line: int, record: Fields, response: Fields) -> Dialogue:
-    beside = {name: record[name] for name in ("model", "tools") if record.get(name)}
-    yield Beside(beside)
+    yield Beside({name: record[name] for name in ("model", "tools") if record.get(name)})
     for message in fields_among(record["messages"]):
         yield Record(line, message)
     yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))

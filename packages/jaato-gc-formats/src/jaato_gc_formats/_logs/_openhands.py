@@ -1,10 +1,10 @@
-"""OpenHands' events: actions and observations, and the events of its newer SDK."""
+"""OpenHands' events: actions and observations, and the events of the newer SDK."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from jaato_gc import as_text
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     blocks_of,
@@ -16,21 +16,21 @@ from jaato_gc_formats._logs._common import (
     usage_of,
 )
 from jaato_gc_formats._records import Record
-from jaato_gc_formats._wire import Fields, compact
+from jaato_gc_formats._wire import Fields, compact_json
 
 SDK_KINDS = (
     "SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "AgentErrorEvent",
     "UserRejectObservation", "CondensationSummaryEvent",
 )  # fmt: skip
-TALK = ("message", "finish", "system")
-ASIDE = ("recall", "change_agent_state", "agent_state_changed", "null", "condensation")
-"""What goes on between the parts of the program."""
+MESSAGE_KINDS = ("message", "finish", "system")
+NOT_SENT_KINDS = ("recall", "change_agent_state", "agent_state_changed", "null", "condensation")
+"""Kinds of internal events, which are not sent to the model."""
 NOT_GIVEN = ("thought", "is_confirmed", "confirmation_state", "security_risk", "blocking", "hidden")
-"""Arguments of an action that the model did not give."""
+"""Arguments that OpenHands adds to an action."""
 
 
 class OpenHands(LogFormat):
-    """The events of a run as the messages that were made of them."""
+    """A run, with its events converted to messages."""
 
     name = "openhands"
     summary = "OpenHands events (JSON or JSONL)"
@@ -52,7 +52,7 @@ class OpenHands(LogFormat):
 
 
 def _flat(events: Iterable[Any]) -> Iterator[Fields]:
-    """Events; older files keep each action with its observation in a pair."""
+    """Yields the events. Older files store each action and its observation as a pair."""
     for event in chain.from_iterable(each if isinstance(each, list) else [each] for each in events):
         if isinstance(event, dict):
             yield event
@@ -76,12 +76,12 @@ def _dialogue(events: Iterable[tuple[int, Fields]]) -> Dialogue:
     for line, event in events:
         if event.get("kind") == "ActionEvent":
             if actions and _response(actions[0].value) != _response(event):
-                yield _called(actions)
+                yield _calls_message(actions)
                 actions = []
             actions.append(Record(line, event))
             continue
         if actions:
-            yield _called(actions)
+            yield _calls_message(actions)
             actions = []
         if "kind" in event and event["kind"] in SDK_KINDS:
             yield from _sdk_event(line, event)
@@ -90,7 +90,7 @@ def _dialogue(events: Iterable[tuple[int, Fields]]) -> Dialogue:
         elif isinstance(event.get("observation"), str):
             yield from _observation(line, event)
     if actions:
-        yield _called(actions)
+        yield _calls_message(actions)
 
 
 # --- actions and observations ---
@@ -98,18 +98,19 @@ def _dialogue(events: Iterable[tuple[int, Fields]]) -> Dialogue:
 
 def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
     kind, given = event["action"], fields_in(event.get("args"))
-    if kind in ASIDE:
+    if kind in NOT_SENT_KINDS:
         return
     metadata = fields_in(event.get("tool_call_metadata"))
     response = fields_in(metadata.get("model_response"))
     choices = fields_among(response.get("choices"))
-    if choices and kind not in TALK:
-        if (response_id := str(response.get("id"))) in responses:  # another of its calls
+    if choices and kind not in MESSAGE_KINDS:
+        # The first action of a response is converted with all of its calls.
+        if (response_id := str(response.get("id"))) in responses:
             return
         responses.add(response_id)
         yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
         yield Record(line, _answer(fields_in(choices[0].get("message"))))
-    elif kind in TALK:
+    elif kind in MESSAGE_KINDS:
         if kind == "system" and fields_among(given.get("tools")):
             yield Beside({"tools": given["tools"]})
         if response:
@@ -122,14 +123,14 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
         yield Record(line, {"role": "user", "content": f"{kind} {as_text(given)}"})
     else:
         arguments = {name: given[name] for name in given if name not in NOT_GIVEN}
-        call = {"name": kind, "arguments": compact(arguments)}
+        call = {"name": kind, "arguments": compact_json(arguments)}
         calls = [{"id": _call_id(event.get("id")), "type": "function", "function": call}]
         thought = text_in(given.get("thought")) or None
         yield Record(line, {"role": "assistant", "content": thought, "tool_calls": calls})
 
 
 def _answer(message: Fields) -> Fields:
-    """A message of a response as it stands in the next request."""
+    """Returns the message of a response in the form that the next request contains."""
     item: Fields = {"role": "assistant", "content": message.get("content")}
     if thought := text_in(message.get("reasoning_content")):
         item["reasoning_content"] = thought
@@ -149,7 +150,7 @@ def _answer(message: Fields) -> Fields:
 
 
 def _observation(line: int, event: Fields) -> Dialogue:
-    if event["observation"] in ASIDE:
+    if event["observation"] in NOT_SENT_KINDS:
         return
     metadata = fields_in(event.get("tool_call_metadata"))
     called = text_in(metadata.get("tool_call_id")) or _call_id(event.get("cause"))
@@ -171,7 +172,7 @@ def _response(event: Fields) -> Any:
     return event.get("llm_response_id") or event.get("id")
 
 
-def _called(actions: list[Record]) -> Record:
+def _calls_message(actions: list[Record]) -> Record:
     calls = []
     thoughts = list(filter(None, (_text(each.value.get("thought")) for each in actions)))
     for _line, event in actions:
@@ -184,7 +185,7 @@ def _called(actions: list[Record]) -> Record:
                 "type": "function",
                 "function": {
                     "name": event.get("tool_name") or function.get("name"),
-                    "arguments": given if isinstance(given, str) else compact(given or {}),
+                    "arguments": given if isinstance(given, str) else compact_json(given or {}),
                 },
             }
         )
@@ -215,6 +216,6 @@ def _sdk_event(line: int, event: Fields) -> Dialogue:
 
 
 def _text(content: Any) -> str:
-    """The text of a content, which may be one block, or blocks, or the text itself."""
+    """Returns the text of content, which may be a string, a block or a list of blocks."""
     blocks = [content] if isinstance(content, dict) else blocks_of(content)
     return "\n".join(text_in(fields_in(block).get("text")) for block in blocks)

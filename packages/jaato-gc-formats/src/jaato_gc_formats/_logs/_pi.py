@@ -1,4 +1,4 @@
-"""Sessions of the pi coding agent: lines of messages; since version 3, a tree of them."""
+"""Sessions of the pi coding agent: lines of messages, since version 3 in a tree."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,14 +24,14 @@ KINDS = (
 )  # fmt: skip
 ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 SENT = ("input", "cacheRead", "cacheWrite")
-SAYS = ("message", "custom_message", "branch_summary")
+MESSAGE_KINDS = ("message", "custom_message", "branch_summary")
 
 
 class Pi(LogFormat):
-    """The active branch of a session, as Anthropic's API would have been told it.
+    """The active branch of a session, in the format of Anthropic's API.
 
-    After a compaction the model saw the summary and what was kept of the end: the summary stands
-    in front of that.
+    After a compaction the model saw the summary and the last messages, so the summary is inserted
+    before those.
     """
 
     name = "pi"
@@ -51,8 +51,10 @@ class Pi(LogFormat):
             previous = nodes[-1].id if nodes else None
             parent = record.get("parentId", previous)
             parent = None if parent is None else str(parent)
-            says = record.get("type") in SAYS
-            nodes.append(Node(number, line, str(record.get("id", f"#{number}")), parent, says))
+            is_message = record.get("type") in MESSAGE_KINDS
+            nodes.append(
+                Node(number, line, str(record.get("id", f"#{number}")), parent, is_message)
+            )
             if record.get("type") == "compaction":
                 first_kept = str(record.get("firstKeptEntryId"))
                 summaries.setdefault(first_kept, []).append(Record(line, record.get("summary")))
@@ -134,7 +136,7 @@ def _result(message: Fields) -> Fields:
 
 
 def _block(block: Any) -> Any:
-    """One of pi's blocks as Anthropic's API has it."""
+    """Converts a block to the format of Anthropic's API."""
     fields = fields_in(block)
     match fields.get("type"):
         case "text":

@@ -1,4 +1,4 @@
-"""Qwen Code's session logs: a tree of lines like Claude Code's, with Gemini's messages in them."""
+"""Qwen Code's session logs: a tree of lines like Claude Code's, with Gemini's messages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class Qwen(LogFormat):
             parent = record.get("parentUuid")
             parent = None if parent is None else str(parent)
             node = Node(number, line, str(record["uuid"]), parent, bool(_parts(record)))
-            if node.id not in last_pieces:  # one answer may have several lines
+            if node.id not in last_pieces:  # a response may have several lines
                 nodes.append(node)
                 names.append(text_in(record.get("sessionId")))
             last_pieces[node.id] = number

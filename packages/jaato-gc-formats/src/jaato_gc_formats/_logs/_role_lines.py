@@ -1,9 +1,9 @@
-"""Lines of who said what and when, with calls and results as lines of their own."""
+"""Simple chat logs: lines with a role, a text and a time, and lines for calls and results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaato_gc import as_text
+from jaato_gc.plugin import as_text
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._calls_by_order import CallsByOrder
 from jaato_gc_formats._logs._common import fields_in, objects, resemblance, text_in
@@ -15,11 +15,11 @@ CALLS = ("tool_call", "function_call")
 RESULTS = ("tool_result", "function_result")
 TIMES = ("timestamp", "created_at", "ts")
 CONFIDENCE = 0.7
-"""More than an API's format has in messages that say no more, for the time that is noted here."""
+"""Maximum confidence. It exceeds that of the API formats in such lines, which have no time."""
 
 
 class RoleLines(LogFormat):
-    """A simple log of a chat."""
+    """A simple chat log. Its calls have no ids, so results are matched to calls by order."""
 
     name = "role-lines"
     summary = "Lines of role, content and time (JSONL)"
@@ -54,7 +54,7 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
     for line, record in objects(records):
         text = _text(record)
         if text is not None:
-            yield from calls.waiting()
+            yield from calls.flush()
             yield Record(line, {"role": record["role"], "content": text})
         elif record.get("type") in CALLS:
             function = fields_in(record.get("function"))

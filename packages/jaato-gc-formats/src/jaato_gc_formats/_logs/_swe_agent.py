@@ -13,7 +13,7 @@ STEP = ("action", "observation")
 
 
 class SweAgent(LogFormat):
-    """A run: its history; where only the steps were kept, what was said in them."""
+    """A run, from its history; or from the texts of its steps, if the file has no history."""
 
     name = "swe-agent"
     summary = "SWE-agent trajectory (.traj)"

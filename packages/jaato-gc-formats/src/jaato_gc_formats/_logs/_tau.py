@@ -1,4 +1,4 @@
-"""Runs of tau-bench, and of its successor tau2 with calls in a way of its own."""
+"""Runs of tau-bench, and of its successor tau2, which has another format for calls."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from jaato_gc_formats._logs._common import (
     usage_of,
 )
 from jaato_gc_formats._records import Record
-from jaato_gc_formats._wire import Fields, compact
+from jaato_gc_formats._wire import Fields, compact_json
 
 
 class TauBench(LogFormat):
-    """Each run is a conversation: Chat Completions messages as they were sent."""
+    """Runs with Chat Completions messages. Each run is a conversation."""
 
     name = "tau-bench"
     summary = "tau-bench runs (JSON)"
@@ -41,7 +41,7 @@ def _run_name(run: Fields) -> str:
 
 
 class Tau2(LogFormat):
-    """Each simulation is a conversation; what the simulated user did with tools is left out."""
+    """Simulations, each a conversation, without the tool calls of the simulated user."""
 
     name = "tau2"
     summary = "tau2-bench simulations (JSON)"
@@ -83,6 +83,6 @@ def _simulation(line: int, messages: list[Fields]) -> Dialogue:
 
 
 def _call(call: Fields) -> Fields:
-    given = compact(fields_in(call.get("arguments")))
+    given = compact_json(fields_in(call.get("arguments")))
     function = {"name": text_in(call.get("name")), "arguments": given}
     return {"id": call.get("id"), "type": "function", "function": function}

@@ -1,23 +1,16 @@
-"""One call: a provider's messages in, fewer of them out, and the account of it beside."""
+"""Collects a provider's history in one call, without a session."""
 
 from typing import Any, NamedTuple
 
-from jaato_gc import (
-    GCConfig,
-    GCOutcome,
-    GCResult,
-    GCSession,
-    GCTriggerReason,
-    PluginRegistry,
-    TokenCounter,
-)
-from jaato_gc_formats._convert import detect, find_api, from_messages, installed
+from jaato_gc import GCConfig, GCOutcome, GCResult, GCSession, GCTriggerReason, PluginRegistry
+from jaato_gc.plugin import TokenCounter
+from jaato_gc_formats._convert import default_registry, detect, find_api, from_messages
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 from jaato_gc_formats._history import History
 
 
 class Collected(NamedTuple):
-    """What is left, in the shape that it came in, and the account of what went."""
+    """The collected messages in the format of the input, and the result of the collection."""
 
     request: Any
     result: GCResult
@@ -34,28 +27,30 @@ def collect(
     counter: TokenCounter | None = None,
     registry: PluginRegistry | None = None,
 ) -> Collected:
-    """Collect a provider's history if it is due, without keeping a session.
+    """Collects a provider's history if it exceeds the threshold, without keeping a session.
 
-    For an agent that runs on, `ProviderSession` is better: it remembers what was counted, what was
-    collected and how to undo it.
+    For a running agent, `ProviderSession` is better: it keeps token counts, records collections and
+    can undo them.
 
     Args:
-        data: A list of messages or a whole request, in the provider's shape, or what `to_messages`
-            and `load` made of it. It is not altered.
-        limit: The model's window, in tokens.
+        data: A list of messages or a request in the provider's format, or a `History` from
+            `to_messages` or `load`. It is not modified.
+        limit: The model's context window, in tokens.
         strategy: Name of an installed strategy.
-        config: When to collect and how far down.
-        format: The provider's format; detected if not given.
-        model: The model's name, to choose a counter by; a request's own ``model`` if not given.
-        counter: What counts tokens; chosen by model and format if not given.
-        registry: Where strategies and formats come from; all that are installed if not given.
+        config: When to collect and how much to remove.
+        format: The provider's format; detected by default.
+        model: The model's name, which selects the token counter; by default, the ``model`` of the
+            request.
+        counter: The token counter; selected by model and format by default.
+        registry: The registry that provides strategies and formats; by default, all installed
+            plugins.
 
     Raises:
-        FormatError: The data is in no known format.
-        GCPluginError: There is no such strategy.
-        GCConfigError: The configuration is not valid.
+        FormatError: The data is in no known format, or not in the given one.
+        GCPluginError: The strategy is unknown.
+        GCConfigError: The configuration is invalid.
     """
-    registry = registry or installed()
+    registry = registry or default_registry()
     if isinstance(data, History):
         api, history = find_api(data.format, registry), data
     else:

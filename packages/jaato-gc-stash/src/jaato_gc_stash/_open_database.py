@@ -1,4 +1,4 @@
-"""From what a user calls it to a database."""
+"""Opens the database that a path or URL names."""
 
 import os
 from pathlib import Path
@@ -13,10 +13,10 @@ from jaato_gc_stash._sqlite import SqliteDatabase
 
 
 def open_database(place: str | os.PathLike[str]) -> Database:
-    """The database at a path or URL, with all tables in their newest form.
+    """Opens the database at a path or URL, and migrates its tables to the current version.
 
     Raises:
-        StashError: It can't be used.
+        StashError: The path or URL is invalid, or the database can't be opened.
     """
     if not isinstance(place, str) or "://" not in place:
         if os.fspath(place) in ("", ":memory:"):
@@ -26,8 +26,8 @@ def open_database(place: str | os.PathLike[str]) -> Database:
         url = make_url(place)
     except (ArgumentError, ValueError):
         raise StashError(
-            "the stash's URL can't be read: it is not shown, as it may hold a password; "
-            "write postgresql://user:password@host/database, with special characters escaped, "
+            "invalid URL of a stash (not shown, because it may contain a password): expected "
+            "postgresql://user:password@host/database with special characters percent-encoded, "
             "or the path of a file"
         ) from None
     kind = url.drivername.partition("+")[0]
@@ -37,13 +37,11 @@ def open_database(place: str | os.PathLike[str]) -> Database:
         return SqliteDatabase(Path(str(url.database)).expanduser().absolute())
     if kind in ("postgres", "postgresql"):
         return PostgresDatabase(url)
-    raise StashError(
-        f"a stash can't be kept in {kind!a}: use a path, sqlite:///path or postgresql://…"
-    )
+    raise StashError(f"unsupported database {kind!a}: use a path, sqlite:///path or postgresql://…")
 
 
 def _needs_a_file() -> StashError:
     return StashError(
-        "a stash needs a file, or it would keep nothing: give a path (for tests, there is "
-        "jaato_gc_testing.MemoryStash)"
+        "a stash can't be an in-memory database: give the path of a file, or use "
+        "jaato_gc_testing.MemoryStash in tests"
     )

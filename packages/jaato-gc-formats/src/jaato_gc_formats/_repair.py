@@ -1,4 +1,4 @@
-"""Histories that a provider would refuse, made such that it takes them."""
+"""Repairs histories that a provider would refuse."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -7,21 +7,22 @@ from jaato_gc import Message, Part, PluginRegistry, Role, repair_history
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._convert import find_api
 from jaato_gc_formats._history import Conversation, History, Usage
-from jaato_gc_formats._log_format import located
+from jaato_gc_formats._log_format import with_lines
 
 
 def repaired(history: History, *, registry: PluginRegistry | None = None) -> History:
-    """A history that its provider takes; the same one if it does so already.
+    """Returns a history that its provider accepts; the same one if it needs no repair.
 
-    Calls without a result get one that says that none was recorded, results without a call and
-    empty messages are dropped, and what is misshapen is written anew. What opens a conversation
-    before the user does, such as a greeting, is kept where the provider takes it.
+    A call without a result gets one that says that none was recorded. Results without a call and
+    empty messages are removed. Malformed messages are converted again instead of being written as
+    the original objects. Messages before the first user message, such as a greeting, are removed
+    only if the provider refuses them.
 
-    What no change to the messages can mend is left: `check_request` tells.
+    Problems that no change to the messages can fix remain; `check_request` returns them.
 
     Args:
-        history: What `to_messages` or `load` made.
-        registry: Where formats come from; all that are installed if not given.
+        history: A history from `to_messages` or `load`.
+        registry: The registry that provides the formats; by default, all installed plugins.
     """
     return _repaired(find_api(history.format, registry), history)
 
@@ -29,31 +30,31 @@ def repaired(history: History, *, registry: PluginRegistry | None = None) -> His
 def _repaired(api: ApiFormat, history: History) -> History:
     best, fewest = history, len(api.problems(history))
     messages: Sequence[Message] = history
-    for mend in _MENDS:
+    for repair in _REPAIRS:
         if not fewest:
             break
-        messages = mend(messages)
-        mended = History(messages, history.format, history.request)
-        left = len(api.problems(mended))
+        messages = repair(messages)
+        candidate = History(messages, history.format, history.request)
+        left = len(api.problems(candidate))
         if left < fewest:
-            best, fewest = mended, left
+            best, fewest = candidate, left
     return best
 
 
 def repair_conversation(
     conversation: Conversation, *, registry: PluginRegistry | None = None
 ) -> Conversation:
-    """A conversation with its history repaired; its problems are those that are left."""
+    """Returns a conversation with a repaired history and the problems that remain."""
     before = conversation.messages
     api = find_api(before.format, registry)
     refused = {problem.what for problem in api.problems(before)}
     after = _repaired(api, before)
     noted = [problem for problem in conversation.problems if problem.what not in refused]
-    positions = _positions(before, after)
+    positions = _map_positions(before, after)
     return replace(
         conversation,
         messages=after,
-        problems=noted + located(api.problems(after), ()),
+        problems=noted + with_lines(api.problems(after), ()),
         usage=[
             Usage(each.input_tokens, each.output_tokens, positions[each.position])
             for each in conversation.usage
@@ -62,8 +63,11 @@ def repair_conversation(
     )
 
 
-def _positions(before: Sequence[Message], after: Sequence[Message]) -> list[int]:
-    """Where each position of one history is in the other, and its end."""
+def _map_positions(before: Sequence[Message], after: Sequence[Message]) -> list[int]:
+    """Returns the new position of each message, and of the end of the history.
+
+    The position of a removed message is that of the next message that was kept.
+    """
     found = {message.message_id: position for position, message in enumerate(after)}
     positions = [len(after)] * (len(before) + 1)
     for position in range(len(before) - 1, -1, -1):
@@ -72,34 +76,35 @@ def _positions(before: Sequence[Message], after: Sequence[Message]) -> list[int]
     return positions
 
 
-# --- what is done to a history, one after the other, until the provider takes it ---
+# --- the repairs, which are applied in order until the provider accepts the history ---
 
 
-def _answered(messages: Sequence[Message]) -> list[Message]:
-    """Every call with its result behind it, and nothing empty; calls that end the history too."""
+def _add_missing_results(messages: Sequence[Message]) -> list[Message]:
+    """Adds results to calls without one, including calls at the end, and removes empty messages."""
+    # `repair_history` leaves calls at the end open, so a temporary message follows them.
     end = Message.from_text(Role.USER, "the end")
-    whole = [message for message in _bound(messages) if not message.is_empty]
+    whole = [message for message in _bind_results(messages) if not message.is_empty]
     return [message for message in repair_history([*whole, end]) if message is not end]
 
 
-def _rewritten(messages: Sequence[Message]) -> list[Message]:
-    """All messages written anew from what was understood of them, rather than as they came."""
+def _drop_origins(messages: Sequence[Message]) -> list[Message]:
+    """Makes all messages be converted again instead of being written as the original objects."""
     return [replace(message, origin=None) for message in messages]
 
 
-def _outspoken(messages: Sequence[Message]) -> list[Message]:
-    """Without messages in which the model only thought, and parts in which nothing is said."""
-    spoken = []
+def _drop_blank_parts(messages: Sequence[Message]) -> list[Message]:
+    """Removes blank parts, and messages that contain only unsigned thoughts."""
+    kept_messages = []
     for message in messages:
-        parts = [part for part in message.parts if not _says_nothing(part)]
+        parts = [part for part in message.parts if not _is_blank(part)]
         if any(part.thought is None or part.is_signed for part in parts):
             kept = message if len(parts) == len(message.parts) else message.with_parts(parts)
-            spoken.append(replace(kept, origin=None))
-    return _answered(spoken)
+            kept_messages.append(replace(kept, origin=None))
+    return _add_missing_results(kept_messages)
 
 
-def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Answers that follow each other in one message."""
+def _join_answers(messages: Sequence[Message]) -> list[Message]:
+    """Joins consecutive messages of the model."""
     joined: list[Message] = []
     for message in messages:
         before = joined[-1] if joined else None
@@ -112,28 +117,28 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
     return joined
 
 
-def _opened_by_user(messages: Sequence[Message]) -> list[Message]:
-    """Without what was said before the user first spoke."""
-    speaks = (
+def _drop_opening(messages: Sequence[Message]) -> list[Message]:
+    """Removes the messages before the first user message, except system messages."""
+    positions = (
         index
         for index, message in enumerate(messages)
         if message.role is Role.USER and not message.is_tool_output
     )
-    first = next(speaks, 0)
+    first = next(positions, 0)
     system = [message for message in messages[:first] if message.role is Role.SYSTEM]
-    return _answered([*system, *messages[first:]])
+    return _add_missing_results([*system, *messages[first:]])
 
 
-_MENDS: tuple[Callable[[Sequence[Message]], list[Message]], ...] = (
-    _answered,
-    _rewritten,
-    _outspoken,
-    _joined,
-    _opened_by_user,
+_REPAIRS: tuple[Callable[[Sequence[Message]], list[Message]], ...] = (
+    _add_missing_results,
+    _drop_origins,
+    _drop_blank_parts,
+    _join_answers,
+    _drop_opening,
 )
 
 
-def _says_nothing(part: Part) -> bool:
+def _is_blank(part: Part) -> bool:
     if part.function_call or part.function_response or part.inline_data:
         return False
     if part.thought is not None:
@@ -141,8 +146,8 @@ def _says_nothing(part: Part) -> bool:
     return not part.text or part.text.isspace()
 
 
-def _bound(messages: Iterable[Message]) -> list[Message]:
-    """Results that name no call are given the name of the one before them that waits."""
+def _bind_results(messages: Iterable[Message]) -> list[Message]:
+    """Gives results without a matching call the name of the oldest call without a result."""
     bound: list[Message] = []
     waiting: list[str] = []
     for message in messages:
