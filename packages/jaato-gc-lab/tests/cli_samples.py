@@ -1,4 +1,4 @@
-"""Small files in several formats, and a way to run the command on them."""
+"""Sample files in several formats and helpers that run the command."""
 
 import gzip
 import json
@@ -13,19 +13,19 @@ from click.testing import CliRunner, Result
 from jaato_gc_lab._cli import cli
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe \x00"
-"""What would colour, rename, clear and turn around, if it reached a terminal."""
+"""Escape sequences that set colours, set the title, clear the screen or reverse the text."""
 RAW = ("\x1b", "\x07", "\x9b", "\u202e", "\x00", "\x7f")
 
 
 def run(*args: object, input: str | None = None) -> Result:
-    """Run the command as if from a shell, into a pipe."""
+    """Runs the command in this process, with its output captured."""
     return CliRunner().invoke(cli, list(map(str, args)), input=input)
 
 
 def run_in_a_process(
     *args: object, cwd: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command for real."""
+    """Runs the command in a new process."""
     return subprocess.run(
         command_line(*args),
         cwd=cwd,

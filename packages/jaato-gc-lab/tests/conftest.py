@@ -1,10 +1,10 @@
-"""What several tests share is in modules beside them; no test is a race against the clock."""
+"""Makes the shared test modules importable and disables Hypothesis deadlines."""
 
 import sys
 from pathlib import Path
 
 from hypothesis import settings
 
-sys.path.append(str(Path(__file__).parent))  # pytest's import mode does not
+sys.path.append(str(Path(__file__).parent))  # --import-mode=importlib does not add it
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

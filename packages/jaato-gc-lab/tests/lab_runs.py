@@ -1,4 +1,4 @@
-"""Small recordings for the tests, and a replay that is watched while it runs."""
+"""Small recordings for tests, and a replay that records its requests."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -34,7 +34,7 @@ def model(text: str) -> Message:
 
 
 def exchange(call_id: str, tool: str, result: str, **arguments: Any) -> list[Message]:
-    """A call and its result."""
+    """Returns a call and its result."""
     return [
         Message(Role.MODEL, [Part(function_call=FunctionCall(call_id, tool, arguments))]),
         Message(Role.TOOL, [Part(function_response=ToolResult(call_id, tool, result))]),
@@ -42,12 +42,12 @@ def exchange(call_id: str, tool: str, result: str, **arguments: Any) -> list[Mes
 
 
 def filler(words: int) -> str:
-    """A text that names nothing."""
+    """Returns a text without names."""
     return "all is well on board " * (words // 5)
 
 
 def turns(count: int, words: int = 100) -> list[Message]:
-    """A run of plain turns."""
+    """Returns a run of plain turns."""
     return [
         message
         for number in range(count)
@@ -56,21 +56,21 @@ def turns(count: int, words: int = 100) -> list[Message]:
 
 
 class WatchedSession(GCSession):
-    """Remembers what it was about to send."""
+    """Records the messages of every request."""
 
     sent: ClassVar[list[list[Message]]] = []
 
     def before_send(self) -> Request:
         try:
             return super().before_send()
-        finally:  # also of requests that do not fit
+        finally:  # includes requests that do not fit
             self.sent.append(self.history)
 
 
 def watched_replay(
     transcript: Conversation | Sequence[Message], strategy: str, limit: int, **arguments: Any
 ) -> tuple[ReplayReport, list[list[Message]]]:
-    """A report, and the messages of every request."""
+    """Returns a report and the messages of every request."""
     WatchedSession.sent.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jaato_gc_lab._replay.GCSession", WatchedSession)

@@ -1,4 +1,4 @@
-"""Believable reports for pages and charts: a small model of runs that grow and are collected."""
+"""Synthetic reports for tests of the report and its charts."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -14,20 +14,21 @@ GROWTH = {"user": 0.07, "model": 0.12, "thoughts": 0.06, "calls": 0.15, "results
 
 @dataclass(frozen=True)
 class Habit:
-    """How a strategy behaves in the model.
+    """The simulated behaviour of a strategy.
 
     Args:
-        clears: Share of what goes that is old tool results; the rest goes from everything.
-        summary: Share of what went that comes back as a summary.
-        lands: Where it ends, as a share of the window.
-        forgets: Chance that a collection takes a name that is used later.
-        reasons: What it says of what went, with shares.
+        cleared: Fraction of the freed tokens taken from tool results; the rest is taken from all
+            sources.
+        summary: Size of the summary, as a fraction of the freed tokens.
+        target: Usage after a collection, as a fraction of the window.
+        loss_rate: Probability that a collection removes a name that is used later.
+        reasons: Removal reasons with their fractions.
     """
 
-    clears: float
+    cleared: float
     summary: float
-    lands: float
-    forgets: float
+    target: float
+    loss_rate: float
     reasons: dict[str, float]
 
 
@@ -48,7 +49,7 @@ def sample_report(
     transcript: str = "fix-login.jsonl",
     requests: int = 160,
 ) -> ReplayReport:
-    """One run of the model: every strategy and window sees the same transcript grow."""
+    """Returns a simulated report. All strategies and windows see the same transcript."""
     chance = random.Random(transcript)
     report = ReplayReport(transcript, strategy, limit, 80.0, 60.0, names_used=requests * 2)
     sizes = dict(FIXED) | dict.fromkeys((*GROWTH, "synthetic"), 0)
@@ -83,7 +84,13 @@ def sample_grid(
     limits: Iterable[int] = (8_000, 32_000, 128_000),
     strategies: Iterable[str] = STRATEGIES,
 ) -> Comparison:
-    """Every transcript, named with its number of requests, in every window by every strategy."""
+    """Returns a simulated comparison.
+
+    Args:
+        transcripts: Number of requests by transcript name.
+        limits: Window sizes in tokens.
+        strategies: Names of the strategies.
+    """
     grid = Comparison(list(strategies), list(limits))
     for transcript, requests in transcripts.items():
         for limit in grid.limits:
@@ -98,13 +105,13 @@ def _collect(
     report: ReplayReport, habit: Habit, sizes: dict[str, int], position: int, turn: int
 ) -> int:
     before = sum(sizes.values())
-    excess = before - round(report.limit * habit.lands)
-    cleared = min(round(excess * habit.clears), sizes["results"])
+    excess = before - round(report.limit * habit.target)
+    cleared = min(round(excess * habit.cleared), sizes["results"])
     sizes["results"] -= cleared
     rest = min(excess - cleared, sum(sizes[source] for source in GROWTH))
-    everything = sum(sizes[source] for source in GROWTH) or 1
+    total = sum(sizes[source] for source in GROWTH) or 1
     for source in GROWTH:
-        sizes[source] -= sizes[source] * rest // everything
+        sizes[source] -= sizes[source] * rest // total
     sizes["synthetic"] = round(min(sizes["synthetic"] + habit.summary * excess, 0.1 * report.limit))
     after = sum(sizes.values())
     number = len(report.collections)
@@ -123,7 +130,7 @@ def _collect(
             seconds=0.002 + before * 4e-8,
         )
     )
-    if random.Random(f"{report.transcript}{report.strategy}{number}").random() < habit.forgets:
+    if random.Random(f"{report.transcript}{report.strategy}{number}").random() < habit.loss_rate:
         name = f"src/module_{number}/handler.py"
         report.losses.append(Loss(name, position + 3, number))
     return after

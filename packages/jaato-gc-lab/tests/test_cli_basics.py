@@ -1,4 +1,4 @@
-"""The command as a whole: help, errors, exit codes, what it loads, what it prints."""
+"""Tests of the whole command: help, imports, errors, exit codes and output."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from cli_samples import (
 from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
-from jaato_gc_lab._cli._numbers import CHANGE, PERCENT, TOKENS, Listed
+from jaato_gc_lab._cli._numbers import PERCENT, SIGNED_PERCENT, TOKENS, CommaSeparated
 from jaato_gc_lab._cli._text import clean, money, percent, seconds
 from jaato_gc_lab._figures import counted, short
 
@@ -43,7 +43,7 @@ def with_subcommands(name: str) -> list[list[str]]:
 # --- help ---
 
 
-def test_version() -> None:
+def test_version_option_prints_the_version() -> None:
     result = run("--version")
 
     assert result.exit_code == 0
@@ -59,7 +59,7 @@ def test_help_lists_every_command(args: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command_has_examples_and_fits(name: str) -> None:
+def test_help_of_every_command_has_examples_and_fits_into_80_columns(name: str) -> None:
     for path in with_subcommands(name):
         result = run(*path, "--help")
 
@@ -70,18 +70,18 @@ def test_help_of_every_command_has_examples_and_fits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_says_what_the_command_says(name: str) -> None:
+def test_list_of_commands_repeats_the_first_help_line_of_each_command(name: str) -> None:
     assert (command(name).help or "").splitlines()[0] == COMMANDS[name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_is_explained(name: str) -> None:
+def test_every_option_has_a_help_text(name: str) -> None:
     options = [each for each in command(name).params if isinstance(each, click.Option)]
 
     assert all(option.help for option in options)
 
 
-def test_the_defaults_in_the_help_are_those_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_shows_the_default_settings_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("THRESHOLD", "TARGET"):
         monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
     shown, config = run("collect", "--help").stdout, GCConfig()
@@ -95,13 +95,13 @@ def test_the_defaults_in_the_help_are_those_of_core(monkeypatch: pytest.MonkeyPa
         assert f"({value:g})." in line
 
 
-# --- what is loaded ---
+# --- imports ---
 
 HEAVY = ("rich", "jinja2", "tiktoken", "asyncio", "jaato_gc_lab._cli.demo")
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], []])
-def test_little_is_loaded_to_say_little(args: list[str], tmp_path: Path) -> None:
+def test_help_and_version_import_no_heavy_modules(args: list[str], tmp_path: Path) -> None:
     program = (
         "import sys\nfrom jaato_gc_lab._cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
@@ -115,7 +115,7 @@ def test_little_is_loaded_to_say_little(args: list[str], tmp_path: Path) -> None
     assert done.stderr.strip() == "[]"
 
 
-def test_no_browser_page_is_loaded_to_inspect(tmp_path: Path) -> None:
+def test_inspect_imports_neither_jinja_nor_tiktoken(tmp_path: Path) -> None:
     write_json(tmp_path / "request.json", anthropic_request())
     program = (
         "import sys\nfrom jaato_gc_lab._cli import main\n"
@@ -136,47 +136,48 @@ def test_no_browser_page_is_loaded_to_inspect(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["colect"], ["no command 'colect'", "did you mean 'collect'"]),
-        (["xyz"], ["no command 'xyz'", "demo, inspect"]),
+        (["colect"], ["unknown command 'colect'", "did you mean 'collect'"]),
+        (["xyz"], ["unknown command 'xyz'", "demo, inspect"]),
         (["inspect"], ["missing argument 'FILE'", "jaato-gc inspect --help"]),
         (["inspect", "nowhere.json"], ["nowhere.json", "no such file"]),
         (["inspect", "request.json", "--jsn"], ["--jsn", "--json"]),
-        (["inspect", "request.json", "-c", "9"], ["holds 1 conversation", "no number 9"]),
+        (["inspect", "request.json", "-c", "9"], ["no conversation 9", "has 1 conversation"]),
+        (["collect", "request.json", "-c", "9"], ["no conversation 9", "has 1 conversation"]),
         (["inspect", "."], ["folder"]),
-        (["inspect", "request.json", "--format", "nope"], ["no format 'nope'", "anthropic"]),
+        (["inspect", "request.json", "--format", "nope"], ["unknown format 'nope'", "anthropic"]),
         (["collect", "request.json", "--strategy", "bugdet"], ["'bugdet'", "did you mean"]),
-        (["collect", "request.json", "--strategy", "none"], ["name a strategy"]),
+        (["collect", "request.json", "--strategy", "none"], ["choose another strategy"]),
         (["collect", "request.json", "--limit", "12x"], ["'12x'", "8000, 128k or 1M"]),
         (["collect", "request.json", "--target", "0.6"], ["60%", "0.6%"]),
         (["collect", "request.json", "--target", "90", "--threshold", "50"], ["lower the target"]),
         (["collect", "request.json", "--apply"], ["-o FILE", "--in-place"]),
         (["collect", "request.json", "--in-place"], ["--apply"]),
-        (["collect", "request.json", "--undo"], ["request.json.undo.json.gz is not there"]),
-        (["collect", "request.json", "--undo", "--apply"], ["--undo goes alone"]),
+        (["collect", "request.json", "--undo"], ["request.json.undo.json.gz does not exist"]),
+        (["collect", "request.json", "--undo", "--apply"], ["--undo can't be combined"]),
         (["collect", "request.json", "--model", "gpt-0"], ["'gpt-0'", "price"]),
-        (["collect", "request.json", "--config", "no.json"], ["no file no.json"]),
+        (["collect", "request.json", "--config", "no.json"], ["no.json does not exist"]),
         (["replay", "nowhere.json"], ["nowhere.json"]),
         (["replay", "empty.json"], ["no conversation to replay", "empty.json"]),
         (["replay"], ["missing argument"]),
-        (["compare", "nowhere"], ["no file or folder nowhere"]),
+        (["compare", "nowhere"], ["nowhere does not exist", "files or folders"]),
         (["compare", "request.json", "--limits", "8k,,9k"], ["commas"]),
         (["compare", "request.json", "--strategies", "nope"], ["unknown strategy 'nope'"]),
         (["compare", "request.json", "--prices", "no.toml"], ["no.toml", "price table"]),
-        (["compare", "request.json", "--report", "no/report.html"], ["no is no folder"]),
-        (["compare", "request.json", "--report", "request.json"], ["exists already", "--force"]),
-        (["report"], ["name the files", "--from FILE"]),
-        (["report", "--from", "request.json"], ["no saved comparison", "compare"]),
-        (["report", "--from", "broken.json"], ["no JSON", "compare"]),
+        (["compare", "request.json", "--report", "no/report.html"], ["folder no does not exist"]),
+        (["compare", "request.json", "--report", "request.json"], ["already exists", "--force"]),
+        (["report"], ["pass files", "--from FILE"]),
+        (["report", "--from", "request.json"], ["not a saved comparison", "compare"]),
+        (["report", "--from", "broken.json"], ["invalid JSON", "compare"]),
         (["report", "--from", "nowhere.json"], ["nowhere.json"]),
         (["check", "request.json", "--max-regret", "200"], ["from 0 to 100"]),
-        (["config", "show", "nowhere.json"], ["no file nowhere.json"]),
+        (["config", "show", "nowhere.json"], ["nowhere.json does not exist"]),
         (["config", "show", "broken.json"], ["broken.json", "line 1"]),
         (["config", "show", "--profile", "x", "broken.json"], ["not both"]),
-        (["config", "validate"], ["no file .jaato/gc.json"]),
+        (["config", "validate"], [".jaato/gc.json does not exist"]),
         (["config", "nope"], ["nope"]),
     ],
 )
-def test_bad_input_is_one_line_that_helps(
+def test_invalid_input_prints_one_line_with_the_remedy(
     args: list[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -210,7 +211,7 @@ FUZZ = [
     b'{"messages": [[]]}',
     b'{"messages": [{"role": "user"}]}',
     b'{"messages": [{"role": 7, "content": {}}]}',
-    b'[{"role": "nobody", "content": "x"}]',
+    b'[{"role": "unknown", "content": "x"}]',
     b'{"role": "user", "content": "\\ud800"}\n',
     b'{"contents": [{"parts": 3}]}',
     b'{"input": [{"type": "function_call_output"}]}',
@@ -225,7 +226,9 @@ FUZZ = [
 
 @pytest.mark.parametrize("content", FUZZ, ids=lambda content: repr(content[:30]))
 @pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1"], ["replay"]])
-def test_no_file_makes_it_fall_over(content: bytes, args: list[str], tmp_path: Path) -> None:
+def test_malformed_files_cause_no_internal_error(
+    content: bytes, args: list[str], tmp_path: Path
+) -> None:
     file = tmp_path / "file.json"
     file.write_bytes(content)
 
@@ -233,10 +236,10 @@ def test_no_file_makes_it_fall_over(content: bytes, args: list[str], tmp_path: P
 
     assert result.exit_code in (0, 2), result.output
     assert "Traceback" not in result.output
-    assert "fault of jaato-gc" not in result.output
+    assert "internal error" not in result.output
 
 
-def test_a_fault_of_its_own_is_one_line_too(
+def test_internal_error_prints_one_line_unless_a_traceback_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -249,13 +252,15 @@ def test_a_fault_of_its_own_is_one_line_too(
 
     assert result.exit_code == 70
     assert result.stderr.count("\n") == 1
-    assert "RuntimeError: oh" in result.stderr
+    assert "internal error: RuntimeError: oh" in result.stderr
     assert not any(character in result.stderr for character in RAW)
     assert "Traceback" in traced.stderr
 
 
 @pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1k"], ["replay"]])
-def test_what_a_transcript_says_never_steers_the_terminal(args: list[str], tmp_path: Path) -> None:
+def test_content_of_a_transcript_can_not_control_the_terminal(
+    args: list[str], tmp_path: Path
+) -> None:
     request = anthropic_request(text=HOSTILE)
     for message in request["messages"]:
         if isinstance(message["content"], list):
@@ -273,17 +278,17 @@ def test_what_a_transcript_says_never_steers_the_terminal(args: list[str], tmp_p
     assert not any(character in result.output for character in RAW)
 
 
-def test_file_names_in_errors_are_harmless(tmp_path: Path) -> None:
+def test_file_names_in_errors_can_not_control_the_terminal(tmp_path: Path) -> None:
     result = run("inspect", tmp_path / HOSTILE.replace("\x00", ""))
 
     assert result.exit_code == 2
     assert not any(character in result.output for character in RAW)
 
 
-# --- where it prints to ---
+# --- output ---
 
 
-def test_no_escape_codes_and_80_columns_in_a_pipe(tmp_path: Path) -> None:
+def test_output_to_a_pipe_has_80_columns_and_no_escape_codes(tmp_path: Path) -> None:
     write_json(tmp_path / "request.json", anthropic_request(20))
     for args in (
         ["inspect", "request.json"],
@@ -299,7 +304,7 @@ def test_no_escape_codes_and_80_columns_in_a_pipe(tmp_path: Path) -> None:
         assert max(map(len, done.stdout.splitlines())) <= 80, args
 
 
-def test_letters_alone_where_the_output_knows_no_others(tmp_path: Path) -> None:
+def test_output_is_ascii_if_the_encoding_supports_nothing_else(tmp_path: Path) -> None:
     request = anthropic_request(text="日本語 ▁▂▃ é\n")
     write_json(tmp_path / "request.json", request)
     for args in (["inspect", "request.json"], ["replay", "request.json", "--limit", "2k"]):
@@ -310,8 +315,8 @@ def test_letters_alone_where_the_output_knows_no_others(tmp_path: Path) -> None:
         assert "#" in done.stdout
 
 
-def test_colours_on_terminals_only_and_not_if_unwanted(tmp_path: Path) -> None:
-    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+def test_terminal_output_is_styled_unless_no_color_is_set(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="this platform has no pseudo-terminals")
     import os
 
     write_json(tmp_path / "request.json", anthropic_request())
@@ -349,13 +354,13 @@ def test_colours_on_terminals_only_and_not_if_unwanted(tmp_path: Path) -> None:
     [("8000", 8000), ("128k", 128_000), ("128K", 128_000), ("1M", 1_000_000), ("1.5m", 1_500_000),
      ("32_000", 32_000), (" 8k ", 8_000), ("0.5k", 500)],
 )  # fmt: skip
-def test_tokens_as_people_write_them(text: str, tokens: int) -> None:
+def test_token_counts_accept_units_and_separators(text: str, tokens: int) -> None:
     assert TOKENS.convert(text, None, None) == tokens
 
 
 @pytest.mark.parametrize("text", ["", "k", "-8k", "8kk", "8%", "0", "1.5", "1e6", "9999M"])
-def test_what_is_no_number_of_tokens(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"token|window"):
+def test_invalid_token_counts_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected .*tokens.*, got "):
         TOKENS.convert(text, None, None)
 
 
@@ -363,25 +368,25 @@ def test_what_is_no_number_of_tokens(text: str) -> None:
     ("text", "value"),
     [("60", 60), ("60%", 60), ("60 %", 60), ("0", 0), ("2.5%", 2.5), ("0.5%", 0.5)],
 )
-def test_percentages_as_people_write_them(text: str, value: float) -> None:
+def test_percentages_are_accepted_with_and_without_a_sign(text: str, value: float) -> None:
     assert PERCENT.convert(text, None, None) == value
 
 
 @pytest.mark.parametrize("text", ["", "%", "-1", "101", "60k", "0.6", "half"])
-def test_what_is_no_percentage(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"%|100"):
+def test_invalid_percentages_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected a percentage.*, got "):
         PERCENT.convert(text, None, None)
 
 
-def test_a_loss_may_be_allowed() -> None:
-    assert CHANGE.convert("-5%", None, None) == -5
+def test_signed_percentages_may_be_negative() -> None:
+    assert SIGNED_PERCENT.convert("-5%", None, None) == -5
 
 
-def test_lists_have_each_once() -> None:
-    assert Listed(TOKENS).convert("8k, 32k,8000", None, None) == [8_000, 32_000]
+def test_comma_separated_values_have_no_duplicates() -> None:
+    assert CommaSeparated(TOKENS).convert("8k, 32k,8000", None, None) == [8_000, 32_000]
 
 
-def test_figures_are_short() -> None:
+def test_numbers_are_formatted_with_few_digits() -> None:
     assert [short(n) for n in (950, 8_200, 128_000, 1_250_000)] == ["950", "8.2k", "128k", "1.25M"]
     assert [percent(n) for n in (0, 0.005, 0.61, -0.05, None)] == [
         "0%",
@@ -401,7 +406,7 @@ def test_figures_are_short() -> None:
     assert [counted(n, "strategy") for n in (1, 1200)] == ["1 strategy", "1,200 strategies"]
 
 
-def test_cleaning_keeps_what_can_be_read() -> None:
+def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
     assert clean("  a\tb\nc  ") == "a b c"
     assert clean("naïve 日本 🔒") == "naïve 日本 🔒"
     assert clean("abcdef", 4) == "abc…"

@@ -1,4 +1,4 @@
-"""jaato-gc collect: the plan, the file, and the way back."""
+"""Tests of jaato-gc collect: plan, output file and undo."""
 
 import gzip
 import json
@@ -40,6 +40,10 @@ def collected(*args: object) -> str:
     return result.stdout
 
 
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
 def files() -> list[str]:
     return sorted(path.name for path in Path().iterdir())
 
@@ -47,19 +51,19 @@ def files() -> list[str]:
 # --- the plan ---
 
 
-def test_the_plan_says_what_goes_and_why_and_what_it_costs(request_file: Path) -> None:
+def test_plan_shows_removed_messages_reasons_and_cost(request_file: Path) -> None:
     shown = collected(request_file, *SMALL)
 
     assert "gc_budget would free" in shown
     assert "ephemeral" in shown
     assert "result of read_file src/module_0.py" in shown
-    assert "are written anew, which costs" in shown
-    assert "at the prices of claude-sonnet-4-5" in shown
-    assert "pays for itself after" in shown
+    assert "are rewritten, which costs" in unwrapped(shown)
+    assert "at the prices of claude-sonnet-4-5" in unwrapped(shown)
+    assert "the collection pays off after" in unwrapped(shown)
     assert "Nothing was written" in shown
 
 
-def test_a_plan_writes_nothing_even_if_told_where(request_file: Path) -> None:
+def test_plan_with_an_output_file_writes_nothing_without_apply(request_file: Path) -> None:
     before = request_file.read_bytes()
 
     collected(request_file, *SMALL, "-o", "out.json")
@@ -68,14 +72,14 @@ def test_a_plan_writes_nothing_even_if_told_where(request_file: Path) -> None:
     assert request_file.read_bytes() == before
 
 
-def test_what_is_below_the_target_is_left_alone(request_file: Path) -> None:
+def test_conversation_below_the_target_needs_no_collection(request_file: Path) -> None:
     shown = collected(request_file, "--limit", "128k")
 
     assert "below the target" in shown
-    assert "lower --target" in shown
+    assert "Lower --target" in unwrapped(shown)
 
 
-def test_the_plan_as_json(request_file: Path) -> None:
+def test_plan_is_available_as_json(request_file: Path) -> None:
     plan = json.loads(collected(request_file, *SMALL, "--json"))
 
     assert plan["needed"]
@@ -87,13 +91,13 @@ def test_the_plan_as_json(request_file: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["budget", "gc_truncate", "marksweep", "summarize", "hybrid"])
-def test_every_strategy_makes_what_a_provider_takes(strategy: str) -> None:
+def test_every_strategy_produces_a_valid_request(strategy: str) -> None:
     collected(sample_path(), "-s", strategy, "-l", "24k", "--apply", "-o", "out.json")
 
     assert check_request(json.loads(Path("out.json").read_bytes())) == []
 
 
-def test_a_strategy_and_its_options_from_a_file(request_file: Path) -> None:
+def test_configuration_file_sets_the_strategy_and_its_options(request_file: Path) -> None:
     write_json(
         Path("gc.json"),
         {"plugin": "gc_truncate", "config": {"preserve_recent_turns": 1, "notify_on_gc": True}},
@@ -105,7 +109,7 @@ def test_a_strategy_and_its_options_from_a_file(request_file: Path) -> None:
     assert plan["result"]["notification"]
 
 
-def test_a_history_that_is_broken_is_said_to_be(request_file: Path) -> None:
+def test_invalid_history_is_reported_and_can_be_repaired(request_file: Path) -> None:
     request = anthropic_request()
     del request["messages"][2]
     write_json(request_file, request)
@@ -115,10 +119,10 @@ def test_a_history_that_is_broken_is_said_to_be(request_file: Path) -> None:
     assert check_request(json.loads(Path("out.json").read_bytes())) == []
 
 
-# --- the file ---
+# --- the output file ---
 
 
-def test_a_request_stays_a_request(request_file: Path) -> None:
+def test_collected_request_keeps_all_fields_except_messages(request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "-o", "out.json")
 
     before, after = json.loads(request_file.read_bytes()), json.loads(Path("out.json").read_bytes())
@@ -130,7 +134,7 @@ def test_a_request_stays_a_request(request_file: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one line", "list", "lines", "gzip", "log"])
-def test_every_kind_of_file_stays_what_it_was(kind: str) -> None:
+def test_output_file_has_the_json_style_of_the_input_file(kind: str) -> None:
     makers = {
         "one line": lambda: write_json(Path("in.json"), anthropic_request()),
         "list": lambda: write_json(Path("in.json"), chat_messages()),
@@ -160,7 +164,7 @@ def test_every_kind_of_file_stays_what_it_was(kind: str) -> None:
     assert after.problems == []
 
 
-def test_half_characters_survive() -> None:
+def test_lone_surrogates_are_preserved() -> None:
     request = anthropic_request()
     request["messages"][-1]["content"] = "half \ud83d"
     source = write_json(Path("in.json"), request)
@@ -170,37 +174,37 @@ def test_half_characters_survive() -> None:
     assert json.loads(Path("out.json").read_bytes())["messages"][-1]["content"] == "half \ud83d"
 
 
-def test_one_of_several_conversations_has_to_be_chosen() -> None:
+def test_file_with_several_conversations_requires_a_conversation_number() -> None:
     source = write_lines(Path("in.jsonl"), [anthropic_request(2), anthropic_request(7)])
 
     refused = run("collect", source, *SMALL)
     collected(source, *SMALL, "-c", 2, "--apply", "-o", "out.json")
 
     assert refused.exit_code == 2
-    assert "holds 2 conversations: choose one with --conversation N" in refused.stderr
+    assert "has 2 conversations: choose one with --conversation N" in refused.stderr
     assert "request 6" in Path("out.json").read_text(encoding="utf-8")
 
 
-# --- nothing is overwritten ---
+# --- existing files ---
 
 
 @pytest.mark.parametrize("present", ["out.json", "out.json.undo.json.gz"])
-def test_no_file_is_replaced_unless_asked(present: str, request_file: Path) -> None:
-    Path(present).write_text("precious", encoding="utf-8")
+def test_existing_files_are_replaced_only_with_force(present: str, request_file: Path) -> None:
+    Path(present).write_text("existing", encoding="utf-8")
 
     refused = run("collect", request_file, *SMALL, "--apply", "-o", "out.json")
 
     assert refused.exit_code == 2
-    assert "exists already" in refused.stderr
+    assert "already exists" in refused.stderr
     assert "--force" in refused.stderr
     assert files() == sorted([present, "request.json"])
-    assert Path(present).read_text(encoding="utf-8") == "precious"
+    assert Path(present).read_text(encoding="utf-8") == "existing"
 
     collected(request_file, *SMALL, "--apply", "-o", "out.json", "--force")
     assert Path("out.json").read_bytes().startswith(b"{")
 
 
-def test_the_file_itself_is_replaced_only_in_place(request_file: Path) -> None:
+def test_collected_file_is_replaced_only_with_in_place(request_file: Path) -> None:
     before = request_file.read_bytes()
     Path("link.json").symlink_to("request.json")
 
@@ -211,7 +215,7 @@ def test_the_file_itself_is_replaced_only_in_place(request_file: Path) -> None:
     assert request_file.read_bytes() == before
 
 
-def test_a_log_and_a_file_of_many_are_never_replaced() -> None:
+def test_logs_and_files_with_several_conversations_are_never_replaced() -> None:
     log = write_lines(Path("log.jsonl"), claude_code_lines(8))
     many = write_lines(Path("many.jsonl"), [anthropic_request(7), anthropic_request(7)])
 
@@ -223,7 +227,7 @@ def test_a_log_and_a_file_of_many_are_never_replaced() -> None:
         assert file.read_bytes() == before
 
 
-def test_nothing_half_written_when_the_disk_is_full(
+def test_full_disk_leaves_no_incomplete_files(
     request_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_descriptor: int) -> None:
@@ -240,7 +244,7 @@ def test_nothing_half_written_when_the_disk_is_full(
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
-def test_nothing_half_written_when_interrupted_while_renaming(
+def test_interrupt_while_renaming_leaves_no_incomplete_files(
     fails_at: int, request_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renames = []
@@ -259,7 +263,7 @@ def test_nothing_half_written_when_interrupted_while_renaming(
     assert files() == ["request.json"]
 
 
-def test_private_files_stay_private(request_file: Path) -> None:
+def test_output_files_have_the_permissions_of_the_input_file(request_file: Path) -> None:
     request_file.chmod(0o600)
 
     collected(request_file, *SMALL, "--apply", "-o", "out.json")
@@ -273,7 +277,7 @@ def test_private_files_stay_private(request_file: Path) -> None:
 
 @pytest.mark.parametrize("how", ["out", "in place"])
 @pytest.mark.parametrize("name", ["request.json", "request.json.gz"])
-def test_undo_gives_the_very_same_bytes(how: str, name: str) -> None:
+def test_undo_restores_the_original_bytes(how: str, name: str) -> None:
     write = write_gzip if name.endswith(".gz") else write_json
     source = write(Path(name), anthropic_request())
     before = source.read_bytes()
@@ -288,10 +292,10 @@ def test_undo_gives_the_very_same_bytes(how: str, name: str) -> None:
     assert not undo_path(out).exists()
 
 
-def test_how_to_undo_is_said_as_a_shell_takes_it(request_file: Path) -> None:
+def test_undo_command_is_quoted_for_the_shell(request_file: Path) -> None:
     shown = run("collect", request_file, *SMALL, "--apply", "-o", "my file.json").stdout
 
-    assert "jaato-gc collect 'my file.json' --undo" in " ".join(shown.split())
+    assert "jaato-gc collect 'my file.json' --undo" in unwrapped(shown)
 
 
 def test_collections_in_place_are_undone_newest_first(request_file: Path) -> None:
@@ -307,13 +311,13 @@ def test_collections_in_place_are_undone_newest_first(request_file: Path) -> Non
     assert run("collect", request_file, "--undo").exit_code == 2
 
 
-def test_what_needs_no_collection_is_not_touched_in_place(request_file: Path) -> None:
+def test_file_below_the_target_is_not_changed_in_place(request_file: Path) -> None:
     collected(request_file, "--limit", "128k", "--apply", "--in-place")
 
     assert files() == ["request.json"]
 
 
-def test_undo_refuses_to_lose_what_came_since(request_file: Path) -> None:
+def test_undo_refuses_to_overwrite_a_changed_file(request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "-o", "out.json")
     changed = Path("out.json").read_bytes() + b" "
     Path("out.json").write_bytes(changed)
@@ -321,12 +325,12 @@ def test_undo_refuses_to_lose_what_came_since(request_file: Path) -> None:
     refused = run("collect", "out.json", "--undo")
 
     assert refused.exit_code == 2
-    assert "has changed since" in refused.stderr
+    assert "was changed after the collection" in refused.stderr
     assert Path("out.json").read_bytes() == changed
     assert undo_path(Path("out.json")).exists()
 
 
-def test_what_undoes_an_earlier_state_is_kept(request_file: Path) -> None:
+def test_undo_file_of_an_earlier_version_is_kept(request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "--in-place")
     write_json(request_file, anthropic_request(9))
     kept = undo_path(request_file).read_bytes()
@@ -334,18 +338,18 @@ def test_what_undoes_an_earlier_state_is_kept(request_file: Path) -> None:
     refused = run("collect", request_file, *SMALL, "--apply", "--in-place")
 
     assert refused.exit_code == 2
-    assert "undoes the collection of an earlier request.json" in refused.stderr
+    assert "belongs to an earlier version of request.json" in refused.stderr
     assert undo_path(request_file).read_bytes() == kept
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"[]"), gzip.compress(b'{"format": "x"}'),
+    [b"", b"\x1f\x8b", b"not gzip", gzip.compress(b"[]"), gzip.compress(b'{"format": "x"}'),
      gzip.compress(b'{"format": "jaato-gc undo", "steps": []}'),
      gzip.compress(b'{"format": "jaato-gc undo", "steps": [{"collected": 1}]}')],
-    ids=["empty", "cut", "no gzip", "a list", "another", "no steps", "a step of another shape"],
+    ids=["empty", "truncated", "not gzip", "list", "other format", "no steps", "invalid step"],
 )  # fmt: skip
-def test_a_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> None:
+def test_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "-o", "out.json")
     before = Path("out.json").read_bytes()
     undo_path(Path("out.json")).write_bytes(content)
@@ -357,7 +361,7 @@ def test_a_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> N
     assert Path("out.json").read_bytes() == before
 
 
-def test_a_swapped_original_is_noticed(request_file: Path) -> None:
+def test_undo_file_with_a_wrong_checksum_is_refused(request_file: Path) -> None:
     collected(request_file, *SMALL, "--apply", "-o", "out.json")
     undo = undo_path(Path("out.json"))
     document = json.loads(gzip.decompress(undo.read_bytes()))

@@ -1,4 +1,4 @@
-"""jaato-gc demo, replay, compare, report and check."""
+"""Tests of jaato-gc demo, replay, compare, report and check."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def logs() -> Path:
-    """A folder with two runs, a note and a picture."""
+    """A folder with two runs, a text file and an image."""
     folder = Path("logs")
     (folder / "deeper").mkdir(parents=True)
     write_json(folder / "one.json", anthropic_request(8))
@@ -38,22 +38,22 @@ def is_page(path: Path) -> bool:
 # --- demo ---
 
 
-def test_demo_shows_tables_and_charts_and_writes_the_page() -> None:
+def test_demo_prints_tables_and_charts_and_writes_the_report() -> None:
     result = run("demo")
 
     assert result.exit_code == 0, result.stderr
     for strategy in ("none", "gc_budget", "gc_truncate", "gc_marksweep", "gc_summarize"):
         assert f"\n{strategy}: " in result.stdout
     assert result.stdout.count("100% ") == 6
-    assert "!" in result.stdout  # without collecting it does not fit
+    assert "!" in result.stdout  # requests do not fit without collection
     assert "1. gc_" in result.stdout
-    assert "The page with all charts: jaato-gc-demo.html" in result.stdout
+    assert "Wrote the report to jaato-gc-demo.html" in result.stdout
     assert is_page(Path("jaato-gc-demo.html"))
     assert "sample run" in Path("jaato-gc-demo.html").read_text(encoding="utf-8")
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-def test_demo_overwrites_nothing() -> None:
+def test_demo_does_not_overwrite_existing_files() -> None:
     Path("jaato-gc-demo.html").write_text("mine", encoding="utf-8")
 
     result = run("demo", "--limit", "48k")
@@ -65,7 +65,7 @@ def test_demo_overwrites_nothing() -> None:
     assert Path("jaato-gc-demo.html").read_text(encoding="utf-8") == "mine"
 
 
-def test_the_sample_to_try_things_on() -> None:
+def test_demo_can_write_the_sample_run_only() -> None:
     result = run("demo", "--sample", "run.json.gz")
 
     assert result.exit_code == 0
@@ -77,17 +77,17 @@ def test_the_sample_to_try_things_on() -> None:
 # --- replay ---
 
 
-def test_replay_of_one_run() -> None:
+def test_replay_of_one_run_shows_chart_and_removed_tokens() -> None:
     result = run("replay", sample_path(), "--strategy", "marksweep", "--limit", "32k")
 
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("gc_marksweep in a window of 32,000 tokens")
     assert "100% " in result.stdout
-    assert "Removed, by reason" in result.stdout
+    assert "Removed tokens by reason" in result.stdout
     assert "cleared_" in result.stdout
 
 
-def test_replay_of_a_folder_tells_what_it_skipped(logs: Path) -> None:
+def test_replay_of_a_folder_lists_skipped_files(logs: Path) -> None:
     result = run("replay", logs, "--limit", "2k", "--keep-turns", "1", "--json")
     shown = run("replay", logs, "--limit", "2k", "--keep-turns", "1")
 
@@ -103,18 +103,18 @@ def test_replay_of_a_folder_tells_what_it_skipped(logs: Path) -> None:
     assert "one.json" in shown.stdout
 
 
-def test_replay_without_a_strategy_and_with_one_from_a_file(logs: Path) -> None:
+def test_replay_accepts_none_and_a_configuration_file(logs: Path) -> None:
     write_json(Path("gc.json"), {"type": "truncate", "preserve_recent_turns": 1})
 
     without = run("replay", logs / "one.json", "-s", "none", "--limit", "2k")
     with_file = run("replay", logs / "one.json", "--config", "gc.json", "--limit", "2k")
 
-    assert without.stdout.startswith("none in a window of 2,000 tokens, which collects nothing")
-    assert "no collection took anything" in without.stdout
+    assert without.stdout.startswith("none in a window of 2,000 tokens, without collection")
+    assert "none: nothing was removed" in without.stdout
     assert with_file.stdout.startswith("gc_truncate in a window")
 
 
-def test_conversations_have_the_numbers_that_choose_them() -> None:
+def test_inspect_and_replay_number_conversations_alike() -> None:
     lines = "".join(json.dumps(anthropic_request(turns)) + "\n" for turns in (2, 3))
     Path("two.jsonl").write_text(lines, encoding="utf-8")
 
@@ -125,11 +125,11 @@ def test_conversations_have_the_numbers_that_choose_them() -> None:
     assert [each["transcript"] for each in played] == ["two.jsonl#1", "two.jsonl#2"]
 
 
-def test_an_empty_folder_is_said_to_hold_no_file() -> None:
+def test_empty_folder_is_an_error() -> None:
     Path("empty").mkdir()
 
     for command in ("replay", "compare"):
-        assert "there is no file to replay: name files" in run(command, "empty").stderr
+        assert "no file to replay: pass files" in run(command, "empty").stderr
 
 
 # --- compare and report ---
@@ -137,7 +137,7 @@ def test_an_empty_folder_is_said_to_hold_no_file() -> None:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One comparison, in processes as a user would run it, saved as JSON."""
+    """A folder with a comparison saved as JSON, made by a separate process."""
     folder = tmp_path_factory.mktemp("compared")
     write_json(folder / "one.json", anthropic_request(8))
     (folder / "note.txt").write_text("bring milk", encoding="utf-8")
@@ -147,13 +147,13 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "--report", "report.html", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no progress bar where there is no terminal
+    assert done.stderr == ""  # no progress bar without a terminal
     assert is_page(folder / "report.html")
     (folder / "comparison.json").write_text(done.stdout, encoding="utf-8")
     return folder
 
 
-def test_compare_for_machines(compared: Path) -> None:
+def test_compare_prints_summaries_and_rankings_as_json(compared: Path) -> None:
     found = json.loads((compared / "comparison.json").read_bytes())
 
     assert found["format"] == "jaato-gc comparison"
@@ -170,7 +170,7 @@ def test_compare_for_machines(compared: Path) -> None:
     assert list(found["comparison"]["skipped"]) == ["note.txt"]
 
 
-def test_a_page_and_a_chart_from_what_was_saved(compared: Path) -> None:
+def test_report_is_written_from_a_saved_comparison(compared: Path) -> None:
     saved = compared / "comparison.json"
 
     result = run("report", "--from", saved, "-o", "page.html", "--svg", "chart.svg")
@@ -180,50 +180,50 @@ def test_a_page_and_a_chart_from_what_was_saved(compared: Path) -> None:
     assert is_page(Path("page.html"))
     assert Path("chart.svg").read_text(encoding="utf-8").lstrip().startswith("<svg")
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     first, second = Path("page.html").read_bytes(), (compared / "report.html").read_bytes()
     assert first == second
 
 
 def failing(compared: Path, *, at: slice) -> Path:
-    """The comparison, with some replays that went wrong."""
+    """Returns a copy of the saved comparison in which some replays failed."""
     document = json.loads((compared / "comparison.json").read_bytes())
     for result in document["comparison"]["results"][at]:
-        result |= {"report": None, "error": "RuntimeError: out of ideas"}
+        result |= {"report": None, "error": "RuntimeError: replay failed"}
     write_json(Path("failing.json"), document)
     return Path("failing.json")
 
 
-def test_the_page_says_what_failed_and_what_was_skipped(compared: Path) -> None:
+def test_report_lists_failed_replays_and_skipped_files(compared: Path) -> None:
     result = run("report", "--from", failing(compared, at=slice(1, 2)), "-o", "page.html")
 
     assert result.exit_code == 0, result.stderr
     page = Path("page.html").read_text(encoding="utf-8")
     for shown in (page, result.stdout):
         assert "one.json, gc_budget, 2,000" in shown
-        assert "out of ideas" in shown
+        assert "replay failed" in shown
         assert "note.txt" in shown
 
 
-def test_a_comparison_in_which_all_failed_has_no_page(compared: Path) -> None:
+def test_report_is_refused_if_all_replays_failed(compared: Path) -> None:
     result = run("report", "--from", failing(compared, at=slice(None)), "-o", "page.html")
 
     assert result.exit_code == 2
-    assert "nothing to show" in result.stderr
-    assert "out of ideas" in result.stderr
+    assert "all replays failed" in result.stderr
+    assert "replay failed" in result.stderr
     assert not Path("page.html").exists()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--svg", "./page.html"], "name the same file"),
-        (["--limits", "8k"], "--limits goes with files to play"),
-        (["--model", "gpt-4o"], "--model goes with files to play"),
+        (["--svg", "./page.html"], "are the same file"),
+        (["--limits", "8k"], "--limits does not apply to a saved comparison"),
+        (["--model", "gpt-4o"], "--model does not apply to a saved comparison"),
     ],
     ids=str,
 )
-def test_options_that_would_do_nothing_or_harm(
+def test_report_from_a_saved_comparison_refuses_conflicting_options(
     options: list[str], words: str, compared: Path
 ) -> None:
     result = run("report", "--from", compared / "comparison.json", "-o", "page.html", *options)
@@ -233,17 +233,17 @@ def test_options_that_would_do_nothing_or_harm(
     assert list(Path().iterdir()) == []
 
 
-def test_a_folder_that_takes_no_file_is_noticed_before_the_work(
+def test_read_only_output_folder_is_an_error_before_the_replays(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.access", lambda _, mode: mode != os.W_OK)  # root may write anywhere
+    monkeypatch.setattr("os.access", lambda _, mode: mode != os.W_OK)  # chmod does not stop root
     result = run("compare", logs, "--report", "page.html")
 
     assert result.exit_code == 2
-    assert "can't be written to: name another place" in result.stderr
+    assert "is not writable: choose another one" in result.stderr
 
 
-def test_a_damaged_comparison_is_refused(compared: Path) -> None:
+def test_damaged_comparison_is_refused(compared: Path) -> None:
     found = json.loads((compared / "comparison.json").read_bytes())
     damages: tuple[dict[str, Any], ...] = (
         {"version": 99},
@@ -259,20 +259,20 @@ def test_a_damaged_comparison_is_refused(compared: Path) -> None:
         assert not Path("jaato-gc-report.html").exists()
 
 
-def test_compare_for_people(logs: Path) -> None:
+def test_compare_prints_table_ranking_and_skipped_files(logs: Path) -> None:
     result = run("compare", logs, "-s", "budget,gc_truncate", "-l", "2k", "--keep-turns", "1", *ONE)
 
     assert result.exit_code == 0, result.stderr
-    assert "A window of 2,000 tokens, 2 transcripts" in result.stdout
+    assert "Window of 2,000 tokens, 2 transcripts" in result.stdout
     assert "1. gc_" in result.stdout
     assert "2. gc_" in result.stdout
-    assert "Without collecting" in result.stdout
+    assert "Without collection" in result.stdout
     assert "Skipped: 2" in result.stdout
     assert "note.txt" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-def test_compare_fails_only_if_nothing_can_be_played(logs: Path) -> None:
+def test_compare_without_any_conversation_is_an_error(logs: Path) -> None:
     refused = run("compare", logs / "note.txt", logs / "picture.png", *ONE)
 
     assert refused.exit_code == 2
@@ -280,7 +280,7 @@ def test_compare_fails_only_if_nothing_can_be_played(logs: Path) -> None:
     assert "note.txt" in refused.stderr
 
 
-def test_prices_of_ones_own(logs: Path) -> None:
+def test_compare_uses_a_custom_price_table(logs: Path) -> None:
     Path("prices.toml").write_text(
         'default = "mine"\n[[prices]]\nmodels = ["mine"]\ncurrency = "EUR"\ninput = 1000\n'
         "output = 0\ncache_read = 1000\ndate = 2026-01-01\n",
@@ -296,7 +296,7 @@ def test_prices_of_ones_own(logs: Path) -> None:
         assert line["cost"] == pytest.approx(line["input_tokens"] / 1000)
 
 
-def test_report_from_files(logs: Path) -> None:
+def test_report_is_written_from_files(logs: Path) -> None:
     result = run("report", logs, "-s", "budget", "-l", "2k", "-o", "page.html", *ONE)
 
     assert result.exit_code == 0, result.stderr
@@ -308,21 +308,22 @@ def test_report_from_files(logs: Path) -> None:
 # --- check ---
 
 
-def test_check_holds(logs: Path) -> None:
+def test_check_succeeds_if_all_limits_are_met(logs: Path) -> None:
     result = run("check", logs, "-l", "4k", "--keep-turns", "1", "--min-saving", "-100%", *ONE)
 
     assert result.exit_code == 0, result.output
-    assert "All of it holds." in result.stdout
+    assert "All limits are met." in result.stdout
 
 
-def test_check_says_which_limit_fails_and_by_how_much(logs: Path) -> None:
+def test_check_shows_failed_limits_with_measured_and_allowed_values(logs: Path) -> None:
     args = ("check", logs, "-l", "2k", "--keep-turns", "1", "--min-saving", "99%",
             "--max-cost", "0", *ONE)  # fmt: skip
     result = run(*args)
     found = json.loads(run(*args, "--json").stdout)
 
     assert result.exit_code == 1
-    assert result.stdout.count("FAILS ") == 2
+    assert result.stdout.count("FAILED ") == 2
+    assert "Not met: 2 of 4 limits." in result.stdout
     [line] = [each for each in result.stdout.splitlines() if "saving" in each]
     assert "at least 99%" in line
     assert not found["holds"]
@@ -333,16 +334,16 @@ def test_check_says_which_limit_fails_and_by_how_much(logs: Path) -> None:
     assert failing["min_saving"]["limit"] == 2000
 
 
-def test_check_notices_overflows(logs: Path) -> None:
+def test_check_fails_on_overflows_unless_they_are_allowed(logs: Path) -> None:
     result = run("check", logs / "one.json", "-l", "300", *ONE)
     allowed = run("check", logs / "one.json", "-l", "300", "--max-overflows", "1000", *ONE)
 
     assert result.exit_code == 1
-    assert "overflows" in next(line for line in result.stdout.splitlines() if "FAILS " in line)
+    assert "overflows" in next(line for line in result.stdout.splitlines() if "FAILED " in line)
     assert allowed.exit_code == 0
 
 
-def test_check_of_a_configuration(logs: Path) -> None:
+def test_check_uses_the_strategy_of_a_configuration_file(logs: Path) -> None:
     write_json(Path("gc.json"), {"type": "truncate", "preserve_recent_turns": 1})
 
     result = run("check", logs, "-l", "2k", "--config", "gc.json", *ONE)
@@ -351,5 +352,5 @@ def test_check_of_a_configuration(logs: Path) -> None:
     assert "gc_truncate" in result.stdout
 
 
-def test_check_that_can_not_be_made_is_no_check_that_holds(logs: Path) -> None:
+def test_check_without_any_conversation_exits_with_2(logs: Path) -> None:
     assert run("check", logs / "note.txt", *ONE).exit_code == 2

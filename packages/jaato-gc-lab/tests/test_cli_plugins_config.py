@@ -1,4 +1,4 @@
-"""jaato-gc plugins and jaato-gc config."""
+"""Tests of jaato-gc plugins and jaato-gc config."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- plugins ---
 
 
-def test_plugins_with_all_that_they_offer() -> None:
+def test_plugins_lists_all_strategies_and_formats() -> None:
     shown = run("plugins").stdout
     found = json.loads(run("plugins", "--json").stdout)["plugins"]
 
@@ -34,7 +34,7 @@ def test_plugins_with_all_that_they_offer() -> None:
         assert name in shown
 
 
-def test_blocked_plugins_are_listed_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_plugins_are_listed_with_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "jaato-gc-hybrid")
 
     shown = run("plugins").stdout
@@ -46,7 +46,7 @@ def test_blocked_plugins_are_listed_as_such(monkeypatch: pytest.MonkeyPatch) -> 
     assert "JAATO_GC_DISABLED_PLUGINS" in shown
 
 
-def test_a_broken_plugin_hides_no_other(tmp_path: Path) -> None:
+def test_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
     info = tmp_path / "odd_plugin-3.2.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
@@ -78,15 +78,15 @@ def settings(*args: object) -> dict[str, tuple[object, str]]:
     }
 
 
-def test_defaults_where_there_is_no_file() -> None:
+def test_config_show_without_a_file_shows_the_defaults() -> None:
     shown = run("config", "show")
 
     assert shown.exit_code == 0
-    assert "There is no .jaato/gc.json" in shown.stdout
+    assert ".jaato/gc.json does not exist" in shown.stdout
     assert settings()["threshold_percent"] == (80.0, "default")
 
 
-def test_every_value_has_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_show_lists_the_origin_of_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".jaato").mkdir()
     write_json(
         Path(".jaato/gc.json"),
@@ -104,21 +104,21 @@ def test_every_value_has_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert found["threshold_percent"] == (70.0, "file")
     assert found["target_percent"] == (40.0, "environment, JAATO_GC_TARGET")
-    assert found["preserve_recent_turns"] == (2, "file, as an option of the strategy")
+    assert found["preserve_recent_turns"] == (2, "file, as a strategy option")
     assert found["max_turns"] == (None, "default")
     assert found["option notify_on_gc"] == (True, "file")
     assert found["option summarize_middle_turns"][1] == "default"
     assert run("config", "show").stdout.startswith(".jaato/gc.json: gc_hybrid\n")
 
 
-def test_a_target_that_follows_the_threshold_says_so() -> None:
+def test_derived_target_names_the_threshold_as_its_origin() -> None:
     write_json(Path("gc.json"), {"type": "budget", "threshold_percent": 50.0})
 
     assert settings("gc.json")["target_percent"] == (37.5, "default, 0.75 of the threshold")
 
 
 @pytest.mark.parametrize("how", ["name", "file"])
-def test_profiles(how: str) -> None:
+def test_profile_can_be_given_by_name_or_by_file(how: str) -> None:
     folder = Path(".jaato/profiles")
     folder.mkdir(parents=True)
     write_json(folder / "research.json", {"gc": {"type": "truncate", "max_turns": 7}})
@@ -128,7 +128,7 @@ def test_profiles(how: str) -> None:
     assert run("config", "validate", *args).exit_code == 0
 
 
-def test_a_profile_without_a_gc_block_collects_nothing() -> None:
+def test_profile_without_a_gc_block_is_valid_and_collects_nothing() -> None:
     write_json(Path("p.json"), {"name": "p", "gc": None})
 
     assert "no gc block" in run("config", "show", "p.json").stdout
@@ -144,7 +144,7 @@ def test_a_profile_without_a_gc_block_collects_nothing() -> None:
         ([], "must hold a JSON object"),
     ],
 )
-def test_what_is_not_valid_exits_with_1(document: object, words: str) -> None:
+def test_invalid_configuration_exits_with_1(document: object, words: str) -> None:
     write_json(Path("gc.json"), document)
 
     result = run("config", "validate", "gc.json")
@@ -155,7 +155,7 @@ def test_what_is_not_valid_exits_with_1(document: object, words: str) -> None:
     assert "gc.json" in result.stderr
 
 
-def test_what_is_valid_says_so() -> None:
+def test_valid_configuration_exits_with_0() -> None:
     write_json(Path("gc.json"), {"plugin": "gc_budget", "config": {"target_percent": 50.0}})
 
     result = run("config", "validate", "gc.json")
@@ -164,5 +164,5 @@ def test_what_is_valid_says_so() -> None:
     assert result.stdout == "gc.json is valid: gc_budget\n"
 
 
-def test_the_help_of_config_cuts_no_sentence() -> None:
+def test_help_of_config_truncates_no_text() -> None:
     assert "..." not in run("config", "--help").stdout.partition("Commands:")[2]

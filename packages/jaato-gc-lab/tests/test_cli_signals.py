@@ -1,4 +1,4 @@
-"""Ctrl-C and readers that stop reading, with real processes."""
+"""Tests of Ctrl-C, SIGTERM and closed pipes with real processes."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POS
 SLOW = """
 import signal, sys, time
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
 import jaato_gc_lab._files as files
 write = files._write
 
@@ -33,7 +33,7 @@ main()
 """
 
 
-def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_incomplete_files(tmp_path: Path) -> None:
     write_json(tmp_path / "request.json", anthropic_request(8))
     args = ["collect", "request.json", "--limit", "2k", "--apply", "-o", "out.json"]
     process = subprocess.Popen(
@@ -47,7 +47,7 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
 
     assert process.returncode == 130
     assert stdout == ""
-    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+    assert stderr.strip() == "jaato-gc: interrupted; no incomplete files were left"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ready", "request.json"]
 
 
@@ -57,7 +57,7 @@ from pathlib import Path
 import jaato_gc_lab._cli._grid as grid
 compare = grid.compare
 
-def told(*args, on_progress, **options):
+def touching(*args, on_progress, **options):
     def note(*details):
         Path("ready").touch()
         on_progress(*details)
@@ -65,13 +65,13 @@ def told(*args, on_progress, **options):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    grid.compare = told
+    grid.compare = touching
     from jaato_gc_lab._cli import main
     main()
 """
 
 
-def test_ctrl_c_stops_the_whole_grid(tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_comparison(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(STARTED, encoding="utf-8")
     args = ["compare", str(sample_path()), "--limits", "16k,24k,32k", "--workers", "1"]
     process = subprocess.Popen(
@@ -85,7 +85,7 @@ def test_ctrl_c_stops_the_whole_grid(tmp_path: Path) -> None:
 
     assert process.returncode == 130
     assert stdout == ""
-    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+    assert stderr.strip() == "jaato-gc: interrupted; no incomplete files were left"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "ready"]
 
 
@@ -99,7 +99,7 @@ def test_ctrl_c_stops_the_whole_grid(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_reader_that_stops_is_no_error(args: list[object], tmp_path: Path) -> None:
+def test_closed_output_pipe_prints_no_error(args: list[object], tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -121,7 +121,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from jaato_gc_lab._cli import main
     main()
-else:  # a worker, which is still being imported
+else:  # a worker that is still importing
     Path("ready").touch()
     time.sleep(2)
 """
@@ -139,7 +139,7 @@ def slow(*args, **options):
 
 class Lingering(processes.ProcessPoolExecutor):
     def shutdown(self, *args, **options):
-        time.sleep(1)  # its threads hear of the end of the workers first
+        time.sleep(1)  # lets the pool's threads notice the end of the workers first
         super().shutdown(*args, **options)
 
 grid.replay = slow
@@ -165,29 +165,31 @@ def started_in_a_group(program: str, folder: Path) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("program", [SLOW_START, SLOW_REPLAY], ids=["start", "replay"])
-def test_ctrl_c_shows_no_traceback_and_waits_for_no_worker(program: str, tmp_path: Path) -> None:
+def test_ctrl_c_prints_no_traceback_and_does_not_wait_for_workers(
+    program: str, tmp_path: Path
+) -> None:
     process = started_in_a_group(program, tmp_path)
     try:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
         _, stderr = process.communicate(timeout=60)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
     assert process.returncode == 130
-    assert stderr.strip() == "jaato-gc: interrupted; nothing was left half-written"
+    assert stderr.strip() == "jaato-gc: interrupted; no incomplete files were left"
 
 
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
-def test_a_command_that_is_ended_leaves_no_workers_behind(
+def test_workers_end_when_the_command_is_terminated(
     sent: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     process = started_in_a_group(STARTED, tmp_path)
     try:
         process.send_signal(sent)
-        process.communicate(timeout=30)  # a worker that lives on holds the pipe open
+        process.communicate(timeout=30)  # a running worker would keep the pipe open
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

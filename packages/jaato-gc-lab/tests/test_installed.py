@@ -1,4 +1,4 @@
-"""Guards for the installed distribution: what the other tests import is what users install."""
+"""Checks that the tests run against the installed distribution."""
 
 import importlib.metadata
 import os
@@ -15,9 +15,9 @@ PACKAGE_DIR = Path(jaato_gc_lab.__file__).resolve().parent
 
 @pytest.mark.skipif(
     os.environ.get("JAATO_GC_EDITABLE") == "1",
-    reason="JAATO_GC_EDITABLE=1 is set: an editable install is tested, on purpose",
+    reason="JAATO_GC_EDITABLE=1 is set: the tests use an editable install",
 )
-def test_imported_from_site_packages() -> None:
+def test_package_is_imported_from_site_packages() -> None:
     site_packages = Path(sysconfig.get_path("purelib")).resolve()
 
     assert PACKAGE_DIR.is_relative_to(site_packages)
@@ -27,5 +27,5 @@ def test_typing_marker_is_shipped() -> None:
     assert (PACKAGE_DIR / "py.typed").is_file()
 
 
-def test_metadata_has_the_version_of_the_code() -> None:
+def test_metadata_and_code_have_the_same_version() -> None:
     assert importlib.metadata.version("jaato-gc-lab") == __version__

@@ -1,4 +1,4 @@
-"""The report page and the chart as files: what is in them, and what never may be."""
+"""Tests of the HTML report and the SVG chart as files."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from jaato_gc_lab._figures import short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
-from jaato_gc_lab._series import SIDE, outline, telling, ticks
+from jaato_gc_lab._series import SIDE, downsample, outline, ticks
 from jaato_gc_lab._stacks import sources_chart
 from jaato_gc_lab._templates import PALETTE, money, percent, seconds, signed
 
@@ -37,7 +37,7 @@ HOSTILE = [
 
 
 class Elements(HTMLParser):
-    """Every element with its attributes, and all text outside of scripts and styles."""
+    """Collects all elements with their attributes, and the text outside of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -77,10 +77,10 @@ def words(page: str) -> str:
     return " ".join(Elements(page).text.split())
 
 
-# --- what the page says ---
+# --- contents ---
 
 
-def test_the_page_says_what_was_compared() -> None:
+def test_report_lists_transcripts_strategies_windows_and_versions() -> None:
     grid = sample_grid({"fix-login.jsonl": 60, "book-flight.json": 40}, limits=(8_000, 32_000))
 
     text = words(page_of(grid, made_on="2026-11-16", versions={"jaato-gc": "0.3.0"}))
@@ -95,7 +95,7 @@ def test_the_page_says_what_was_compared() -> None:
     assert all(strategy in text for strategy in STRATEGIES)
 
 
-def test_the_table_follows_the_ranking_and_shows_its_words() -> None:
+def test_table_follows_the_ranking_and_shows_its_reasons() -> None:
     grid = sample_grid({f"run-{n}.jsonl": 60 + n for n in range(8)}, limits=(8_000,))
     [ranking] = rank(grid)
 
@@ -111,14 +111,14 @@ def test_the_table_follows_the_ranking_and_shows_its_words() -> None:
     assert ranking.note[1:] in text
 
 
-def test_what_could_not_be_replayed_is_said() -> None:
-    text = words(page_of(grid_of(sample_report()), skipped={"notes.txt": "no format knows it"}))
+def test_report_lists_skipped_files_with_reasons() -> None:
+    text = words(page_of(grid_of(sample_report()), skipped={"notes.txt": "unknown format"}))
 
-    assert "Could not be replayed: 1" in text
-    assert "no format knows it" in text
+    assert "Not replayed: 1" in text
+    assert "unknown format" in text
 
 
-def test_collections_tell_what_went_and_why() -> None:
+def test_collections_show_removed_tokens_and_reasons() -> None:
     report = sample_report("budget", 8_000, requests=30)
     first = report.collections[0]
 
@@ -129,7 +129,7 @@ def test_collections_tell_what_went_and_why() -> None:
     assert f"before request {first.request + 1}, turn {first.turn}; pre message" in text
 
 
-def test_a_failed_collection_is_marked_and_explained() -> None:
+def test_failed_collection_is_marked_and_shows_its_error() -> None:
     report = sample_report("budget", 8_000)
     report.collections[3] = replace(report.collections[3], outcome="failed", error="it raised")
 
@@ -139,17 +139,17 @@ def test_a_failed_collection_is_marked_and_explained() -> None:
     assert page.count('class="mark failed"') == 1
 
 
-def test_losses_name_the_collection_that_took_them() -> None:
+def test_losses_show_the_collection_that_removed_them() -> None:
     report = sample_report("truncate", 8_000)
     report.losses = [Loss("src/login.py", 40, 2)]
 
     text = words(page_of(grid_of(report)))
 
-    taken = report.collections[2].request + 1
-    assert re.search(rf"src/login\.py\s*collection 3, before request {taken}\s*request 41", text)
+    removal = report.collections[2].request + 1
+    assert re.search(rf"src/login\.py\s*collection 3, before request {removal}\s*request 41", text)
 
 
-def test_what_is_too_much_to_show_is_counted() -> None:
+def test_omitted_losses_and_collections_are_counted() -> None:
     report = sample_report("truncate", 4_000, requests=300)
     report.losses = [Loss(f"name_{n}", 50, 0) for n in range(LOSSES + 7)]
     assert len(report.collections) > MARKS
@@ -157,11 +157,12 @@ def test_what_is_too_much_to_show_is_counted() -> None:
     page = page_of(grid_of(report))
 
     assert "7 more of truncate" in words(page)
-    assert f"{len(report.collections)} collections (circles: the {MARKS} largest)" in words(page)
+    shown = f"{len(report.collections)} collections (circles mark the {MARKS} largest)"
+    assert shown in words(page)
     assert page.count('class="mark"') == MARKS
 
 
-def test_a_whole_grid_fits_on_a_page_that_opens_at_once() -> None:
+def test_report_of_190_transcripts_is_smaller_than_two_megabytes() -> None:
     cells = [
         sample_report(strategy, limit, requests=200)
         for limit in (8_000, 32_000, 128_000)
@@ -174,11 +175,11 @@ def test_a_whole_grid_fits_on_a_page_that_opens_at_once() -> None:
     page = report_page(grid.reports, grid.summaries())
 
     assert len(page) < 2_000_000
-    assert "Charts are drawn for 4 of 190 transcripts" in words(page)
+    assert "Charts show 4 of 190 transcripts" in words(page)
     assert all(f"run-{n:03}.jsonl" in page for n in range(190))
 
 
-# --- odd reports ---
+# --- edge cases ---
 
 
 @pytest.mark.parametrize(
@@ -191,19 +192,19 @@ def test_a_whole_grid_fits_on_a_page_that_opens_at_once() -> None:
         pytest.param(sample_report("budget", requests=1), id="one request"),
     ],
 )
-def test_odd_reports_make_a_page_and_a_chart(report: ReplayReport) -> None:
+def test_edge_cases_render_as_page_and_chart(report: ReplayReport) -> None:
     assert report.strategy in words(page_of(grid_of(report)))
     assert ElementTree.fromstring(chart_svg([report])).tag.endswith("svg")
 
 
-def test_no_reports_are_an_error_in_words() -> None:
+def test_page_and_chart_without_reports_are_an_error() -> None:
     with pytest.raises(ValueError, match="no reports"):
         report_page([], [])
     with pytest.raises(ValueError, match="no reports"):
         chart_svg([])
 
 
-def test_a_collection_after_the_last_request_is_on_the_chart() -> None:
+def test_collection_after_the_last_request_is_inside_the_chart() -> None:
     report = sample_report("budget", requests=20)
     report.collections.append(
         Collection(20, 3, "manual", "collected", 9_000, 5_000, {"ephemeral": 4_000}, 100, 0.1)
@@ -214,7 +215,7 @@ def test_a_collection_after_the_last_request_is_on_the_chart() -> None:
     assert panel.marks[-1].x == 100.0
 
 
-def test_requests_that_did_not_fit_are_said_and_drawn() -> None:
+def test_overflows_are_counted_and_drawn() -> None:
     report = sample_report("truncate", 1_200)
 
     text = words(page_of(grid_of(report)))
@@ -226,7 +227,7 @@ def test_requests_that_did_not_fit_are_said_and_drawn() -> None:
     assert all(start >= 0 and start + width <= 100.5 for start, width in panel.misfits)
 
 
-def test_more_strategies_than_colours_and_unknown_sources_are_fine() -> None:
+def test_report_supports_more_strategies_than_colours_and_unknown_sources() -> None:
     reports = []
     for number in range(9):
         report = sample_report("budget", 8_000)
@@ -241,10 +242,10 @@ def test_more_strategies_than_colours_and_unknown_sources_are_fine() -> None:
     assert "odd" in text
 
 
-# --- what may never be in it ---
+# --- security ---
 
 
-def test_nothing_is_loaded_from_anywhere() -> None:
+def test_page_loads_no_external_content() -> None:
     page = page_of(sample_grid({"a.jsonl": 60}))
 
     for tag, attributes in Elements(page).elements:
@@ -257,7 +258,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_stay_text(name: str) -> None:
+def test_hostile_names_are_escaped_in_the_page(name: str) -> None:
     shown = re.sub("[\x00-\x1f\x7f-\x9f\ud800\u202e]", "\ufffd", name)
 
     page = page_named(name)
@@ -273,7 +274,7 @@ def test_hostile_names_stay_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_leave_the_chart_valid(name: str) -> None:
+def test_hostile_names_are_escaped_in_the_chart(name: str) -> None:
     shown = re.sub("[\x00-\x1f\x7f-\x9f\ud800\u202e]", "\ufffd", name)
 
     root = ElementTree.fromstring(chart_svg([replace(sample_report(), transcript=name)]).encode())
@@ -282,7 +283,7 @@ def test_hostile_names_leave_the_chart_valid(name: str) -> None:
 
 
 def page_named(name: str) -> str:
-    """A page with a name in every place where text of others is shown."""
+    """Returns a page with a name in every place that shows untrusted text."""
     report = replace(sample_report("truncate", 8_000), transcript=name, strategy=name, model=name)
     report.losses = [replace(loss, name=name) for loss in report.losses]
     report.collections = [
@@ -293,10 +294,10 @@ def page_named(name: str) -> str:
     return page_of(grid_of(report), made_on=name, versions={name: name}, skipped={name: name})
 
 
-# --- the chart as a file ---
+# --- SVG chart ---
 
 
-def test_the_chart_is_valid_svg_with_its_own_styles_and_description() -> None:
+def test_chart_is_valid_svg_with_styles_and_description() -> None:
     grid = sample_grid({"fix-login.jsonl": 90}, limits=(32_000,))
 
     root = ElementTree.fromstring(chart_svg(grid.reports))
@@ -310,7 +311,7 @@ def test_the_chart_is_valid_svg_with_its_own_styles_and_description() -> None:
         assert strategy in texts
 
 
-def test_the_chart_can_be_of_any_transcript_and_window() -> None:
+def test_chart_can_show_any_transcript_and_window() -> None:
     grid = sample_grid({"long.jsonl": 120, "short.jsonl": 30}, limits=(8_000, 32_000))
 
     assert "long.jsonl" in chart_svg(grid.reports)
@@ -324,7 +325,7 @@ def test_the_chart_can_be_of_any_transcript_and_window() -> None:
 # --- numbers ---
 
 
-def test_parts_of_the_cost_add_up_to_it() -> None:
+def test_cost_parts_add_up_to_the_cost() -> None:
     report = sample_report("budget", 8_000)
 
     parts = cost_parts_at(PRICE)(report)
@@ -334,7 +335,7 @@ def test_parts_of_the_cost_add_up_to_it() -> None:
 
 
 @pytest.mark.parametrize("limit", [1_200, 8_000, 2_000_000])
-def test_everything_is_drawn_inside_the_charts(limit: int) -> None:
+def test_all_coordinates_are_inside_the_charts(limit: int) -> None:
     reports = [sample_report(strategy, limit) for strategy in STRATEGIES]
     colours = dict.fromkeys(STRATEGIES, 0)
 
@@ -347,7 +348,7 @@ def test_everything_is_drawn_inside_the_charts(limit: int) -> None:
     assert all(0 <= place <= 100 for place in places)
 
 
-def test_layers_add_up_to_the_requests() -> None:
+def test_layers_add_up_to_the_mean_tokens() -> None:
     report = sample_report("summarize", 8_000)
 
     [panel] = sources_chart([report], {"summarize": 0}).panels
@@ -355,7 +356,7 @@ def test_layers_add_up_to_the_requests() -> None:
     assert sum(layer.mean for layer in panel.layers) == pytest.approx(report.mean_tokens)
 
 
-def test_numbers_are_short_and_plain() -> None:
+def test_numbers_are_formatted_with_few_digits() -> None:
     tokens = [0, 950, 8_192, 32_000, 128_000, 999_999, 1_250_000, 45_600_000]
     assert [short(n) for n in tokens] == [
         "0", "950", "8.19k", "32k", "128k", "1M", "1.25M", "45.6M",
@@ -375,8 +376,8 @@ series = st.lists(st.integers(0, 500_000), max_size=300)
 
 
 @given(series, st.integers(2, 60))
-def test_thinning_keeps_the_extremes_and_the_order(values: list[int], most: int) -> None:
-    kept = telling(values, most)
+def test_downsampling_keeps_extremes_and_order(values: list[int], most: int) -> None:
+    kept = downsample(values, most)
 
     assert len(kept) <= max(most, 0)
     assert kept == sorted(set(kept))
@@ -389,14 +390,14 @@ unit = st.integers(0, SIDE).map(lambda n: n / SIDE)
 
 
 @given(st.lists(st.tuples(unit, unit), min_size=1, max_size=50))
-def test_an_outline_goes_through_all_points(points: list[tuple[float, float]]) -> None:
+def test_outline_goes_through_all_points(points: list[tuple[float, float]]) -> None:
     assert list(drawn(outline(points))) == [
         (round(x * SIDE), round((1 - y) * SIDE)) for x, y in points
     ]
 
 
 def drawn(path: str) -> Iterator[tuple[int, int]]:
-    """The points of an outline, as a renderer reads them."""
+    """Parses the points of an outline from its path data."""
     head, _, tail = path.partition("l")
     start = re.search(r"V(-?\d+)H(-?\d+)", head)
     assert start
@@ -409,7 +410,7 @@ def drawn(path: str) -> Iterator[tuple[int, int]]:
 
 
 @given(st.floats(0, 1e7), st.integers(2, 10))
-def test_ticks_are_few_round_and_even(largest: float, most: int) -> None:
+def test_ticks_start_at_zero_and_are_evenly_spaced(largest: float, most: int) -> None:
     values = ticks(largest, most)
 
     assert values[0] == 0
@@ -433,7 +434,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
-def test_contrast_is_enough_in_light_and_dark(mode: int) -> None:
+def test_colours_have_enough_contrast_in_light_and_dark_mode(mode: int) -> None:
     colours = {name: pair[mode] for name, pair in PALETTE.items()}
     for paper in ("paper", "back"):
         for text in ("text", "muted", "bad", "link"):

@@ -1,8 +1,8 @@
-"""The report page as a person sees it: opened in Chromium, looked at, pointed at, tabbed through.
+"""Tests of the report in Chromium: layout, colours, pointer, keyboard and accessibility.
 
-Needs Playwright's Python package and a Chromium of the system (Debian's package ``chromium``);
-``JAATO_GC_CHROMIUM`` names another one. Playwright's own browsers are not used.
-``JAATO_GC_SCREENSHOTS`` names a folder to keep the pictures in.
+The tests need the Python package of Playwright and a system Chromium (Debian package ``chromium``).
+``JAATO_GC_CHROMIUM`` is the path of another Chromium. The browsers of Playwright are not used.
+``JAATO_GC_SCREENSHOTS`` is a folder in which to save screenshots.
 """
 
 import base64
@@ -28,7 +28,7 @@ CHROMIUM = os.environ.get("JAATO_GC_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium on this machine: apt-get install chromium"
+    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
 )
 
 WIDTHS = {"desk": 1280, "phone": 390, "small phone": 320}
@@ -36,12 +36,14 @@ COLLECTING = STRATEGIES[1:]
 HOSTILE = '</script><img src=x onerror="document.title=1">.jsonl'
 
 Open = Callable[..., Any]
-"""Opens the page; options are those of a browser context. Returns a page that keeps its requests,
-in ``requests``, and what went wrong, in ``complaints``."""
+"""Opens the page with the options of a browser context.
+
+The returned page lists its requests in ``requests`` and its errors in ``errors``.
+"""
 
 
 Pixels = Callable[[bytes, dict[str, str]], dict[str, int]]
-"""How many pixels of a picture have each colour."""
+"""Returns the number of pixels of each colour in a screenshot."""
 COUNT_PIXELS = """async ([source, colours]) => {
   const image = new Image();
   image.src = source;
@@ -99,16 +101,14 @@ def open_page(browser: Any, files: Path) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.requests, page.complaints = [], []
+        page.requests, page.errors = [], []
         page.on("request", lambda request: page.requests.append(request.url))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("dialog", lambda dialog: page.errors.append(dialog.message))
         page.on(
             "console",
             lambda message: (
-                page.complaints.append(message.text)
-                if message.type in ("error", "warning")
-                else None
+                page.errors.append(message.text) if message.type in ("error", "warning") else None
             ),
         )
         page.goto((files / name).as_uri())
@@ -126,7 +126,7 @@ def keep(picture: bytes, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def pixels_of(browser: Any) -> Pixels:
-    """Counts pixels; the browser itself decodes the picture."""
+    """Counts the pixels of a screenshot, which the browser decodes."""
     page = browser.new_page()
 
     def counted(picture: bytes, colours: dict[str, str]) -> dict[str, int]:
@@ -137,7 +137,7 @@ def pixels_of(browser: Any) -> Pixels:
 
 
 def tips_shown(page: Any) -> list[str]:
-    """The texts of the collections' details that can be seen."""
+    """Returns the texts of the visible collection details."""
     return list(
         page.evaluate(
             """() => [...document.querySelectorAll(".chosen .tip")]
@@ -159,17 +159,17 @@ def chosen(page: Any, selector: str) -> Any:
 # --- opening ---
 
 
-def test_it_opens_offline_and_asks_for_nothing(open_page: Open, files: Path) -> None:
+def test_report_opens_offline_without_further_requests(open_page: Open, files: Path) -> None:
     page = open_page()
     page.keyboard.press("End")
     page.wait_for_load_state("networkidle")
 
     assert page.requests == [(files / "report.html").as_uri()]
-    assert page.complaints == []
+    assert page.errors == []
     assert page.title() == "5 strategies compared on 3 transcripts"
 
 
-def test_a_hostile_name_is_shown_and_does_nothing(open_page: Open) -> None:
+def test_hostile_transcript_name_is_shown_as_text(open_page: Open) -> None:
     page = open_page()
 
     select(page, "Transcript").select_option(label=HOSTILE)
@@ -179,7 +179,7 @@ def test_a_hostile_name_is_shown_and_does_nothing(open_page: Open) -> None:
     assert page.title() != "1"
 
 
-def test_charts_and_tables_are_there_without_scripts(open_page: Open) -> None:
+def test_charts_and_tables_are_visible_without_scripts(open_page: Open) -> None:
     page = open_page(java_script_enabled=False)
 
     assert page.get_by_role("table").first.is_visible()
@@ -190,11 +190,11 @@ def test_charts_and_tables_are_there_without_scripts(open_page: Open) -> None:
     assert not select(page, "Transcript").is_visible()
 
 
-# --- what is seen ---
+# --- appearance ---
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_nothing_sticks_out_or_is_cut_off(open_page: Open, width: int) -> None:
+def test_text_stays_inside_its_card(open_page: Open, width: int) -> None:
     page = open_page(width=width)
     for summary in page.locator("section.card > details > summary, .chosen summary").all():
         summary.click()
@@ -218,7 +218,7 @@ def test_nothing_sticks_out_or_is_cut_off(open_page: Open, width: int) -> None:
     assert outside == []
 
 
-def test_charts_have_a_size_and_names(open_page: Open) -> None:
+def test_charts_are_large_enough_and_have_legends(open_page: Open) -> None:
     page = open_page()
 
     for chart in chosen(page, "svg[role=img]").all():
@@ -247,11 +247,11 @@ def test_each_strategy_is_drawn_in_its_colour(
         colours = {f"s{n}": PALETTE[f"strategy-{n}"][mode] for n in range(len(COLLECTING))}
         counts = pixels_of(panel.locator(".plot").screenshot(), colours)
         own = counts.pop(f"s{number}")
-        assert own > 800, "a line across the chart, and circles"
+        assert own > 800, "expected a line across the chart and circles"
         assert all(count < own / 20 for count in counts.values())
 
 
-def test_lines_are_where_they_should_be(open_page: Open) -> None:
+def test_window_threshold_and_target_lines_have_the_right_position(open_page: Open) -> None:
     page = open_page()
     plot = chosen(page, ".plot").first
     box = plot.bounding_box()
@@ -261,14 +261,14 @@ def test_lines_are_where_they_should_be(open_page: Open) -> None:
         expected = box["y"] + box["height"] * (1 - share / HEADROOM)
         assert drawn["y"] + drawn["height"] / 2 == pytest.approx(expected, abs=1)
         assert drawn["width"] == pytest.approx(box["width"], abs=3)
-    # Collections start at the threshold: that is where the circles are.
+    # Collections start at the threshold, so the circles are on that line.
     threshold = plot.locator("line.threshold").bounding_box()["y"]
     for mark in plot.locator(".mark").all():
         circle = mark.bounding_box()
         assert circle["y"] + circle["height"] / 2 == pytest.approx(threshold, abs=6)
 
 
-def test_stacks_and_bars_have_all_their_colours(open_page: Open, pixels_of: Pixels) -> None:
+def test_source_and_cost_charts_use_all_colours(open_page: Open, pixels_of: Pixels) -> None:
     page = open_page()
     _, stacks, cost = (figure.screenshot() for figure in chosen(page, "figure").all())
     sources = {name: pair[0] for name, pair in PALETTE.items() if name.startswith("source")}
@@ -278,7 +278,7 @@ def test_stacks_and_bars_have_all_their_colours(open_page: Open, pixels_of: Pixe
     assert min(pixels_of(cost, parts).values()) > 500
 
 
-def test_dark_is_dark_by_preference_and_by_button(open_page: Open, pixels_of: Pixels) -> None:
+def test_dark_mode_follows_the_system_and_the_button(open_page: Open, pixels_of: Pixels) -> None:
     light, dark = open_page(color_scheme="light"), open_page(color_scheme="dark")
 
     def paper(page: Any) -> str:
@@ -296,7 +296,7 @@ def test_dark_is_dark_by_preference_and_by_button(open_page: Open, pixels_of: Pi
         assert button.get_attribute("aria-pressed") == str(turned == "dark").lower()
 
 
-def test_it_prints_light_and_without_controls(open_page: Open) -> None:
+def test_print_version_is_light_and_has_no_controls(open_page: Open) -> None:
     page = open_page(color_scheme="dark")
 
     page.emulate_media(media="print")
@@ -308,7 +308,7 @@ def test_it_prints_light_and_without_controls(open_page: Open) -> None:
     assert chosen(page, ".plot > svg").first.is_visible()
 
 
-def test_on_a_phone_it_reads_well(open_page: Open) -> None:
+def test_charts_are_readable_on_a_phone(open_page: Open) -> None:
     page = open_page(width=390, has_touch=True, is_mobile=True, device_scale_factor=2)
     keep(page.screenshot(full_page=True), "phone")
 
@@ -318,22 +318,22 @@ def test_on_a_phone_it_reads_well(open_page: Open) -> None:
         """() => [...document.querySelectorAll(".chosen svg text")]
           .map((text) => text.getBoundingClientRect().height)"""
     )
-    assert min(sizes) >= 10, "text does not shrink with the chart"
+    assert min(sizes) >= 10, "text must not shrink with the chart"
     chosen(page, ".mark").first.tap()
     assert len(tips_shown(page)) == 1
 
 
-# --- pointing, tabbing, choosing ---
+# --- interaction ---
 
 
-def test_pointing_near_a_collection_tells_what_went(open_page: Open) -> None:
+def test_pointing_near_a_collection_shows_its_details(open_page: Open) -> None:
     page = open_page()
     plot = chosen(page, ".plot").first
     plot.scroll_into_view_if_needed()
     mark = plot.locator(".mark").nth(2).bounding_box()
     assert tips_shown(page) == []
 
-    page.mouse.move(mark["x"] + 20, mark["y"] + 60)  # below it, and a little to its right
+    page.mouse.move(mark["x"] + 20, mark["y"] + 60)  # below the mark and slightly to the right
 
     [tip] = tips_shown(page)
     assert "Collection 3 of" in tip
@@ -344,7 +344,7 @@ def test_pointing_near_a_collection_tells_what_went(open_page: Open) -> None:
     assert tips_shown(page) == []
 
 
-def test_the_keyboard_reaches_every_collection(open_page: Open) -> None:
+def test_every_collection_can_be_reached_with_the_keyboard(open_page: Open) -> None:
     page = open_page()
     select(page, "Window").focus()
     page.keyboard.press("Tab")
@@ -360,13 +360,13 @@ def test_the_keyboard_reaches_every_collection(open_page: Open) -> None:
     assert f"Collection {count} of {count}" in tip
     page.keyboard.press("Escape")
     assert tips_shown(page) == []
-    page.keyboard.press("Tab")  # one stop for each chart: this is the next one's first
+    page.keyboard.press("Tab")  # moves to the first collection of the next chart
     [tip] = tips_shown(page)
     assert "summarized" in tip
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_details_stay_on_the_screen(open_page: Open, width: int) -> None:
+def test_collection_details_stay_on_the_screen(open_page: Open, width: int) -> None:
     page = open_page(width=width)
     marks = chosen(page, ".marks").first.locator(".mark")
 
@@ -377,7 +377,7 @@ def test_details_stay_on_the_screen(open_page: Open, width: int) -> None:
         assert box["x"] + box["width"] <= width
 
 
-def test_choosing_switches_the_charts(open_page: Open) -> None:
+def test_selecting_a_window_or_transcript_switches_the_charts(open_page: Open) -> None:
     page = open_page()
     before = chosen(page, ".plot").first.screenshot()
 
@@ -391,10 +391,10 @@ def test_choosing_switches_the_charts(open_page: Open) -> None:
     assert chosen(page, "h3").inner_text() == "book-flight.json, window of 8k"
 
 
-# --- for who can't see it ---
+# --- accessibility ---
 
 
-def test_everything_has_a_name_for_screen_readers(open_page: Open) -> None:
+def test_controls_charts_and_tables_have_names_for_screen_readers(open_page: Open) -> None:
     page = open_page()
     tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")
     to_name = {"button", "link", "combobox", "image", "img", "region", "table", "form"}
@@ -410,7 +410,7 @@ def test_everything_has_a_name_for_screen_readers(open_page: Open) -> None:
     assert {"main", "banner", "contentinfo"} <= landmarks
 
 
-def test_headings_tables_and_ids_are_in_order(open_page: Open) -> None:
+def test_headings_tables_and_ids_are_well_formed(open_page: Open) -> None:
     page = open_page()
     levels = page.evaluate(
         "[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map((h) => +h.tagName[1])"
@@ -433,7 +433,7 @@ def test_headings_tables_and_ids_are_in_order(open_page: Open) -> None:
     )
 
 
-def test_the_first_tab_skips_to_the_content_and_focus_is_seen(open_page: Open) -> None:
+def test_first_tab_stop_is_a_visible_skip_link(open_page: Open) -> None:
     page = open_page()
 
     page.keyboard.press("Tab")
@@ -445,11 +445,11 @@ def test_the_first_tab_skips_to_the_content_and_focus_is_seen(open_page: Open) -
     assert page.evaluate("document.activeElement.id") == "content"
 
 
-# --- the chart as a file ---
+# --- SVG chart ---
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_chart_shows_in_a_readme(open_page: Open, scheme: str, pixels_of: Pixels) -> None:
+def test_svg_chart_renders_as_an_image(open_page: Open, scheme: str, pixels_of: Pixels) -> None:
     page = open_page("readme.html", color_scheme=scheme)
     mode = ("light", "dark").index(scheme)
     picture = page.locator("img").screenshot()

@@ -1,4 +1,4 @@
-"""What a run costs."""
+"""Tests of the price table and the cost of a run."""
 
 from datetime import date
 from pathlib import Path
@@ -24,14 +24,14 @@ def request(tokens: int, cached: int = 0, output: int = 0) -> Request:
 # --- pricing requests ---
 
 
-def test_the_cached_beginning_is_read_and_the_rest_is_written() -> None:
+def test_cached_prefix_is_read_and_the_rest_is_written() -> None:
     run = [request(1_000_000), request(1_500_000, cached=1_000_000, output=100_000)]
 
     assert PRICE.cost(run) == pytest.approx(2.5 + 0.2 + 0.5 * 2.5 + 0.1 * 10)
     assert FREE_WRITES.cost(run) == pytest.approx(2.0 + 0.2 + 0.5 * 2.0 + 0.1 * 10)
 
 
-def test_what_is_too_short_is_not_cached() -> None:
+def test_prefix_below_the_minimum_is_not_cached() -> None:
     short = PRICE.model_copy(update={"min_cached_tokens": 1_000})
 
     assert short.cost([request(900, cached=500)]) == pytest.approx(900 * 2.0 / 1e6)
@@ -44,14 +44,14 @@ def test_what_is_too_short_is_not_cached() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1), st.integers(0, 10**5)), max_size=8)
 )
-def test_a_cache_that_holds_more_costs_no_more(run: list[tuple[int, float, int]]) -> None:
+def test_caching_never_increases_the_cost(run: list[tuple[int, float, int]]) -> None:
     cold = [request(tokens, 0, output) for tokens, _, output in run]
     warm = [request(tokens, int(tokens * share), output) for tokens, share, output in run]
 
     assert PRICE.cost(warm) <= PRICE.cost(cold) + 1e-9
 
 
-def test_looking_up_again_takes_a_request_more_and_what_is_read() -> None:
+def test_repeated_lookup_costs_one_more_request_and_the_reread_tokens() -> None:
     run = [request(1_000_000), request(2_000_000)]
 
     assert PRICE.lookup_cost(run, set(), 0) == 0
@@ -60,8 +60,8 @@ def test_looking_up_again_takes_a_request_more_and_what_is_read() -> None:
     assert PRICE.lookup_cost(run, {1}, 1_000_000) == pytest.approx(one + 2.5)
 
 
-def test_a_collection_that_breaks_the_cache_can_cost_more_than_it_saves() -> None:
-    # One collection, just before the end: what it wrote anew is never read again.
+def test_collection_can_cost_more_than_it_saves() -> None:
+    # One collection just before the end: the rewritten cache is never read.
     messages = turns(40, 200)
     tokens = replay(messages, "none", limit=10**6).peak_tokens
     late = GCConfig(threshold_percent=96.0, target_percent=90.0, preserve_recent_turns=1)
@@ -78,7 +78,7 @@ def test_a_collection_that_breaks_the_cache_can_cost_more_than_it_saves() -> Non
 # --- the table ---
 
 
-def test_every_price_in_the_table_is_dated_and_says_where_it_is_from() -> None:
+def test_every_bundled_price_has_a_date_and_a_source() -> None:
     prices = load_prices()
 
     assert {"claude-sonnet-5-5", "gpt-5", "gemini-2.5-pro"} <= set(prices.by_model)
@@ -99,13 +99,15 @@ def test_every_price_in_the_table_is_dated_and_says_where_it_is_from() -> None:
         ("gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
     ],
 )
-def test_models_are_known_with_a_date_and_a_provider_too(name: str, known: str) -> None:
+def test_model_names_may_have_a_provider_prefix_and_a_date_suffix(name: str, known: str) -> None:
     assert load_prices().known(name) == known
 
 
-def test_an_unknown_model_is_an_error_that_names_the_known_ones() -> None:
+def test_unknown_model_is_an_error_that_lists_the_known_models() -> None:
     for name in ("gpt-5.9", "claude-sonnet-4-50", "llama"):
-        with pytest.raises(GCConfigError, match=r"known are claude-sonnet-5-5, .*gpt-5.*your own"):
+        with pytest.raises(
+            GCConfigError, match=r"expected one of claude-sonnet-5-5, .*gpt-5.*your own"
+        ):
             load_prices().of(name)
 
 
@@ -122,7 +124,7 @@ date = 2026-01-02
 """
 
 
-def test_a_users_table_stands_in_the_place_of_ours(tmp_path: Path) -> None:
+def test_custom_price_table_overrides_the_bundled_one(tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(TABLE, encoding="utf-8")
 
@@ -139,18 +141,20 @@ def test_a_users_table_stands_in_the_place_of_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("=", "no TOML"),
+        ("=", "invalid TOML"),
         ("price = 1", "unknown key 'price'"),
         (TABLE.replace("input", "inptu"), "entry 1.*did you mean 'input'"),
         (TABLE.replace("0.5", "-1"), "entry 1: cache_read"),
-        (TABLE.replace('"mine", ', ""), "price of model 'mine' is not known"),
+        (TABLE.replace('"mine", ', ""), "no price for model 'mine'"),
     ],
 )
-def test_a_broken_table_is_an_error_that_says_where(tmp_path: Path, text: str, what: str) -> None:
+def test_invalid_price_table_is_an_error_with_the_position(
+    tmp_path: Path, text: str, what: str
+) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(GCConfigError, match=what):
         load_prices(path)
-    with pytest.raises(GCConfigError, match=r"nowhere.*can't be read"):
+    with pytest.raises(GCConfigError, match=r"nowhere: can't read the price table"):
         load_prices(tmp_path / "nowhere")

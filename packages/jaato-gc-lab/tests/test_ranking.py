@@ -1,4 +1,4 @@
-"""Places, reasons, and whether they are more than chance."""
+"""Tests of the ranking: order, reasons and significance."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaato_gc_lab import Cell, CellResult, Comparison, ReplayReport, Request, rank
-from jaato_gc_lab._ranking import is_beyond_noise
+from jaato_gc_lab._ranking import is_significant
 
 
 def report(
@@ -22,7 +22,7 @@ def report(
 
 
 def comparison(reports: Mapping[str, Sequence[ReplayReport | None]]) -> Comparison:
-    """A comparison of reports by strategy, one for each transcript."""
+    """Returns a comparison from lists of reports by strategy, with one report per transcript."""
     results = [
         CellResult(Cell(f"{number}.json", 0, f"{number}.json", name, 8_000), each, None)
         for name, own in reports.items()
@@ -38,28 +38,31 @@ def places(reports: Mapping[str, Sequence[ReplayReport | None]]) -> list[str]:
     return [place.strategy for place in ranking.places]
 
 
-def test_violations_come_before_overflows_and_overflows_before_money() -> None:
+def test_violations_rank_before_overflows_and_overflows_before_cost() -> None:
     found = places(
         {
             "cheap_but_invalid": [report("a", 0.1, violations=1)] * 3,
             "cheap_but_overflows": [report("b", 0.2, overflows=1)] * 3,
-            "dear": [report("c", 1.5)] * 3,
+            "expensive": [report("c", 1.5)] * 3,
             "better": [report("d", 1.0)] * 3,
         }
     )
 
-    assert found == ["better", "dear", "cheap_but_overflows", "cheap_but_invalid"]
+    assert found == ["better", "expensive", "cheap_but_overflows", "cheap_but_invalid"]
 
 
-def test_what_was_lost_counts_in_money() -> None:
+def test_cost_includes_repeated_lookups() -> None:
     found = places(
-        {"forgetful": [report("a", 1.0, lookups=0.5)], "mindful": [report("b", 1.2, lookups=0.1)]}
+        {
+            "many_lookups": [report("a", 1.0, lookups=0.5)],
+            "few_lookups": [report("b", 1.2, lookups=0.1)],
+        }
     )
 
-    assert found == ["mindful", "forgetful"]
+    assert found == ["few_lookups", "many_lookups"]
 
 
-def test_reasons_are_in_plain_words() -> None:
+def test_reasons_and_note_explain_the_ranking() -> None:
     runs = [1.0 + number / 100 for number in range(10)]
     [ranking] = rank(
         comparison(
@@ -73,41 +76,49 @@ def test_reasons_are_in_plain_words() -> None:
 
     good, worse = ranking.places
     assert good.reason.startswith(
-        "every request fits; 10.45 USD (48% less than collecting nothing)"
+        "every request fits; 10.45 USD (48% less than without collection)"
     )
-    assert "no name used later was gone" in good.reason
-    assert "look up" not in good.reason
+    assert "no name used later was removed" in good.reason
+    assert "lookups" not in good.reason
     assert worse.reason.startswith("10 of 100 requests do not fit")
-    assert worse.reason.endswith("behind good by overflows")
+    assert worse.reason.endswith("has more overflows than good")
     assert not worse.below_noise
     assert ranking.note == (
-        "without collecting, 30 of 100 requests would not have fit, and all of them together would "
-        "have cost 20.00 USD"
+        "without collection, 30 of 100 requests do not fit, and the runs cost 20.00 USD"
     )
 
 
-def test_differences_below_noise_are_said_to_be() -> None:
+def test_violations_are_always_significant() -> None:
+    reports = {"none": [report("none", 3.0)], "a": [report("a", 2.0)]}
+    [ranking] = rank(comparison({**reports, "b": [report("b", 1.0, violations=1)]}))
+
+    assert not ranking.places[1].below_noise
+    assert ranking.places[1].reason.endswith("has more violations than a")
+
+
+def test_random_differences_are_not_significant() -> None:
     chance = random.Random(1)
     first = [report("a", 1.0 + chance.random()) for _ in range(20)]
     second = [report("b", 1.0 + chance.random()) for _ in range(20)]
     [ranking] = rank(comparison({"none": [report("none", 2.0)] * 20, "a": first, "b": second}))
 
     assert ranking.places[1].below_noise
-    assert ranking.places[1].reason.endswith("the difference is below noise")
+    assert " costs more than " in ranking.places[1].reason
+    assert ranking.places[1].reason.endswith("(not significant)")
 
 
-def test_the_same_is_no_different() -> None:
+def test_strategies_with_equal_results_are_tied() -> None:
     [ranking] = rank(
         comparison({name: [report(name, 1.0)] * 9 for name in ("none", "gc_b", "gc_a")})
     )
 
     assert [place.strategy for place in ranking.places] == ["gc_a", "gc_b"]
     assert ranking.places[1].below_noise
-    assert ranking.places[1].reason.endswith("no different from gc_a")
-    assert ranking.note.startswith("everything fits without collecting")
+    assert ranking.places[1].reason.endswith("tied with gc_a")
+    assert ranking.note.startswith("all requests fit without collection")
 
 
-def test_few_transcripts_can_not_tell() -> None:
+def test_differences_on_five_transcripts_are_not_significant() -> None:
     [ranking] = rank(
         comparison({n: [report(n, c)] * 5 for n, c in (("none", 3.0), ("a", 1.0), ("b", 2.0))})
     )
@@ -115,32 +126,32 @@ def test_few_transcripts_can_not_tell() -> None:
     assert ranking.places[1].below_noise
 
 
-def test_only_transcripts_that_all_could_be_replayed_on_decide() -> None:
+def test_only_transcripts_replayed_with_all_strategies_count() -> None:
     failed = [None, report("a", 2.0)]
-    whole = [report("b", 0.1), report("b", 2.5)]
+    complete = [report("b", 0.1), report("b", 2.5)]
 
-    assert places({"failed_once": failed, "whole": whole}) == ["failed_once", "whole"]
+    assert places({"failed_once": failed, "complete": complete}) == ["failed_once", "complete"]
 
 
-def test_with_no_transcript_in_common_it_says_so() -> None:
+def test_note_mentions_that_no_transcript_was_replayed_with_all_strategies() -> None:
     [ranking] = rank(comparison({"none": [report("none", 1.0)], "a": [None]}))
 
-    assert ranking.note.startswith("there is no transcript")
+    assert ranking.note.startswith("no transcript could be replayed")
     assert rank(Comparison(["none"], [8_000]))[0].places == []
 
 
 @given(st.lists(st.floats(-1, 1), max_size=30))
-def test_the_verdict_is_the_same_every_time_and_either_way(differences: list[float]) -> None:
-    verdict = is_beyond_noise(differences)
+def test_significance_is_deterministic(differences: list[float]) -> None:
+    verdict = is_significant(differences)
 
-    assert verdict == is_beyond_noise(differences)
+    assert verdict == is_significant(differences)
     if all(difference > 0.1 for difference in differences):
         assert verdict is (len(differences) >= 6)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_clear_difference_is_no_noise(sign: int) -> None:
+def test_consistent_differences_are_significant(sign: int) -> None:
     chance = random.Random(2)
 
-    assert is_beyond_noise([sign * (0.5 + chance.random()) for _ in range(12)])
-    assert not is_beyond_noise([chance.random() - 0.5 for _ in range(12)])
+    assert is_significant([sign * (0.5 + chance.random()) for _ in range(12)])
+    assert not is_significant([chance.random() - 0.5 for _ in range(12)])

@@ -1,4 +1,4 @@
-"""What was lost: against a plain look at every request, and by hand."""
+"""Tests of regret and rereads, by hand and against an independent evaluation."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from lab_runs import STRATEGIES, exchange, filler, model, user
 from lab_runs import watched_replay as watched
 
-from jaato_gc import FunctionCall, Message, Part, Role, as_text
+from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc.plugin import as_text
 from jaato_gc_lab import ReplayReport, sample_conversation
 from jaato_gc_lab._regret import names_in
 from jaato_gc_lab._replay import sendable
@@ -15,7 +16,7 @@ SAMPLE = sample_conversation()
 
 
 def shown_by(messages: list[Message]) -> set[str]:
-    """The names in some messages."""
+    """Returns the names that messages show."""
     names: set[str] = set()
     for message in messages:
         for part in message.parts:
@@ -37,10 +38,8 @@ def _leaves(value: object) -> list[object]:
     return [value]
 
 
-def check_by_looking(
-    messages: list[Message], report: ReplayReport, sent: list[list[Message]]
-) -> None:
-    """Every name that an answer has, that was told before, and that its request did not show."""
+def check_losses(messages: list[Message], report: ReplayReport, sent: list[list[Message]]) -> None:
+    """Checks that losses are the names in an answer that are recorded, but not in its request."""
     lost: list[tuple[str, int]] = []
     used = 0
     position = 0
@@ -53,11 +52,11 @@ def check_by_looking(
         while end < len(messages) and messages[end].role is Role.MODEL:
             end += 1
         request += 1
-        said = [
+        answer = [
             message.with_parts([part for part in message.parts if part.thought is None])
             for message in messages[position:end]
         ]
-        names = shown_by(said) & shown_by(messages[:position])
+        names = shown_by(answer) & shown_by(messages[:position])
         used += len(names)
         lost += [(name, request) for name in sorted(names - shown_by(sent[request]))]
         position = end
@@ -68,10 +67,10 @@ def check_by_looking(
 
 
 @pytest.mark.parametrize("strategy", ["none", *STRATEGIES])
-def test_losses_are_what_a_look_at_every_request_finds(strategy: str) -> None:
+def test_losses_of_the_sample_run_match_its_requests(strategy: str) -> None:
     report, sent = watched(SAMPLE, strategy, 12_000)
 
-    check_by_looking(sendable(SAMPLE.messages), report, sent)
+    check_losses(sendable(SAMPLE.messages), report, sent)
     assert bool(report.losses) is (strategy != "none")
     assert 0 <= report.regret < 1
 
@@ -88,7 +87,9 @@ WORDS = st.lists(
     strategy=st.sampled_from(STRATEGIES),
     limit=st.integers(60, 600),
 )
-def test_losses_of_any_run(texts: list[tuple[str, str, str]], strategy: str, limit: int) -> None:
+def test_losses_of_any_run_match_its_requests(
+    texts: list[tuple[str, str, str]], strategy: str, limit: int
+) -> None:
     messages = []
     for number, (asked, result, said) in enumerate(texts):
         messages.append(user(f"and {asked}"))
@@ -97,20 +98,20 @@ def test_losses_of_any_run(texts: list[tuple[str, str, str]], strategy: str, lim
 
     report, sent = watched(messages, strategy, limit)
 
-    check_by_looking(sendable(messages), report, sent)
+    check_losses(sendable(messages), report, sent)
 
 
-def test_a_name_is_lost_once_however_often_it_is_said() -> None:
-    told = user("look at src/harbour/berths.py please")
+def test_lost_name_counts_once_even_if_it_is_used_again() -> None:
+    mention = user("look at src/harbour/berths.py please")
     more = [message for _ in range(8) for message in (user(filler(100)), model(filler(60)))]
-    said = [
+    uses = [
         message
         for _ in range(3)
         for message in (user("and?"), model("It is in src/harbour/berths.py."))
     ]
 
     report, _ = watched(
-        [user("hello"), model("hi"), told, model("yes"), *more, *said], "truncate", 900
+        [user("hello"), model("hi"), mention, model("yes"), *more, *uses], "truncate", 900
     )
 
     assert [loss.name for loss in report.losses] == ["src/harbour/berths.py"]
@@ -118,25 +119,25 @@ def test_a_name_is_lost_once_however_often_it_is_said() -> None:
     assert report.regret == pytest.approx(1 / 3)
 
 
-def test_a_name_that_is_told_again_is_not_lost() -> None:
-    told = [user("it is src/harbour/berths.py"), model("yes")]
+def test_name_that_a_later_message_shows_again_is_not_lost() -> None:
+    mention = [user("it is src/harbour/berths.py"), model("yes")]
     more = [message for _ in range(8) for message in (user(filler(100)), model(filler(60)))]
     again = [user("I said src/harbour/berths.py"), model("So src/harbour/berths.py it is.")]
 
-    report, _ = watched([user("hello"), model("hi"), *told, *more, *again], "truncate", 900)
+    report, _ = watched([user("hello"), model("hi"), *mention, *more, *again], "truncate", 900)
 
     assert report.collections
     assert report.losses == []
     assert report.names_used == 1
 
 
-def test_a_name_that_the_model_says_first_is_no_loss() -> None:
+def test_name_that_the_model_mentions_first_is_not_a_use() -> None:
     report, _ = watched([user("hello"), model("I shall make src/new_file.py")], "truncate", 900)
 
     assert (report.losses, report.names_used) == ([], 0)
 
 
-def test_arguments_of_calls_are_uses_and_numbers_are_names() -> None:
+def test_numbers_in_call_arguments_are_uses_of_names() -> None:
     messages = [
         user("hello"), model("hi"), user("the fee is 4127 and the port 88213"), model("yes"),
         *(message for _ in range(8) for message in (user(filler(100)), model(filler(60)))),
@@ -149,7 +150,7 @@ def test_arguments_of_calls_are_uses_and_numbers_are_names() -> None:
     assert [loss.name for loss in report.losses] == ["4127", "88213"]
 
 
-def test_what_a_stub_or_a_summary_still_shows_is_not_lost() -> None:
+def test_name_in_a_summary_is_not_lost() -> None:
     messages = [
         user("hello"), model("hi"), user("call it berth_q7_north"), model("yes"),
         *(message for _ in range(8) for message in (user(filler(100)), model(filler(60)))),
@@ -164,7 +165,7 @@ def test_what_a_stub_or_a_summary_still_shows_is_not_lost() -> None:
     assert summarized.losses == []
 
 
-def test_names() -> None:
+def test_paths_identifiers_and_numbers_are_names() -> None:
     text = "see ./src/a.py:12, callSign, HB-4127 on 2026-03-29 at 02:30; 1,5 or 12; or snake_case."
 
     assert names_in(text) == {
@@ -173,7 +174,7 @@ def test_names() -> None:
     assert names_in("these are plain words, 123 and 99") == frozenset()
 
 
-# --- files to read again ---
+# --- rereads ---
 
 
 def read(call_id: str, path: str, words: int = 150) -> list[Message]:
@@ -193,7 +194,7 @@ def pressure(first: int) -> list[Message]:
 
 
 def rereads(*steps: list[Message], strategy: str = "budget") -> tuple[int, int]:
-    """How many reads, and whether a collection had taken anything."""
+    """Returns the number of rereads and their tokens."""
     messages = [user("go"), *(message for step in steps for message in step), model("done")]
     report, _ = watched(messages, strategy, 1_000)
     assert report.collections
@@ -201,42 +202,43 @@ def rereads(*steps: list[Message], strategy: str = "budget") -> tuple[int, int]:
     return report.rereads, report.reread_tokens
 
 
-def test_an_edit_of_a_file_whose_read_was_taken_needs_another() -> None:
+def test_edit_of_a_removed_file_needs_a_reread() -> None:
     count, tokens = rereads(read("r", "a.py"), pressure(0), edit("e", "a.py"))
 
     assert count == 1
     assert 100 < tokens < 200
 
 
-def test_one_read_does_for_several_edits() -> None:
+def test_several_edits_need_only_one_reread() -> None:
     steps = read("r", "a.py"), pressure(0), edit("e", "a.py"), edit("f", "a.py")
 
     assert rereads(*steps)[0] == 1
 
 
-def test_what_the_recording_reads_again_itself_is_not_missing() -> None:
+def test_file_that_the_recording_reads_again_needs_no_reread() -> None:
     assert rereads(read("r", "a.py"), pressure(0), read("s", "a.py"), edit("e", "a.py"))[0] == 0
 
 
-def test_what_is_still_there_need_not_be_read_again() -> None:
+def test_remaining_and_unrelated_files_need_no_reread() -> None:
     assert rereads(pressure(0), read("r", "a.py"), edit("e", "a.py"))[0] == 0
     assert rereads(read("r", "a.py"), pressure(0), edit("e", "b.py"))[0] == 0
 
 
-def test_a_file_that_was_shown_twice_is_gone_when_both_are() -> None:
+def test_file_with_two_removed_reads_needs_one_reread() -> None:
     both = read("r", "a.py"), read("s", "./a.py")
 
     assert rereads(*both, pressure(0), edit("e", "a.py"))[0] == 1
 
 
-def test_a_read_that_failed_showed_nothing() -> None:
-    failed = read("r", "a.py")
-    failed[1].parts[0].function_response.is_error = True  # type: ignore[union-attr]
+def test_failed_read_needs_no_reread() -> None:
+    call, _ = read("r", "a.py")
+    error = ToolResult("r", "read_file", filler(150), is_error=True)
+    failed = [call, Message(Role.TOOL, [Part(function_response=error)])]
 
     assert rereads(failed, pressure(0), edit("e", "a.py"))[0] == 0
 
 
-def test_editors_that_do_several_things_are_told_by_their_command() -> None:
+def test_command_argument_tells_whether_an_editor_reads_or_edits() -> None:
     view = exchange("r", "str_replace_editor", filler(150), command="view", path="a.py")
     change = exchange("e", "str_replace_editor", "ok", command="str_replace", path="a.py")
 
@@ -244,13 +246,13 @@ def test_editors_that_do_several_things_are_told_by_their_command() -> None:
     assert rereads(view, pressure(0), view, change)[0] == 0
 
 
-def test_of_parallel_reads_only_those_that_were_taken_are_missing() -> None:
+def test_parallel_reads_are_tracked_separately() -> None:
     calls = [
         Part(function_call=FunctionCall(f"r{n}", "read_file", {"path": f"{n}.py"})) for n in (1, 2)
     ]
     results = [*read("r1", "1.py", 300)[1].parts, *read("r2", "2.py", 5)[1].parts]
     parallel = [Message(Role.MODEL, calls), Message(Role.TOOL, results)]
 
-    # The short result is no longer than its stub, so it stays.
+    # The short result is not longer than its stub, so it is not shortened.
     steps = parallel, pressure(0), edit("e", "1.py"), edit("f", "2.py")
     assert rereads(*steps, strategy="marksweep")[0] == 1

@@ -1,4 +1,4 @@
-"""A replay against what a plain look at every request would say."""
+"""Tests of replay, most of them against an independent evaluation of every request."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,8 +21,8 @@ from jaato_gc import (
     Role,
     check_history,
     count_tokens,
-    hookimpl,
 )
+from jaato_gc.plugin import hookimpl
 from jaato_gc_formats import check_request, from_messages, to_messages
 from jaato_gc_lab import ReplayReport, replay, sample_conversation
 from jaato_gc_lab._sources import tokens_by_source
@@ -44,7 +44,7 @@ def without_seconds(report: ReplayReport) -> ReplayReport:
 
 
 def shared_tokens(before: list[Message], after: list[Message]) -> int:
-    """Tokens of the messages that two requests begin with."""
+    """Returns the tokens of the common prefix of two requests."""
     shared = 0
     for old, new in zip(before, after, strict=False):
         if old != new:
@@ -70,12 +70,12 @@ def check_against_requests(report: ReplayReport, sent: list[list[Message]], tool
     assert all(collection.request < len(sent) for collection in report.collections)
 
 
-# --- the figures are those of the requests ---
+# --- figures of the report ---
 
 
 @pytest.mark.parametrize("strategy", ["none", *STRATEGIES])
 @pytest.mark.parametrize("limit", [6_000, 32_000])
-def test_figures_of_the_sample_run(strategy: str, limit: int) -> None:
+def test_report_of_the_sample_run_matches_its_requests(strategy: str, limit: int) -> None:
     report, sent = watched(SAMPLE, strategy, limit)
 
     tools = report.requests[0].by_source["tools"]
@@ -92,7 +92,9 @@ def test_figures_of_the_sample_run(strategy: str, limit: int) -> None:
     limit=st.integers(40, 2_000),
     tools=st.sampled_from([0, 30]),
 )
-def test_figures_of_any_run(messages: list[Message], strategy: str, limit: int, tools: int) -> None:
+def test_report_of_any_run_matches_its_requests(
+    messages: list[Message], strategy: str, limit: int, tools: int
+) -> None:
     report, sent = watched(messages, strategy, limit, tools_tokens=tools)
 
     check_against_requests(report, sent, tools)
@@ -103,7 +105,7 @@ def test_figures_of_any_run(messages: list[Message], strategy: str, limit: int, 
 
 @settings(max_examples=60, deadline=None)
 @given(messages=broken_histories(), strategy=st.sampled_from(["none", *STRATEGIES]))
-def test_broken_recordings_are_mended_first(messages: list[Message], strategy: str) -> None:
+def test_invalid_recordings_are_repaired_first(messages: list[Message], strategy: str) -> None:
     report, sent = watched(messages, strategy, 300)
 
     assert report.violations == []
@@ -111,7 +113,7 @@ def test_broken_recordings_are_mended_first(messages: list[Message], strategy: s
         assert check_history(request) == []
 
 
-def test_every_request_of_the_sample_is_one_that_its_provider_takes() -> None:
+def test_requests_after_a_collection_are_valid_for_the_provider() -> None:
     for strategy in STRATEGIES:
         report, sent = watched(SAMPLE, strategy, 24_000)
         for collection in report.collections:
@@ -120,17 +122,17 @@ def test_every_request_of_the_sample_is_one_that_its_provider_takes() -> None:
             assert check_request(written, "anthropic") == []
 
 
-def test_the_same_arguments_give_the_same_report() -> None:
+def test_same_arguments_produce_the_same_report() -> None:
     for strategy in STRATEGIES:
         reports = [replay(sample_conversation(), strategy, limit=16_000) for _ in range(2)]
 
         assert without_seconds(reports[0]) == without_seconds(reports[1])
 
 
-# --- how a run is played ---
+# --- order of events ---
 
 
-def test_without_a_strategy_everything_is_sent() -> None:
+def test_replay_without_a_strategy_sends_all_messages() -> None:
     messages = turns(6)
 
     report = replay(messages, "none", limit=600)
@@ -143,7 +145,7 @@ def test_without_a_strategy_everything_is_sent() -> None:
     assert 0 < report.overflows < 6
 
 
-def test_requests_that_do_not_fit_are_counted_and_the_run_goes_on() -> None:
+def test_replay_continues_after_a_request_that_does_not_fit() -> None:
     messages = [user("short"), model("yes"), user(filler(2_000)), model("well"), *turns(3, 10)]
 
     report, _ = watched(messages, "truncate", 1_000)
@@ -152,7 +154,7 @@ def test_requests_that_do_not_fit_are_counted_and_the_run_goes_on() -> None:
     assert report.overflows == 1
 
 
-def test_answers_that_follow_one_another_are_one() -> None:
+def test_consecutive_answers_count_as_one() -> None:
     messages = [user("go"), model("first"), model("second"), user("on"), model("third")]
 
     report = replay(messages, "none", limit=1_000)
@@ -161,7 +163,7 @@ def test_answers_that_follow_one_another_are_one() -> None:
     assert report.requests[0].output_tokens == count_tokens(messages[1:3], COUNTER)
 
 
-def test_what_nobody_answered_is_left_out() -> None:
+def test_messages_after_the_last_answer_are_ignored() -> None:
     open_call = Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look", {}))])
 
     assert len(replay([user("go"), model("yes"), user("on")], "none", limit=99).requests) == 1
@@ -169,7 +171,7 @@ def test_what_nobody_answered_is_left_out() -> None:
     assert replay([user("go")], "truncate", limit=99).requests == []
 
 
-def test_a_greeting_is_left_out_and_a_silent_user_stood_in_for() -> None:
+def test_greeting_is_removed_and_a_missing_user_message_is_inserted() -> None:
     greeted = replay([model("hello!"), user("hi"), model("yes?")], "none", limit=99)
     system = Message.from_text(Role.SYSTEM, "say hello")
     silent = replay([system, user(""), model("hello?"), system, model("hey!")], "none", limit=99)
@@ -179,7 +181,7 @@ def test_a_greeting_is_left_out_and_a_silent_user_stood_in_for() -> None:
     assert greeted.requests[0].tokens == count_tokens([user("hi")], COUNTER)
 
 
-def test_a_collection_between_turns_belongs_to_the_turn_before() -> None:
+def test_collection_between_turns_belongs_to_the_previous_turn() -> None:
     report, _ = watched(turns(12), "truncate", 1_500)
 
     first = report.collections[0]
@@ -191,7 +193,7 @@ def test_a_collection_between_turns_belongs_to_the_turn_before() -> None:
     assert report.seconds == sum(each.seconds for each in report.collections) > 0
 
 
-def test_space_for_the_answer_is_kept_free_without_a_strategy_too() -> None:
+def test_output_reserve_also_applies_without_a_strategy() -> None:
     config = GCConfig(reserve_output_tokens=500)
 
     narrow = replay(turns(6), "none", limit=1_000, config=config)
@@ -200,10 +202,10 @@ def test_space_for_the_answer_is_kept_free_without_a_strategy_too() -> None:
     assert narrow.limit == 1_000
 
 
-def test_options_reach_the_strategy() -> None:
-    told = GCConfig(preserve_recent_turns=1, plugin_config={"notify_on_gc": True})
+def test_plugin_config_is_passed_to_the_strategy() -> None:
+    config = GCConfig(preserve_recent_turns=1, plugin_config={"notify_on_gc": True})
 
-    report, sent = watched(turns(12), "truncate", 1_500, config=told)
+    report, sent = watched(turns(12), "truncate", 1_500, config=config)
 
     assert report.requests[-1].by_source["synthetic"] > 0
     assert any(message.synthetic for message in sent[-1])
@@ -217,27 +219,27 @@ def test_strategies_that_summarize_need_no_model() -> None:
         assert all(each.error is None for each in report.collections)
 
 
-def test_names_of_strategies_may_be_short() -> None:
+def test_strategy_can_be_a_short_name_or_an_instance() -> None:
     assert replay(turns(1), "budget", limit=99).strategy == "gc_budget"
     assert replay(turns(1), REGISTRY.create("budget"), limit=99).strategy == "gc_budget"
 
 
-def test_errors_say_what_is_wrong() -> None:
+def test_unknown_strategy_and_unknown_model_are_errors() -> None:
     with pytest.raises(GCPluginError, match=r"did you mean 'budget'"):
         replay(turns(1), "buget", limit=99)
-    with pytest.raises(GCConfigError, match=r"price of model 'gpt-0'.*known are .*gpt-5"):
+    with pytest.raises(GCConfigError, match=r"no price for model 'gpt-0': expected .*gpt-5"):
         replay(turns(1), "none", limit=99, model="gpt-0")
 
 
-# --- nobody else is touched ---
+# --- isolation ---
 
 
 class Host:
-    """A plugin of the user's own: a stash and an observer."""
+    """A plugin of the user with a stash and an observer."""
 
     def __init__(self) -> None:
         self.stash = MemoryStash()
-        self.told: list[Any] = []
+        self.results: list[Any] = []
 
     @hookimpl
     def jaato_gc_stash(self) -> MemoryStash:
@@ -245,21 +247,21 @@ class Host:
 
     @hookimpl
     def jaato_gc_after_collect(self, result: Any) -> None:
-        self.told.append(result)
+        self.results.append(result)
 
 
-def test_neither_the_users_stash_nor_telemetry_sees_a_replay() -> None:
+def test_replay_uses_neither_stash_nor_observers_of_the_user() -> None:
     host, registry = Host(), PluginRegistry()
     registry.register(host, "host")
 
     report = replay(SAMPLE, "truncate", limit=16_000, registry=registry)
 
     assert report.collections
-    assert host.told == []
+    assert host.results == []
     assert host.stash.stats().entries == 0
 
 
-def test_a_transcript_is_not_altered() -> None:
+def test_replay_does_not_change_the_transcript() -> None:
     before = from_messages(SAMPLE.messages)
 
     replay(SAMPLE, "marksweep", limit=16_000)
@@ -273,7 +275,7 @@ def test_a_transcript_is_not_altered() -> None:
 # --- violations ---
 
 
-def test_what_a_provider_would_refuse_is_found() -> None:
+def test_violations_that_the_recording_does_not_have_are_found() -> None:
     good = to_messages([{"role": "user", "content": "go"}], "openai-chat")
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     asked = to_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
@@ -285,18 +287,18 @@ def test_what_a_provider_would_refuse_is_found() -> None:
     assert any("results_have_calls" in fault for fault in orphaned)
     assert any("orphaned_result" in fault for fault in orphaned)
     assert validity.new_faults([*good, *result], [*good, *result]) == []
-    twice = validity.new_faults([*good, *result, *result], [*good, *result])
-    assert any("orphaned_result" in fault for fault in twice)
+    repeated = validity.new_faults([*good, *result, *result], [*good, *result])
+    assert any("orphaned_result" in fault for fault in repeated)
 
 
-def test_messages_of_no_format_are_checked_by_the_common_rules() -> None:
+def test_messages_without_a_format_are_checked_by_the_rules_of_core() -> None:
     validity = Validity(None, None, REGISTRY)
 
     assert validity.new_faults([model("first")], []) != []
     assert validity.new_faults([user("first")], []) == []
 
 
-def test_violations_are_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_contains_violations_with_their_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Validity, "new_faults", lambda *_: ["it is broken"])
 
     report, _ = watched(turns(12), "truncate", 1_500)
@@ -305,11 +307,11 @@ def test_violations_are_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.violations == [f"request {number}: it is broken" for number in sorted(requests)]
 
 
-# --- how work grows ---
+# --- complexity ---
 
 
 @pytest.mark.parametrize("strategy", ["none", "gc_truncate"])
-def test_work_is_linear_in_the_recording(strategy: str) -> None:
+def test_replay_time_is_linear_in_the_length_of_the_recording(strategy: str) -> None:
     def work(messages: int) -> int:
         history = long_history(messages // 4)
         for message in history:
@@ -319,13 +321,13 @@ def test_work_is_linear_in_the_recording(strategy: str) -> None:
             lambda: replay(history, strategy, limit=2_000, config=config, registry=REGISTRY)
         )
 
-    work(40)  # what is looked up once
+    work(40)  # fills the caches
     small, large = work(400), work(1_600)
 
     assert large <= 4 * small * 1.3
 
 
-def test_calls_and_thoughts_are_told_apart() -> None:
+def test_thoughts_and_calls_are_separate_sources() -> None:
     said = Message(
         Role.MODEL,
         [Part(thought="hm, let us see"), Part(text="I look."), *exchange("c", "look", "")[0].parts],

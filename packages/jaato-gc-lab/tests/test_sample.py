@@ -1,4 +1,4 @@
-"""The sample run is what its generator makes, and a run to see something on."""
+"""Tests of the sample run."""
 
 import gzip
 import importlib.util
@@ -21,8 +21,8 @@ def content() -> dict[str, Any]:
     return data
 
 
-@pytest.mark.skipif(not GENERATOR.is_file(), reason="the generator is not at hand")
-def test_the_sample_is_what_its_generator_makes() -> None:
+@pytest.mark.skipif(not GENERATOR.is_file(), reason="tools/make_sample.py is missing")
+def test_sample_run_is_the_output_of_its_generator() -> None:
     spec = importlib.util.spec_from_file_location("make_sample", GENERATOR)
     assert spec is not None
     assert spec.loader is not None
@@ -32,7 +32,7 @@ def test_the_sample_is_what_its_generator_makes() -> None:
     assert content() == generator.make()
 
 
-def test_the_sample_is_a_valid_run_of_some_length() -> None:
+def test_sample_run_is_valid_and_long_enough() -> None:
     sample = sample_conversation()
 
     assert sample.problems == []
@@ -43,7 +43,7 @@ def test_the_sample_is_a_valid_run_of_some_length() -> None:
     assert sample_path().stat().st_size < 60_000
 
 
-def test_files_are_read_again_tests_fail_and_edits_go_wrong() -> None:
+def test_sample_run_has_repeated_reads_failing_tests_and_failed_edits() -> None:
     blocks = [
         block
         for message in content()["messages"]

@@ -1,7 +1,7 @@
-"""Make the sample run that comes with jaato-gc-lab: an agent at work on a small code base.
+"""Generates the sample run of jaato-gc-lab: an agent that works on a small code base.
 
-Everything in it is made up here: the harbour, its software, its log files. The same seed always
-gives the same run.
+The harbour, its software and its log files are fictional. The same seed always produces the same
+run. The English inside the run is data: changing it changes all figures in the documentation.
 
     python packages/jaato-gc-lab/tools/make_sample.py
 """
@@ -52,7 +52,7 @@ the change log."""
 
 
 class CodeBase:
-    """Files that a run reads and changes."""
+    """The files that the run reads and edits."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -63,7 +63,7 @@ class CodeBase:
         self.files["CHANGELOG.md"] = "# Changes\n\n## 4.2.0\n\n- Tariffs by length and season.\n"
 
     def functions(self, module: str) -> list[str]:
-        """The functions of a module."""
+        """Returns the function names of a module."""
         text = self.files[f"src/harbour/{module}.py"]
         return [line[4:].partition("(")[0] for line in text.splitlines() if line.startswith("def ")]
 
@@ -117,7 +117,7 @@ class CodeBase:
 
 
 class Run:
-    """The messages of a run, as they grow."""
+    """Builds the messages of the run."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -125,22 +125,22 @@ class Run:
         self.messages: list[dict[str, Any]] = []
         self._calls = 0
 
-    # --- who says what ---
+    # --- messages ---
 
     def user(self, text: str) -> None:
-        """The user asks."""
+        """Adds a message of the user."""
         self.messages.append({"role": "user", "content": text})
 
     def done(self, text: str) -> None:
-        """The agent ends its turn."""
+        """Adds the final answer of a turn."""
         self.messages.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
 
     def call(self, why: str, tool: str, result: str, **arguments: str) -> None:
-        """The agent calls a tool and gets its result."""
+        """Adds a tool call and its result."""
         self.calls(why, [(tool, arguments, result)])
 
     def calls(self, why: str, calls: list[tuple[str, dict[str, str], str]]) -> None:
-        """The agent calls some tools at once."""
+        """Adds parallel tool calls and their results."""
         said: list[dict[str, Any]] = [{"type": "text", "text": why}] if why else []
         results: list[dict[str, Any]] = []
         for tool, arguments, result in calls:
@@ -153,10 +153,10 @@ class Run:
         self.messages.append({"role": "assistant", "content": said})
         self.messages.append({"role": "user", "content": results})
 
-    # --- what the tools do ---
+    # --- tools ---
 
     def read(self, why: str, *paths: str) -> None:
-        """Read files."""
+        """Reads files."""
         self.calls(why, [("read_file", {"path": path}, self._shown(path)) for path in paths])
 
     def _shown(self, path: str) -> str:
@@ -164,7 +164,7 @@ class Run:
         return "\n".join(f"{number:5}  {line}" for number, line in enumerate(lines, 1))
 
     def edit(self, why: str, path: str, old: str, new: str) -> None:
-        """Change a file."""
+        """Edits a file."""
         text = self.code.files[path]
         if old not in text:
             missing = f"error: the text to replace does not occur in {path}"
@@ -175,7 +175,7 @@ class Run:
         self.call(why, "edit_file", f"{path}: line {at} changed", path=path, old=old, new=new)
 
     def search(self, why: str, pattern: str) -> None:
-        """Search all files."""
+        """Searches all files."""
         found = [
             f"{path}:{number}: {line.strip()}"
             for path, text in self.code.files.items()
@@ -186,7 +186,7 @@ class Run:
         self.call(why, "search", shown, pattern=pattern, path=".")
 
     def tests(self, why: str, *failing: str, module: str = "") -> None:
-        """Run the tests; some fail."""
+        """Runs the tests, of which the given ones fail."""
         command = f"python -m pytest -q tests/test_{module}.py" if module else "python -m pytest"
         self.call(why, "run_command", self._test_log(failing, module), command=command)
 
@@ -216,12 +216,12 @@ class Run:
         return "\n".join(lines)
 
     def log(self, why: str, path: str, lines: int) -> None:
-        """Look at a log file."""
+        """Shows the end of a log file."""
         shown = "\n".join(self.log_lines(lines))
         self.call(why, "run_command", shown, command=f"tail -n {lines} {path}")
 
     def log_lines(self, count: int) -> Iterator[str]:
-        """Some lines of a log."""
+        """Yields random log lines."""
         rng, second = self.rng, self.rng.randrange(60)
         for _ in range(count):
             second += rng.randrange(1, 40)
@@ -235,17 +235,17 @@ class Run:
 
 
 def make() -> dict[str, Any]:
-    """The whole request as it stands at the end of the run."""
+    """Returns the last request of the run."""
     run = Run(random.Random(SEED))
-    find_the_fault(run)
-    mend_the_import(run)
+    debug_the_clock(run)
+    fix_the_import(run)
     add_a_dry_run(run)
     explain(run, "tides", "the low water of the forecast")
-    mend_the_build(run)
+    fix_the_build(run)
     explain(run, "tariffs", "surcharges in the hour of the clock change")
     rename(run)
     explain(run, "notices", "a bulletin that nobody received")
-    write_it_down(run)
+    update_the_change_log(run)
     return {
         "model": "claude-sonnet-4-5",
         "max_tokens": 8192,
@@ -267,12 +267,12 @@ def make() -> dict[str, Any]:
 
 
 def source(module: str) -> str:
-    """The path of a module."""
+    """Returns the path of a module."""
     return f"src/harbour/{module}.py"
 
 
-def find_the_fault(run: Run) -> None:
-    """The first turn: a failing import, logs, reads, wrong tries, and the fix."""
+def debug_the_clock(run: Run) -> None:
+    """Adds the first turn: a failing import with logs, reads, wrong attempts and the fix."""
     run.user(
         "Since the clocks went forward the nightly import drops vessel calls (ticket HB-4127). The "
         "office noticed with manifest MNF-20260329-0417 of the Aurelia Boreas, which should have "
@@ -318,8 +318,8 @@ def find_the_fault(run: Run) -> None:
     )
 
 
-def mend_the_import(run: Run) -> None:
-    """The second turn: the same fault elsewhere."""
+def fix_the_import(run: Run) -> None:
+    """Adds the second turn: the same bug in another module."""
     run.user("Is the import itself in order then? Run everything, and try that night's file.")
     run.tests("All tests:", run.code.functions("imports")[1])
     run.read("The import has the same fault.", source("imports"), "tests/test_imports.py")
@@ -340,7 +340,7 @@ def mend_the_import(run: Run) -> None:
 
 
 def add_a_dry_run(run: Run) -> None:
-    """A feature that touches several modules."""
+    """Adds a turn with a feature that affects several modules."""
     run.user("Good. Please add a --dry-run to the import command that writes nothing.")
     run.read("", source("cli"), "tests/test_cli.py")
     run.read("What does the import write through?", source("storage"))
@@ -376,7 +376,7 @@ def add_a_dry_run(run: Run) -> None:
 
 
 def explain(run: Run, module: str, what: str) -> None:
-    """A question that is answered from the code."""
+    """Adds a turn with a question that is answered from the code."""
     run.user(f"A question in between: who is responsible for {what}? Don't change anything.")
     run.search("", NOUNS[module][0])
     run.read("", source(module))
@@ -384,8 +384,8 @@ def explain(run: Run, module: str, what: str) -> None:
     run.done(f"`{name}` in `{source(module)}` is, and nothing else calls it.")
 
 
-def mend_the_build(run: Run) -> None:
-    """A long log from the user, then a hunt."""
+def fix_the_build(run: Run) -> None:
+    """Adds a turn that starts with a long log from the user."""
     log = "\n".join(run.log_lines(45))
     run.user(
         "The build on the old quay server fails, pipeline 88213. This is the end of its log:\n\n"
@@ -423,7 +423,7 @@ def mend_the_build(run: Run) -> None:
 
 
 def rename(run: Run) -> None:
-    """The same change in many files, with reads before and after."""
+    """Adds a turn with the same change in many files."""
     run.user(
         "The office speaks of mooring grace now. Please rename GRACE_MINUTES accordingly, in all "
         "modules, and look at each of them while you are there."
@@ -441,8 +441,8 @@ def rename(run: Run) -> None:
     run.done("It is MOORING_GRACE_MINUTES in all eleven modules now, and all tests pass.")
 
 
-def write_it_down(run: Run) -> None:
-    """The last turn: goes back to what was said at the beginning."""
+def update_the_change_log(run: Run) -> None:
+    """Adds the last turn, which refers to names from the first one."""
     run.user("Write the change log, and tell me what to tell the office.")
     run.read("", "CHANGELOG.md")
     run.edit(
@@ -463,7 +463,7 @@ def write_it_down(run: Run) -> None:
 
 
 def packed(run: dict[str, Any]) -> bytes:
-    """The file's content, the same every time."""
+    """Returns the compressed run, which is the same every time."""
     text = json.dumps(run, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), mtime=0)
 

@@ -1,6 +1,6 @@
-"""See a context, replay it under every strategy, compare, and check it in CI.
+"""Inspects contexts, replays recorded runs with every strategy, and compares the results.
 
-Everything public is importable from here; modules whose names start with an underscore are not.
+Import every public name from here. Modules whose names start with an underscore are private.
 """
 
 from jaato_gc_lab._compare import Cell, CellResult, Comparison, Summary, compare, find_files

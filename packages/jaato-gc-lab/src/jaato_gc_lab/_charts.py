@@ -1,6 +1,6 @@
-"""What the charts of a report show, worked out as far as a template needs it.
+"""Data of the charts in a report, ready for the templates.
 
-Places are percentages of a chart's width and height, seen from its upper left.
+Coordinates are percentages of the chart's width and height, measured from its upper left corner.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,29 +8,29 @@ from dataclasses import dataclass
 
 from jaato_gc_lab._prices import Price
 from jaato_gc_lab._reports import Collection, ReplayReport
-from jaato_gc_lab._series import Point, outline, telling, ticks
+from jaato_gc_lab._series import Point, downsample, outline, ticks
 
 BASELINE = "none"
-"""The strategy's name where nothing was collected."""
+"""Strategy name of the run without collection."""
 HEADROOM = 1.12
-"""How far a chart reaches above the window, or above the largest request."""
-FARTHEST = 2
-"""How many windows a chart shows at most if requests do not fit; the rest is cut off."""
+"""Height of a chart, relative to the window or the largest request."""
+MAX_WINDOWS = 2
+"""Maximum height of a chart, in windows. Requests above it are cut off."""
 POINTS = 200
 MARKS = 20
-LABELLED = 0.11
-"""The share of a chart's height that a line of text needs."""
+LABEL_HEIGHT = 0.11
+"""Height of a line of text, as a fraction of the chart's height."""
 
-VISIBLE = 0.3
-"""Percent of a chart's width that can be seen."""
+MIN_WIDTH = 0.3
+"""Minimum width of a visible mark, in percent of the chart's width."""
 
 CostParts = Callable[[ReplayReport], Mapping[str, float]]
-"""The parts of a run's cost, by name, in money."""
+"""Returns the parts of a run's cost, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A number on an axis."""
+    """A labelled position on an axis."""
 
     at: float
     value: int
@@ -38,7 +38,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One collection, where it is shown."""
+    """A collection and its position in a chart."""
 
     x: float
     y: float
@@ -48,30 +48,30 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class UsagePanel:
-    """The requests of one strategy, and what it collected."""
+    """The requests and collections of one strategy."""
 
     report: ReplayReport
     colour: int
     path: str
     marks: list[Mark]
     misfits: list[tuple[float, float]]
-    """Start and width of each stretch of requests that did not fit."""
+    """Start and width of each range of requests that did not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageChart:
-    """One transcript in one window: a panel for each strategy, all on the same scales.
+    """Window usage of one transcript, with one panel per strategy on a common scale.
 
     Args:
-        transcript: Its name.
-        limit: The window, in tokens.
-        panels: One for each strategy that collected.
-        baseline: The run without collection, to compare with.
-        baseline_path: Its line, for every panel.
-        window: Where the window ends.
-        threshold: Where a collection starts.
-        target: Where it should end.
-        requests: Ticks of the axis of requests.
+        transcript: Name of the transcript.
+        limit: Window size in tokens.
+        panels: One panel per strategy that collects.
+        baseline: The run without collection.
+        baseline_path: Path data of the baseline, drawn in every panel.
+        window: Position of the window's limit.
+        threshold: Position of the threshold.
+        target: Position of the target.
+        requests: Ticks of the request axis.
     """
 
     transcript: str
@@ -86,7 +86,7 @@ class UsageChart:
 
     @property
     def levels(self) -> list[tuple[float, int]]:
-        """What the axis of tokens tells: place and tokens, none so close that numbers collide."""
+        """Labels of the token axis as position and tokens, without overlapping labels."""
         places = [
             (self.window, self.limit),
             (self.threshold, round(self.limit * self.threshold_percent / 100)),
@@ -95,39 +95,39 @@ class UsageChart:
         ]
         levels: list[tuple[float, int]] = []
         for place in places:
-            if not levels or place[0] - levels[-1][0] >= LABELLED * 100:
+            if not levels or place[0] - levels[-1][0] >= LABEL_HEIGHT * 100:
                 levels.append(place)
         return levels
 
     @property
     def threshold_percent(self) -> float:
-        """Where a collection starts, in percent of the window."""
-        return self._any.threshold_percent
+        """Usage at which a collection starts, in percent of the window."""
+        return self._first_report.threshold_percent
 
     @property
     def target_percent(self) -> float:
-        """Where a collection should end, in percent of the window."""
-        return self._any.target_percent
+        """Usage that a collection aims for, in percent of the window."""
+        return self._first_report.target_percent
 
     @property
     def first_overflow(self) -> int | None:
-        """The first request, from 1 on, that would not fit if nothing were collected."""
+        """Number of the first request that does not fit without collection, starting at 1."""
         requests = self.baseline.requests if self.baseline else []
         return next((n for n, request in enumerate(requests, 1) if not request.fits), None)
 
     @property
     def any_misfits(self) -> bool:
-        """Whether some requests did not fit in spite of collecting."""
+        """Whether any request did not fit despite collection."""
         return any(panel.misfits for panel in self.panels)
 
     @property
-    def _any(self) -> ReplayReport:
+    def _first_report(self) -> ReplayReport:
         return self.panels[0].report
 
 
 @dataclass(frozen=True, slots=True)
 class CostPart:
-    """One part of a bar: what it stands for, its money, and its place."""
+    """One segment of a cost bar."""
 
     name: str
     money: float
@@ -137,13 +137,13 @@ class CostPart:
 
 @dataclass(frozen=True, slots=True)
 class CostBar:
-    """What the run under one strategy cost.
+    """The cost of the run with one strategy.
 
     Args:
         report: The run.
-        colour: The strategy's.
-        parts: What the cost consists of, and last what looking up again would cost on top.
-        saving: The share that was saved against no collection, if that is known.
+        colour: Colour number of the strategy.
+        parts: Segments of the cost. The last one is the cost of repeated lookups.
+        saving: Fraction saved compared to no collection, or ``None`` if unknown.
     """
 
     report: ReplayReport
@@ -153,16 +153,16 @@ class CostBar:
 
 
 def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
-    """How full the window was at each request, for the reports of one transcript and window."""
+    """Returns the window usage chart for the reports of one transcript and window."""
     limit = reports[0].limit
     last = last_request(reports)
     baseline = next((report for report in reports if report.strategy == BASELINE), None)
     collecting = [report for report in reports if report is not baseline] or [*reports]
-    any_report = collecting[0]
+    first_report = collecting[0]
     peak = max(report.peak_tokens for report in collecting)
-    top = min(max(peak, limit), limit * FARTHEST) * HEADROOM
+    top = min(max(peak, limit), limit * MAX_WINDOWS) * HEADROOM
     return UsageChart(
-        transcript=any_report.transcript,
+        transcript=first_report.transcript,
         limit=limit,
         panels=[
             UsagePanel(
@@ -176,9 +176,9 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
         ],
         baseline=baseline,
         baseline_path=_line(baseline, last, top) if baseline else "",
-        window=down(limit / top),
-        threshold=down(limit * any_report.threshold_percent / 100 / top),
-        target=down(limit * any_report.target_percent / 100 / top),
+        window=from_top(limit / top),
+        threshold=from_top(limit * first_report.threshold_percent / 100 / top),
+        target=from_top(limit * first_report.target_percent / 100 / top),
         requests=request_ticks(last),
     )
 
@@ -186,7 +186,7 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
 def cost_bars(
     reports: Sequence[ReplayReport], colours: Mapping[str, int], cost_parts: CostParts | None
 ) -> list[CostBar]:
-    """What the run cost under each strategy; the dearest bar is as wide as the chart."""
+    """Returns one cost bar per strategy. The most expensive one fills the chart's width."""
     highest = max(report.total_cost for report in reports) or 1.0
     full = next((report.cost for report in reports if report.strategy == BASELINE), 0.0)
     bars = []
@@ -194,7 +194,7 @@ def cost_bars(
         parts: list[CostPart] = []
         start = 0.0
         named = cost_parts(report) if cost_parts else {"requests": report.cost}
-        for name, money in {**named, "looking up again": report.lookup_cost}.items():
+        for name, money in {**named, "repeated lookups": report.lookup_cost}.items():
             width = 100 * money / highest
             parts.append(CostPart(name, money, round(start, 2), round(width, 2)))
             start += width
@@ -204,7 +204,7 @@ def cost_bars(
 
 
 def cost_parts_at(price: Price) -> CostParts:
-    """What runs cost at the price of a model, by what is paid for."""
+    """Returns a function that splits a run's cost into cache reads, new input and output."""
 
     def parts(report: ReplayReport) -> dict[str, float]:
         read = sum(
@@ -222,29 +222,29 @@ def cost_parts_at(price: Price) -> CostParts:
 
 def _line(report: ReplayReport, last: int, top: float) -> str:
     points = _usage(report)
-    kept = telling([tokens for _, tokens in points], POINTS)
+    kept = downsample([tokens for _, tokens in points], POINTS)
     return outline((points[i][0] / last, points[i][1] / top) for i in kept)
 
 
 def _usage(report: ReplayReport) -> list[Point]:
-    """Tokens along the requests, with the fall of each collection in the place where it was."""
-    falls: dict[int, list[Point]] = {}
+    """Returns the tokens per request, with each collection as a vertical drop."""
+    drops: dict[int, list[Point]] = {}
     for collection in report.collections:
         at = collection.request
-        falls.setdefault(at, []).extend(
+        drops.setdefault(at, []).extend(
             [(at, collection.tokens_before), (at, collection.tokens_after)]
         )
     points: list[Point] = []
     for position, request in enumerate(report.requests):
-        points += falls.pop(position, [])
+        points += drops.pop(position, [])
         points.append((position, request.tokens))
-    for late in sorted(falls):
-        points += falls[late]
+    for after_last in sorted(drops):
+        points += drops[after_last]
     return points
 
 
 def _marks(report: ReplayReport, last: int, top: float) -> list[Mark]:
-    """The collections with the most to tell: those that failed, and the largest."""
+    """Returns the marks of the failed and the largest collections, at most ``MARKS``."""
     numbered = sorted(
         enumerate(report.collections, 1),
         key=lambda entry: (
@@ -255,7 +255,7 @@ def _marks(report: ReplayReport, last: int, top: float) -> list[Mark]:
     return [
         Mark(
             round(100 * collection.request / last, 2),
-            max(down(collection.tokens_before / top), 0.0),
+            max(from_top(collection.tokens_before / top), 0.0),
             number,
             collection,
         )
@@ -264,35 +264,35 @@ def _marks(report: ReplayReport, last: int, top: float) -> list[Mark]:
 
 
 def _misfits(report: ReplayReport, last: int) -> list[tuple[float, float]]:
-    """Where requests did not fit, in percent of the axis; no stretch is too narrow to be seen."""
-    stretches: list[tuple[float, float]] = []
+    """Returns start and width of each range of overflows, in percent, with a minimum width."""
+    ranges: list[tuple[float, float]] = []
     for position, request in enumerate(report.requests):
         if not request.fits:
             start, end = 100 * (position - 0.5) / last, 100 * (position + 0.5) / last
-            if stretches and start - stretches[-1][1] < VISIBLE:
-                start = stretches.pop()[0]
-            stretches.append((start, end))
+            if ranges and start - ranges[-1][1] < MIN_WIDTH:
+                start = ranges.pop()[0]
+            ranges.append((start, end))
     return [
-        (round(max(start, 0), 2), round(max(min(end, 100) - max(start, 0), VISIBLE), 2))
-        for start, end in stretches
+        (round(max(start, 0), 2), round(max(min(end, 100) - max(start, 0), MIN_WIDTH), 2))
+        for start, end in ranges
     ]
 
 
 def last_request(reports: Sequence[ReplayReport]) -> int:
-    """The right end of the axis, as a position in the list of requests."""
+    """Returns the right end of the request axis, as a position in the list of requests."""
     ends = [len(report.requests) - 1 for report in reports]
     ends += [collection.request for report in reports for collection in report.collections]
     return max(*ends, 1)
 
 
 def request_ticks(last: int, most: int = 6) -> list[Tick]:
-    """Requests are counted from 1 on; the axis begins with the first."""
+    """Returns the ticks of the request axis, which starts at request 1."""
     return [
         Tick(round(100 * (max(value, 1) - 1) / last, 2), max(value, 1))
         for value in ticks(last + 1, most)
     ]
 
 
-def down(share: float) -> float:
-    """A share of the height as percent from the top."""
+def from_top(share: float) -> float:
+    """Converts a fraction of the height to a percentage from the top."""
     return round(100 * (1 - share), 2)

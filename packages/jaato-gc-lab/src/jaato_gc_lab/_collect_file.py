@@ -1,4 +1,4 @@
-"""Collecting a file: the plan, the file that it makes, and the way back."""
+"""Plans, applies and undoes the collection of a file."""
 
 import base64
 import gzip
@@ -19,6 +19,7 @@ from jaato_gc import (
     UndoError,
 )
 from jaato_gc_formats import ApiFormat, Conversation, from_messages, load
+from jaato_gc_lab._figures import counted
 from jaato_gc_lab._files import FileExistsAlreadyError, refuse_overwriting, write_all
 from jaato_gc_lab._inspect import new_session, tool_schemas
 
@@ -30,18 +31,18 @@ INDENT = 2
 
 @dataclass(slots=True)
 class FilePlan:
-    """A collection of one conversation of a file, not done yet.
+    """The plan to collect one conversation of a file.
 
     Args:
         path: The file.
-        content: Its bytes, when the plan was made.
+        content: Content of the file when the plan was made.
         conversation: The conversation.
-        conversations: How many the file has.
-        plan: What would go; ``None`` if it is below the target already.
-        limit: The window, in tokens.
-        tokens: How much of it the conversation fills.
-        target_tokens: Where a collection should end.
-        is_api: Whether the file is in the format that the result is written in.
+        conversations: Number of conversations in the file.
+        plan: The plan; ``None`` if the conversation is already below the target.
+        limit: Window size in tokens.
+        tokens: Tokens of the conversation.
+        target_tokens: Target of the collection, in tokens.
+        is_api: Whether the file has the API format in which the result is written.
     """
 
     path: Path
@@ -56,16 +57,16 @@ class FilePlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether there is nothing to write."""
+        """Whether the collection leaves the conversation unchanged."""
         return self.plan is None or not self.plan.result.success or self.plan.changes_nothing
 
     def result(self, registry: PluginRegistry | None = None) -> Any:
-        """What is left, in the shape of its provider's API."""
+        """Returns the collected conversation in the API format of its provider."""
         history = self.conversation.messages
-        left = self.plan.after if self.plan is not None and not self.changes_nothing else history
-        # A list of messages has no place for a system prompt that stands beside them.
+        after = self.plan.after if self.plan is not None and not self.changes_nothing else history
+        # A plain list of messages can't contain a system prompt that is a field of the request.
         like = history if history.request is not None or self.is_api else {}
-        return from_messages(left, history.format, like=like, registry=registry)
+        return from_messages(after, history.format, like=like, registry=registry)
 
 
 def plan_file(
@@ -79,25 +80,26 @@ def plan_file(
     repair: bool = False,
     registry: PluginRegistry | None = None,
 ) -> FilePlan:
-    """Work out what would go from a file to bring it down to the target.
+    """Plans the collection of a conversation down to the target.
 
     Args:
         path: The file.
-        strategy: What chooses.
-        limit: The model's window, in tokens.
-        config: How far down, and what to leave alone.
-        conversation: Which conversation, from 1 on; not needed where there is but one.
-        format: The file's format; detected if not given.
-        repair: Skip broken lines, and mend what the provider would refuse.
-        registry: Where formats come from; all that are installed if not given.
+        strategy: The strategy.
+        limit: Window size of the model, in tokens.
+        config: Target and other collection settings.
+        conversation: Number of the conversation, starting at 1; optional if there is only one.
+        format: Format of the file; detected by default.
+        repair: Skip invalid lines and repair content that the provider would reject.
+        registry: Registry of formats; by default all installed ones.
 
     Raises:
         FormatError: The file can't be read.
-        GCError: It has several conversations, and none was chosen.
+        GCError: The file has several conversations and ``conversation`` is not given, or there is
+            no conversation with that number.
     """
     path, registry = Path(path), registry or PluginRegistry()
     conversations = load(path, format, repair=repair, registry=registry)
-    chosen = choose(conversations, conversation, path)
+    chosen = choose_conversation(conversations, conversation, path)
     counter, messages = EstimateCounter(), chosen.messages
     session = new_session(limit, messages, tool_schemas(messages.request, counter), counter)
     session.set_gc_plugin(strategy, config)
@@ -119,23 +121,25 @@ def plan_file(
     )
 
 
-def choose(conversations: list[Conversation], number: int | None, path: Path) -> Conversation:
-    """One of a file's conversations, by its number from 1 on.
+def choose_conversation(
+    conversations: list[Conversation], number: int | None, path: Path
+) -> Conversation:
+    """Returns a conversation of a file by its number, starting at 1.
 
     Raises:
-        GCError: There is no such one, or it has to be chosen and is not.
+        GCError: The number does not exist, or it is missing and there are several conversations.
     """
     count = len(conversations)
     if number is None:
         if count > 1:
             raise GCError(
-                f"{path} holds {count} conversations: choose one with --conversation N, from 1 to "
+                f"{path} has {count} conversations: choose one with --conversation N, from 1 to "
                 f"{count} (jaato-gc inspect lists them)"
             )
         number = 1
     if not 1 <= number <= count:
-        there = "one conversation" if count == 1 else f"{count} conversations"
-        raise GCError(f"{path} holds {there}: there is no number {number}")
+        available = counted(count, "conversation")
+        raise GCError(f"no conversation {number}: {path} has {available}")
     return conversations[number - 1]
 
 
@@ -147,23 +151,23 @@ def apply_plan(
     force: bool = False,
     registry: PluginRegistry | None = None,
 ) -> Path:
-    """Write what is left, and beside it what it takes to undo that. Returns where it was written.
+    """Writes the collected conversation and an undo file, and returns the path of the result.
 
     Args:
-        plan: What to do.
-        out: The file to write; ``None`` with ``in_place``.
-        in_place: Replace the file that was collected.
-        force: Replace other files too.
-        registry: Where formats come from; all that are installed if not given.
+        plan: The plan.
+        out: Output file; ``None`` with ``in_place``.
+        in_place: Replace the collected file.
+        force: Replace other existing files.
+        registry: Registry of formats; by default all installed ones.
 
     Raises:
-        GCError: It would overwrite something, or lose something.
+        GCError: A file would be overwritten, or content would be lost.
     """
     place = _place(plan, out, in_place=in_place)
     if not in_place:
         refuse_overwriting([place], force=force)
     if plan.path.read_bytes() != plan.content:
-        raise GCError(f"{plan.path} has changed while it was collected: try again")
+        raise GCError(f"{plan.path} changed during the collection: run the command again")
     content = _encoded(plan.result(registry), plan, packed=place.name.endswith(".gz"))
     steps = _steps_to_keep(place, force=force) if in_place else []
     undo = undo_path(place)
@@ -182,28 +186,28 @@ def apply_plan(
 
 
 def undo_file(path: str | Path) -> Path:
-    """Make a file that `apply_plan` wrote what it was collected from, byte for byte.
+    """Restores the original content of a file that `apply_plan` wrote, byte for byte.
 
     Raises:
-        UndoError: There is nothing to undo it with, or the file has changed since.
+        UndoError: The undo file is missing or damaged, or the file was changed.
     """
     place = Path(path)
     undo = undo_path(place)
     if not place.is_file() or not undo.is_file():
         missing = undo if place.is_file() else place
         raise UndoError(
-            f"{missing} is not there: name the file that 'jaato-gc collect --apply' wrote"
+            f"{missing} does not exist: pass the file that 'jaato-gc collect --apply' wrote"
         )
     steps = _read_steps(undo)
     last = steps.pop()
     if _digest(place.read_bytes()) != last["collected"]:
         raise UndoError(
-            f"{place} has changed since it was collected: undoing that would lose the change. Move "
-            f"it away and take its content before the collection from {undo}"
+            f"{place} was changed after the collection: undo would lose the change. Move the file "
+            f"away; its content before the collection is in {undo}"
         )
     original = base64.b64decode(last["content"])
     if _digest(original) != last["original"]:
-        raise UndoError(f"{undo} is damaged: what it holds is not what was collected")
+        raise UndoError(f"{undo} is damaged: its content does not match its checksum")
     if steps:
         write_all({place: original, undo: _packed_steps(steps)})
     else:
@@ -213,7 +217,7 @@ def undo_file(path: str | Path) -> Path:
 
 
 def undo_path(place: Path) -> Path:
-    """Where it is kept what it takes to undo the collection of a file."""
+    """Returns the path of the undo file for a collected file."""
     return place.with_name(place.name + UNDO_SUFFIX)
 
 
@@ -221,26 +225,26 @@ def _place(plan: FilePlan, out: str | Path | None, *, in_place: bool) -> Path:
     if in_place:
         if not plan.is_api:
             raise GCError(
-                f"{plan.path} is a log ({plan.conversation.format}), and what is left is written "
-                f"as {plan.conversation.messages.format}, which its agent could not read: "
-                "write it to another file, with -o OUT"
+                f"{plan.path} is a log ({plan.conversation.format}), but the result is written as "
+                f"{plan.conversation.messages.format}, which the agent can't read: write it to "
+                "another file with -o OUT"
             )
         if plan.conversations > 1:
             raise GCError(
-                f"{plan.path} holds {plan.conversations} conversations, and the others would be "
-                "lost: write this one to another file, with -o OUT"
+                f"{plan.path} has {plan.conversations} conversations and the others would be lost: "
+                "write this one to another file with -o OUT"
             )
         return plan.path
     if out is None:
-        raise GCError("where to? Name a file with -o OUT, or give --in-place")
+        raise GCError("missing output file: use -o OUT or --in-place")
     place = Path(out)
     if place.exists() and place.samefile(plan.path):
-        raise GCError(f"{place} is the file that is collected: give --in-place if it is meant")
+        raise GCError(f"{place} is the collected file itself: use --in-place to replace it")
     return place
 
 
 def _encoded(data: Any, plan: FilePlan, *, packed: bool) -> bytes:
-    """Data in the kind of JSON that the file was: lines, one line, or indented."""
+    """Encodes data in the JSON style of the file: JSON Lines, one line, or indented."""
     text = plan.content
     if text.startswith(GZIP):
         text = gzip.decompress(text)
@@ -259,13 +263,13 @@ def _json(data: Any, indent: int | None) -> bytes:
         text = json.dumps(data, ensure_ascii=ascii_only, indent=indent, separators=separators)
         try:
             return text.encode() + b"\n"
-        except UnicodeEncodeError:  # half a character, which only an escape can say
+        except UnicodeEncodeError:  # a lone surrogate, which must be escaped
             continue
     raise AssertionError("ASCII can always be encoded")
 
 
 def _steps_to_keep(place: Path, *, force: bool) -> list[dict[str, str]]:
-    """What undoes earlier collections of the same file, if it is as they left it."""
+    """Returns the undo steps of earlier collections that lead to the file's current content."""
     undo = undo_path(place)
     if not undo.exists():
         return []
@@ -273,13 +277,13 @@ def _steps_to_keep(place: Path, *, force: bool) -> list[dict[str, str]]:
     steps = _read_steps(undo)
     if steps[-1]["collected"] == digest:
         return steps
-    if steps[-1]["original"] == digest:  # written, but the collection was cut off
+    if steps[-1]["original"] == digest:  # the last collection was interrupted after the undo file
         return steps[:-1]
     if force:
         return []
     raise GCError(
-        f"{undo} undoes the collection of an earlier {place.name}: move it away, or give --force "
-        "to replace it"
+        f"{undo} belongs to an earlier version of {place.name}: move it away, or use --force to "
+        "replace it"
     )
 
 
@@ -297,14 +301,14 @@ def _read_steps(undo: Path) -> list[dict[str, str]]:
             for step in steps
             for key in ("collected", "original", "content")
         ):
-            return list(steps) or _nothing_in(undo)
+            return list(steps) or _raise_invalid(undo)
     except (EOFError, KeyError, TypeError, ValueError, gzip.BadGzipFile, RecursionError) as error:
-        raise UndoError(f"{undo} is damaged, or nothing that jaato-gc wrote: {error}") from None
-    return _nothing_in(undo)
+        raise UndoError(f"{undo} is damaged or not an undo file: {error}") from None
+    return _raise_invalid(undo)
 
 
-def _nothing_in(undo: Path) -> list[dict[str, str]]:
-    raise UndoError(f"{undo} is nothing that jaato-gc wrote")
+def _raise_invalid(undo: Path) -> list[dict[str, str]]:
+    raise UndoError(f"{undo} is not an undo file of jaato-gc")
 
 
 def _digest(content: bytes) -> str:

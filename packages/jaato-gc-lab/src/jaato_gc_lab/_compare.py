@@ -1,4 +1,4 @@
-"""The whole grid: every transcript under every strategy in every window, on many processors."""
+"""Replays every transcript with every strategy in every window, in parallel."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, as_completed
@@ -10,21 +10,21 @@ from typing import Any
 from jaato_gc import GCConfig, PluginRegistry, Role
 from jaato_gc_formats import Conversation, FormatError, load
 from jaato_gc_lab._prices import Prices, load_prices
-from jaato_gc_lab._processes import interrupts_held_back, worker_pool
+from jaato_gc_lab._processes import sigint_blocked, worker_pool
 from jaato_gc_lab._replay import NONE, replay
 from jaato_gc_lab._reports import ReplayReport
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One replay of the grid.
+    """One replay of a comparison.
 
     Args:
         path: The file.
-        index: Which of its conversations, from 0 on.
-        transcript: What that conversation is called.
-        strategy: The strategy.
-        limit: The window, in tokens.
+        index: Position of the conversation in the file, starting at 0.
+        transcript: Display name of the conversation.
+        strategy: Name of the strategy.
+        limit: Window size in tokens.
     """
 
     path: str
@@ -36,43 +36,46 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """What came of one replay: a report, or the reason why there is none."""
+    """The result of one replay: a report or an error message."""
 
     cell: Cell
     report: ReplayReport | None = None
     error: str | None = None
 
 
+NO_ANSWER = "it contains no answer of a model"
+"""Reason for skipping a conversation that has no request to replay."""
+
 Progress = Callable[[int, int, CellResult], None]
-"""Told how many replays are done, of how many, and what came of the latest."""
+"""Called after each replay with the number of finished replays, the total and the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All transcripts under one strategy in one window.
+    """Totals of all transcripts with one strategy in one window.
 
     Args:
-        strategy: The strategy.
-        limit: The window, in tokens.
-        transcripts: How many were replayed.
-        failed: How many could not be.
-        requests: How many requests they made.
-        overflows: How many of these did not fit.
-        violations: What a provider would have refused.
-        collections: How many collections ran.
-        input_tokens: Tokens of all requests together.
-        cached_tokens: How many of them the provider could read from its cache.
+        strategy: Name of the strategy.
+        limit: Window size in tokens.
+        transcripts: Number of replayed transcripts.
+        failed: Number of failed replays.
+        requests: Number of requests.
+        overflows: Number of requests that did not fit into the window.
+        violations: Number of violations that a provider would reject.
+        collections: Number of collections.
+        input_tokens: Input tokens of all requests.
+        cached_tokens: Input tokens that the provider could read from its cache.
         output_tokens: Tokens of all answers.
-        cost: Money for all of that.
-        lookup_cost: Money that looking up again what was lost would have cost on top, at least.
-        currency: Of both.
-        saving: The share of the money that is saved against collecting nothing; ``None`` if it is
-            not known what that costs.
-        losses: Names that were used after they were gone.
-        names_used: Names that were used.
-        rereads: Files that had to be read again.
-        reread_tokens: Their tokens.
-        seconds: Time spent collecting.
+        cost: Cost of all runs.
+        lookup_cost: Minimum additional cost of looking up removed content again.
+        currency: Currency of ``cost`` and ``lookup_cost``.
+        saving: Fraction of the cost saved compared to no collection; ``None`` if the cost without
+            collection is unknown.
+        losses: Number of names that were used after they were removed.
+        names_used: Number of uses of names that an earlier message showed.
+        rereads: Number of files that would have to be read again.
+        reread_tokens: Tokens of these files.
+        seconds: Time spent on collections, in seconds.
     """
 
     strategy: str
@@ -98,24 +101,24 @@ class Summary:
 
     @property
     def total_cost(self) -> float:
-        """Money, with looking up again what was lost."""
+        """Cost of all runs plus the cost of repeated lookups."""
         return self.cost + self.lookup_cost
 
     @property
     def regret(self) -> float:
-        """The share of used names that were gone, from 0 to 1."""
+        """Fraction of the used names that were removed before their use, from 0 to 1."""
         return self.losses / self.names_used if self.names_used else 0.0
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What came of a grid.
+    """The results of `compare`.
 
     Args:
-        strategies: The strategies, in the order in which they were given, the baseline first.
-        limits: The windows, likewise.
-        results: What came of every replay, by transcript, window and strategy.
-        skipped: Files and conversations that could not be replayed at all, and why.
+        strategies: Names of the strategies: the baseline ``none``, then the given order.
+        limits: Window sizes in tokens, in the given order.
+        results: One result per replay, ordered by transcript, window and strategy.
+        skipped: Reasons by file or conversation that could not be replayed with any strategy.
     """
 
     strategies: list[str]
@@ -125,24 +128,24 @@ class Comparison:
 
     @property
     def reports(self) -> list[ReplayReport]:
-        """The reports that there are."""
+        """Reports of the successful replays."""
         return [result.report for result in self.results if result.report is not None]
 
     @property
     def failures(self) -> list[CellResult]:
-        """The replays that went wrong."""
+        """Results of the failed replays."""
         return [result for result in self.results if result.report is None]
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why replays went wrong, by transcript, strategy and window."""
+        """Error messages of the failed replays, by transcript, strategy and window."""
         return {
             f"{each.cell.transcript}, {each.cell.strategy}, {each.cell.limit:,}": each.error or ""
             for each in self.failures
         }
 
     def reports_of(self, strategy: str, limit: int) -> dict[tuple[str, int], ReplayReport]:
-        """The reports of one strategy in one window, by file and conversation."""
+        """Returns the reports of one strategy in one window, by file and conversation."""
         return {
             (result.cell.path, result.cell.index): result.report
             for result in self.results
@@ -150,11 +153,11 @@ class Comparison:
         }
 
     def summaries(self) -> list[Summary]:
-        """One line for each window and strategy."""
+        """Returns one summary per window and strategy."""
         return [self.summary(name, limit) for limit in self.limits for name in self.strategies]
 
     def summary(self, strategy: str, limit: int) -> Summary:
-        """The line of one strategy in one window."""
+        """Returns the summary of one strategy in one window."""
         own, baseline = self.reports_of(strategy, limit), self.reports_of(NONE, limit)
         reports = list(own.values())
         both = own.keys() & baseline.keys()
@@ -201,35 +204,34 @@ def compare(
     workers: int | None = None,
     on_progress: Progress | None = None,
 ) -> Comparison:
-    """Replay every transcript under every strategy in every window, and under none to compare with.
+    """Replays every transcript with every strategy in every window, and once without collection.
 
-    A replay that goes wrong is a result that says so; all others go on. Ctrl-C, or any error of
-    ``on_progress``, cancels what has not begun and is raised again.
+    A failed replay is recorded in its result; the other replays continue. Ctrl-C or an error in
+    ``on_progress`` cancels the pending replays and is raised.
 
-    The work is done by processes of this machine. Where that is not enough, give any executor, for
-    example that of a Dask cluster, ``Client(…).get_executor()``. Jobs name files rather than carry
-    messages, so every worker has to see the files under the same paths, and needs this package and
-    the strategies installed.
+    Replays run in local processes by default. Pass an executor to run them elsewhere, for example
+    on a Dask cluster with ``Client(…).get_executor()``. Jobs refer to files by path, so every
+    worker needs the files at the same paths, this package, and the strategies.
 
     Args:
-        paths: Files with transcripts, of any installed format; folders stand for all files in them.
-        strategies: Names of strategies; all that are installed if not given.
-        limits: Windows, in tokens.
-        config: When to collect and how far.
-        model: Whose prices count; the price table's default if not given.
-        prices: The price table; the one that comes with this package if not given.
-        executor: Where to run; it is left open. Processes of this machine if not given.
-        workers: How many processes; one per processor if not given.
-        on_progress: Told after every replay.
+        paths: Files with transcripts in any installed format, or folders that contain such files.
+        strategies: Names of strategies; all installed strategies by default.
+        limits: Window sizes in tokens.
+        config: Thresholds and other collection settings.
+        model: Model whose prices apply; by default the default of the price table.
+        prices: The price table; by default the bundled one.
+        executor: Executor for the replays, which stays open. Local processes by default.
+        workers: Number of local processes; by default one per processor.
+        on_progress: Called after every replay.
 
     Raises:
-        GCPluginError: A strategy is not installed, or can't be used.
-        GCConfigError: The price of the model is not known.
+        GCPluginError: A strategy is not installed or can't be used.
+        GCConfigError: The price table has no price for the model.
     """
     chosen = _canonical(strategies)
     table = prices or load_prices()
     name = table.known(model or table.default)
-    only = Prices({name: table.by_model[name]}, name)  # all that a job needs
+    only = Prices({name: table.by_model[name]}, name)  # keeps the pickled jobs small
     comparison = Comparison([NONE, *chosen], list(dict.fromkeys(limits)))
     with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
@@ -241,7 +243,7 @@ def compare(
         ]
         order = {cell: position for position, cell in enumerate(cells)}
         lengths = {(each.path, each.index): each.length for each in transcripts}
-        # The longest first, so that no worker is left alone with one at the end.
+        # Longest first, so that no long replay runs alone at the end.
         cells.sort(key=lambda cell: -lengths[cell.path, cell.index])
         _run(pool, cells, (config, only), comparison.results, on_progress)
     comparison.results.sort(key=lambda result: order[result.cell])
@@ -249,7 +251,10 @@ def compare(
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
-    """Files, in the order given; those in folders, at any depth, by name."""
+    """Returns the given files, and the files in the given folders at any depth, without duplicates.
+
+    Files keep the given order; the files of a folder are sorted by path.
+    """
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         inside = sorted(each for each in path.rglob("*") if each.is_file())
@@ -258,7 +263,7 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _canonical(strategies: Sequence[str] | None) -> list[str]:
-    """The full names of strategies. Each is made once, so that a wrong one is noticed at once."""
+    """Returns the full names of strategies and creates each once, to fail early on errors."""
     if strategies is None:
         return list(_registry().strategies())
     names = (name for name in strategies if name != NONE)
@@ -277,7 +282,7 @@ class _Transcript:
 
 
 def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> list[_Transcript]:
-    """The conversations in some files."""
+    """Lists the conversations in files and records the files that can't be replayed."""
     found: dict[Path, list[int] | str] = {}
 
     def note(file: Path, future: Future[list[int]]) -> None:
@@ -298,7 +303,7 @@ def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> l
             if length:
                 transcripts.append(_Transcript(str(file), index, own, length))
             else:
-                skipped[own] = "no model has answered in it"
+                skipped[own] = NO_ANSWER
     return transcripts
 
 
@@ -316,7 +321,7 @@ def _run(
         if on_progress:
             on_progress(len(results), len(cells), result)
 
-    _gather(pool, [(cell, _play, (cell, *arguments)) for cell in cells], note)
+    _gather(pool, [(cell, _replay_cell, (cell, *arguments)) for cell in cells], note)
 
 
 def _gather(
@@ -324,7 +329,7 @@ def _gather(
     jobs: Iterable[tuple[Any, Callable[..., Any], tuple[Any, ...]]],
     note: Callable[[Any, Future[Any]], None],
 ) -> None:
-    """Submit jobs and take note of each as it ends."""
+    """Submits jobs and calls ``note`` for each as it ends."""
     futures = {_submit(pool, function, arguments): key for key, function, arguments in jobs}
     for future in as_completed(futures):
         note(futures[future], future)
@@ -334,9 +339,9 @@ def _submit(
     pool: Executor, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Future[Any]:
     try:
-        with interrupts_held_back():
+        with sigint_blocked():
             return pool.submit(function, *arguments)
-    except Exception as error:  # workers that died, say: the job has failed, and no more than that
+    except Exception as error:  # such as dead workers: only this job has failed
         failed: Future[Any] = Future()
         failed.set_exception(error)
         return failed
@@ -344,23 +349,23 @@ def _submit(
 
 def _explained(error: BaseException) -> str:
     if isinstance(error, FormatError) and error.path is not None:
-        # The file is named beside it.
+        # Without the path, which is shown next to the message.
         return error.what if error.line is None else f"line {error.line}: {error.what}"
     return f"{type(error).__name__}: {error}"
 
 
-# --- what the workers do ---
+# --- functions that run in workers ---
 
 
 def _lengths(path: str) -> list[int]:
-    """How many messages each conversation of a file has; 0 where no model has answered."""
+    """Returns the message count of each conversation in a file, or 0 without a model answer."""
     return [
         len(messages) if any(message.role is Role.MODEL for message in messages) else 0
         for messages in (conversation.messages for conversation in _conversations(path))
     ]
 
 
-def _play(cell: Cell, config: GCConfig | None, prices: Prices) -> CellResult:
+def _replay_cell(cell: Cell, config: GCConfig | None, prices: Prices) -> CellResult:
     try:
         report = replay(
             _conversations(cell.path)[cell.index],
@@ -381,12 +386,12 @@ def _conversations(path: str) -> list[Conversation]:
     return _load(path, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=2)  # jobs on the same file come one after the other
+@lru_cache(maxsize=2)  # jobs on the same file are consecutive
 def _load(path: str, _changed: int, _size: int) -> list[Conversation]:
     return load(path, repair=True, registry=_registry())
 
 
 @cache
 def _registry() -> PluginRegistry:
-    """The plugins of this process, looked for once."""
+    """Returns the plugin registry of this process, created once."""
     return PluginRegistry()

@@ -1,4 +1,4 @@
-"""The configuration that a session would have, and where each value comes from."""
+"""Computes the effective configuration of a session and the origin of each value."""
 
 import json
 import os
@@ -8,14 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jaato_gc import (
-    ENVIRONMENT_VARIABLES,
-    GCConfig,
-    GCPlugin,
-    PluginRegistry,
-    load_gc_from_file,
-    load_gc_from_profile,
-)
+from jaato_gc import GCConfig, GCPlugin, PluginRegistry, load_gc_from_file, load_gc_from_profile
+from jaato_gc.plugin import ENVIRONMENT_VARIABLES
 
 DEFAULT_FILE = ".jaato/gc.json"
 DEFAULT = "default"
@@ -23,12 +17,12 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value.
+    """One value of a configuration.
 
     Args:
-        key: Its name.
-        value: The value.
-        origin: Where it comes from, in words.
+        key: Name of the setting.
+        value: Effective value.
+        origin: Origin of the value, in words.
     """
 
     key: str
@@ -38,13 +32,13 @@ class Setting:
 
 @dataclass(slots=True)
 class EffectiveConfig:
-    """All values.
+    """All values of a configuration.
 
     Args:
-        source: The file or profile that was read; ``None`` if there is none.
-        strategy: The strategy that it names.
-        settings: The keys of `GCConfig`.
-        options: The strategy's own options.
+        source: The file or profile; ``None`` if the default file does not exist.
+        strategy: Name of the configured strategy; ``None`` if there is none.
+        settings: Values of `GCConfig`.
+        options: Options of the strategy.
     """
 
     source: str | None
@@ -59,16 +53,16 @@ def effective_config(
     *,
     registry: PluginRegistry | None = None,
 ) -> EffectiveConfig:
-    """The configuration that a file or a profile amounts to, environment and defaults included.
+    """Returns the effective configuration of a file or profile, with environment and defaults.
 
     Args:
-        path: The file: a ``gc.json``, or a profile with a ``gc`` block.
-        profile: The name of a profile instead.
-        registry: Where strategies come from; all that are installed if not given.
+        path: A ``gc.json`` file, or a profile with a ``gc`` block.
+        profile: Name of a profile, as an alternative to ``path``.
+        registry: Registry of strategies; by default all installed ones.
 
     Raises:
-        GCConfigError: It can't be used as it is.
-        GCPluginError: It names a strategy that can't be used.
+        GCConfigError: The configuration is invalid.
+        GCPluginError: The configured strategy can't be used.
     """
     kind, source = ("profile", profile) if profile else ("file", str(path or DEFAULT_FILE))
     if profile is None and _is_profile(Path(source or "")):
@@ -93,11 +87,11 @@ def _is_profile(path: Path) -> bool:
     try:
         return "gc" in json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, TypeError, ValueError, RecursionError):
-        return False  # whoever reads it says what is wrong with it
+        return False  # the loader reports the error
 
 
 def _settings(config: GCConfig, options: dict[str, Any], kind: str = "file") -> list[Setting]:
-    merged = config.resolved(options)
+    merged = config.merged(options)
     found = []
     for key in GCConfig.model_fields:
         if key == "plugin_config":
@@ -108,7 +102,7 @@ def _settings(config: GCConfig, options: dict[str, Any], kind: str = "file") -> 
 
 def _origin(key: str, config: GCConfig, options: dict[str, Any], kind: str) -> str:
     if key in options:
-        return f"{kind}, as an option of the strategy"
+        return f"{kind}, as a strategy option"
     if key in config.model_fields_set:
         return kind
     variable = ENVIRONMENT_VARIABLES.get(key)
@@ -118,7 +112,7 @@ def _origin(key: str, config: GCConfig, options: dict[str, Any], kind: str) -> s
 
 
 def _with_derived_target(settings: list[Setting]) -> list[Setting]:
-    """A target that nobody gave follows the threshold."""
+    """Marks a default target that was derived from the threshold."""
     usual = GCConfig.model_fields["target_percent"].get_default(call_default_factory=True)
     return [
         Setting(each.key, each.value, "default, 0.75 of the threshold")

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and never over others unless asked."""
+"""Writes files atomically and protects existing files."""
 
 import os
 import secrets
@@ -9,48 +9,48 @@ from jaato_gc import GCError
 
 
 class FileExistsAlreadyError(GCError):
-    """A file would have been overwritten."""
+    """An existing file would be overwritten."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} exists already: name another file, or give --force to replace it")
+        super().__init__(f"{path} already exists: choose another file or use --force to replace it")
 
 
 def refuse_overwriting(paths: Iterable[Path | None], *, force: bool) -> None:
-    """Complain about files that exist, before any work is done for them.
+    """Raises an error for output files that exist or can't be written, before any work is done.
 
     Raises:
-        FileExistsAlreadyError: One exists, and ``force`` is not given.
-        GCError: One can't be written there at all.
+        FileExistsAlreadyError: A file exists and ``force`` is not set.
+        GCError: A file can't be written.
     """
     for path in filter(None, paths):
         if path.is_dir():
-            raise GCError(f"{path} is a folder: name a file in it")
+            raise GCError(f"{path} is a folder: expected a file")
         if not path.parent.is_dir():
-            raise GCError(f"{path.parent} is no folder: make it first, or name another place")
+            raise GCError(f"folder {path.parent} does not exist: create it or choose another one")
         if not os.access(path.parent, os.W_OK):
-            raise GCError(f"{path.parent} can't be written to: name another place")
+            raise GCError(f"folder {path.parent} is not writable: choose another one")
         if path.exists() and not force:
             raise FileExistsAlreadyError(path)
 
 
 def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> None:
-    """Write some files: all of them whole, or, if anything goes wrong before the end, none.
+    """Writes several files completely, or none of them if an error occurs.
 
-    They are written under other names first, beside their places, and renamed when all are there.
+    The files are written to temporary names in the same folders and renamed at the end.
 
     Args:
-        contents: What to write, by path.
-        mode: Permissions of files that are new; those of others stay.
+        contents: File contents by path.
+        mode: Permissions of new files. Existing files keep their permissions.
     """
     written: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
-            place = path.resolve()  # what a link leads to is replaced, not the link
+            place = path.resolve()  # replaces the target of a link, not the link
             temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
-            written[place] = temporary  # noted first: whatever comes, it is tidied away
+            written[place] = temporary  # before the write, so that it is always removed
             try:
                 _write(temporary, content, _mode_for(place, mode))
-            except OSError as error:  # it names a file that nobody knows
+            except OSError as error:  # the error contains the temporary name
                 raise OSError(error.errno, error.strerror, str(path)) from error
         _rename(written)
     finally:
@@ -58,18 +58,18 @@ def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> Non
             temporary.unlink(missing_ok=True)
 
 
-def write_new(path: Path, content: bytes) -> None:
-    """Write a file; whatever is there is replaced, once the new one is whole."""
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file atomically. An existing file is replaced."""
     write_all({path: content})
 
 
-def free_name(path: Path) -> Path:
-    """The path itself if nothing is there; else one with a number."""
-    number, free = 1, path
-    while free.exists():
+def unused_path(path: Path) -> Path:
+    """Returns the path, with a number if it already exists."""
+    number, unused = 1, path
+    while unused.exists():
         number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free
+        unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return unused
 
 
 def _rename(written: Mapping[Path, Path]) -> None:
@@ -84,7 +84,7 @@ def _rename(written: Mapping[Path, Path]) -> None:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    # Nobody else may read it before it is known who may.
+    # Private until the final permissions are set.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -98,6 +98,6 @@ def _mode_for(place: Path, mode: int | None) -> int:
         return place.stat().st_mode & 0o777
     if mode is not None:
         return mode & 0o777
-    mask = os.umask(0)  # there is no other way to ask for it
+    mask = os.umask(0)  # the only way to read the umask is to set it
     os.umask(mask)
     return 0o666 & ~mask

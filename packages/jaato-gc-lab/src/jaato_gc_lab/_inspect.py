@@ -1,4 +1,4 @@
-"""What is in a context: who said how much of it, what is there twice, what a provider refuses."""
+"""Inspects a context: tokens by source, role and tool, duplicates, and validity."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,32 +13,30 @@ from jaato_gc import (
     InstructionSource,
     Message,
     PluginRegistry,
-    TokenCounter,
-    as_text,
     check_history,
-    message_tokens,
     split_into_turns,
 )
+from jaato_gc.plugin import TokenCounter, as_text, message_tokens
 from jaato_gc_formats import Conversation, FormatError, Problem, load
-from jaato_gc_lab._repeats import Repeat, find_repeats, part_tokens, what_it_is_about
+from jaato_gc_lab._repeats import Repeat, call_subject, find_repeats, part_tokens
 from jaato_gc_lab._replay import TOOL_FRAME
 from jaato_gc_lab._sources import SOURCES, tokens_by_source
 
 BIGGEST = 10
-"""How many of the biggest messages are named."""
+"""Number of largest messages to list."""
 UNNAMED = "(unnamed)"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolShare:
-    """What one tool has to do with a context.
+    """Tokens of one tool in a context.
 
     Args:
-        name: The tool.
-        calls: How often it was called.
-        schema_tokens: Tokens of its schema, which is sent with every request.
-        call_tokens: Tokens of its calls.
-        result_tokens: Tokens of its results.
+        name: Name of the tool.
+        calls: Number of calls.
+        schema_tokens: Tokens of the schema, which is sent with every request.
+        call_tokens: Tokens of the calls.
+        result_tokens: Tokens of the results.
     """
 
     name: str
@@ -49,19 +47,19 @@ class ToolShare:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Total tokens of schema, calls and results."""
         return self.schema_tokens + self.call_tokens + self.result_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class BigMessage:
-    """One message that takes much room.
+    """One of the largest messages.
 
     Args:
-        position: Its position, from 0 on.
-        role: Who speaks.
-        what: What it is, in a few words of its own.
-        tokens: How many tokens it has.
+        position: Position of the message, starting at 0.
+        role: Role of the message.
+        what: Short description of the content.
+        tokens: Tokens of the message.
     """
 
     position: int
@@ -72,27 +70,28 @@ class BigMessage:
 
 @dataclass(slots=True)
 class Inspection:
-    """What was found in one conversation. Tokens are estimates.
+    """The contents of one conversation. Token counts are estimates.
 
     Args:
-        name: What it is called.
-        format: The format of its file.
-        api: The format that its messages go back to.
-        messages: How many messages it has.
-        turns: How many turns.
-        tokens: Tokens of the whole context, tool schemas included.
-        tolerance: How far off that may be, as a share of it.
-        reported_tokens: What the provider itself reported on the last request, if the file says so.
-        compactions: How often the agent had compacted it already.
+        name: Name of the conversation.
+        format: Format of the file.
+        api: API format that the messages are converted to.
+        messages: Number of messages.
+        turns: Number of turns.
+        tokens: Tokens of the whole context, including tool schemas.
+        tolerance: Maximum error of ``tokens``, as a fraction.
+        reported_tokens: Input tokens that the provider reported for the last request, if the file
+            contains them.
+        compactions: Number of times the agent compacted the conversation.
         by_source: Tokens by source.
-        by_role: Tokens by who speaks; tool schemas are nobody's.
-        by_tool: Tools, the one with most tokens first.
-        by_policy: Tokens by how readily a collection may take them.
-        biggest: The biggest messages.
-        repeats: Results that a later one makes needless.
-        problems: What is broken in the file, and what its provider would refuse.
-        violations: What no provider takes, by core's rules.
-        mended: Whether the file could be read only by leaving out what is broken in it.
+        by_role: Tokens by role, without tool schemas.
+        by_tool: Tokens by tool, largest first.
+        by_policy: Tokens by removal policy.
+        biggest: The largest messages.
+        repeats: Tool results that a later result makes redundant.
+        problems: Invalid content of the file, and content that its provider would reject.
+        violations: Violations of the rules that core applies to every provider.
+        repaired: Whether the file is invalid and was loaded with repair.
     """
 
     name: str
@@ -112,54 +111,53 @@ class Inspection:
     repeats: list[Repeat]
     problems: list[Problem] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    mended: bool = False
+    repaired: bool = False
 
     @property
     def is_valid(self) -> bool:
-        """Whether a provider would take it as it is."""
+        """Whether a provider would accept the conversation unchanged."""
         return not self.problems and not self.violations
 
     @property
     def repeated_tokens(self) -> int:
-        """Tokens of all that is there twice."""
+        """Total tokens of the redundant tool results."""
         return sum(repeat.tokens for repeat in self.repeats)
 
 
 def inspect_file(
     path: str | Path, format: str | None = None, *, registry: PluginRegistry | None = None
 ) -> list[Inspection]:
-    """What is in every conversation of a file.
+    """Inspects every conversation in a file.
 
-    A file with broken lines is read without them; ``problems`` tells where they are.
+    Invalid lines are skipped and listed in ``problems``.
 
     Args:
         path: The file.
-        format: Its format; detected if not given.
-        registry: Where formats come from; all that are installed if not given.
+        format: Format of the file; detected by default.
+        registry: Registry of formats; by default all installed ones.
 
     Raises:
-        FormatError: The file can't be read, or nothing in it is a conversation.
+        FormatError: The file can't be read or contains no conversation.
     """
-    mended = False
+    repaired = False
     try:
         conversations = load(path, format, registry=registry)
     except FormatError:
-        conversations, mended = load(path, format, repair=True, registry=registry), True
+        conversations, repaired = load(path, format, repair=True, registry=registry), True
     found = [inspect_conversation(conversation) for conversation in conversations]
     for inspection in found:
-        inspection.mended = mended
+        inspection.repaired = repaired
     return found
 
 
 def inspect_conversation(
     conversation: Conversation, *, counter: TokenCounter | None = None
 ) -> Inspection:
-    """What is in one conversation.
+    """Inspects one conversation.
 
     Args:
         conversation: The conversation.
-        counter: What counts tokens; core's estimate if not given, which gives the same figures on
-            every machine.
+        counter: Token counter; by default core's estimate, which is the same on every machine.
     """
     counter = counter or EstimateCounter()
     messages = conversation.messages
@@ -168,7 +166,7 @@ def inspect_conversation(
     by_role: Counter[str] = Counter()
     for message in messages:
         by_source.update(tokens_by_source(message, counter))
-        by_role[_speaker(message)] += message_tokens(message, counter)
+        by_role[_role(message)] += message_tokens(message, counter)
     positions = {message.message_id: number for number, message in enumerate(messages)}
     return Inspection(
         name=conversation.name,
@@ -197,7 +195,7 @@ def inspect_conversation(
 
 
 def tool_schemas(request: Mapping[str, Any] | None, counter: TokenCounter) -> dict[str, int]:
-    """Tokens of the tools' schemas that a request has, by name of the tool."""
+    """Returns the tokens of the tool schemas in a request, by tool name."""
     tools = (request or {}).get("tools")
     schemas: Counter[str] = Counter()
     for tool in tools if isinstance(tools, list) else ():
@@ -208,7 +206,7 @@ def tool_schemas(request: Mapping[str, Any] | None, counter: TokenCounter) -> di
 def new_session(
     limit: int, messages: Sequence[Message], schemas: Mapping[str, int], counter: TokenCounter
 ) -> GCSession:
-    """A session of its own for a history: no stash of the user's is written to, nobody is told."""
+    """Creates an isolated session for a history, without the user's stash and observers."""
     registry = PluginRegistry(load_installed=False)
     session = GCSession(context_limit=limit, counter=counter, registry=registry, journal_tokens=0)
     for name, tokens in schemas.items():
@@ -218,34 +216,34 @@ def new_session(
     return session
 
 
-def describe(message: Message, names: Mapping[str, str] | None = None) -> str:
-    """A message in a few words of its own: what it calls, what it is the result of, what it says.
+def describe(message: Message, subjects: Mapping[str, str] | None = None) -> str:
+    """Returns a short description of a message: its calls, the calls it answers, or its text.
 
     Args:
         message: The message.
-        names: What results are about, by id of the call.
+        subjects: Subjects of the calls, by call id; see `call_subjects`.
     """
     if calls := message.function_calls:
-        return ", ".join(f"{call.name} {what_it_is_about(call)}".strip() for call in calls)
+        return ", ".join(f"{call.name} {call_subject(call)}".strip() for call in calls)
     if answers := message.function_responses:
-        about = (f"{each.name} {(names or {}).get(each.call_id or '', '')}" for each in answers)
+        about = (f"{each.name} {(subjects or {}).get(each.call_id or '', '')}" for each in answers)
         return "result of " + ", ".join(each.strip() or UNNAMED for each in about)
     thought = next((part.thought for part in message.parts if part.thought), "")
     attached = next((part.inline_data for part in message.parts if part.inline_data), None)
     return message.text or thought or (attached.mime_type if attached else "")
 
 
-def subjects(messages: Sequence[Message]) -> dict[str, str]:
-    """What each call is about, by its id."""
+def call_subjects(messages: Sequence[Message]) -> dict[str, str]:
+    """Returns the subject of each call, such as a path, by call id."""
     return {
-        call.id: what_it_is_about(call)
+        call.id: call_subject(call)
         for message in messages
         for call in message.function_calls
         if call.id
     }
 
 
-def _speaker(message: Message) -> str:
+def _role(message: Message) -> str:
     return "tool" if message.is_tool_output else message.role.value
 
 
@@ -289,13 +287,13 @@ def _policies(
 
 
 def _biggest(messages: Sequence[Message], counter: TokenCounter) -> list[BigMessage]:
-    names = subjects(messages)
+    subjects = call_subjects(messages)
     ordered = sorted(
         enumerate(messages), key=lambda each: (-message_tokens(each[1], counter), each[0])
     )
     return [
         BigMessage(
-            position, _speaker(message), describe(message, names), message_tokens(message, counter)
+            position, _role(message), describe(message, subjects), message_tokens(message, counter)
         )
         for position, message in ordered[:BIGGEST]
     ]

@@ -1,4 +1,4 @@
-"""The report as one HTML file, and its main chart as an SVG file: nothing to load from anywhere."""
+"""Renders the report as one self-contained HTML file, and its main chart as an SVG file."""
 
 import base64
 import hashlib
@@ -23,9 +23,9 @@ from jaato_gc_lab._stacks import SOURCES, SourcesChart, sources_chart
 from jaato_gc_lab._templates import STRATEGY_COLOURS, environment, template_text
 
 DETAILED = 4
-"""How many transcripts have charts, if not asked for otherwise."""
-BUSY = 3
-"""Collections from which on a chart is worth looking at."""
+"""Default number of transcripts with charts."""
+MIN_COLLECTIONS = 3
+"""Minimum number of collections per strategy for the default window of the charts."""
 SAMPLES = 12
 LOSSES = 8
 
@@ -41,29 +41,29 @@ def report_page(
     cost_parts: CostParts | None = None,
     detailed: int = DETAILED,
 ) -> str:
-    """A page that shows what was compared, what came of it, and how it went request by request.
+    """Returns an HTML report of a comparison, with tables and charts.
 
-    It loads nothing from anywhere and can be opened from a file. Text of transcripts is shown as
-    text, whatever is in it.
+    The page is self-contained: it loads no other files. All text from transcripts is escaped.
 
     Args:
-        reports: What was replayed: any transcripts, strategies and windows.
-        summaries: The lines of the comparison, one for each strategy and window.
-        rankings: The ranking in each window.
-        made_on: The date.
-        versions: Versions of distributions, by name.
-        skipped: What could not be replayed, and why.
-        cost_parts: What a run's cost consists of; by default it is shown in one piece.
-        detailed: How many transcripts to draw. The others are in the tables only.
+        reports: The replays, of any transcripts, strategies and windows.
+        summaries: One summary per strategy and window.
+        rankings: One ranking per window.
+        made_on: The date of the comparison.
+        versions: Versions of the distributions, by name.
+        skipped: Reasons by file or conversation that could not be replayed.
+        cost_parts: Returns the parts of a run's cost; by default the cost is not split.
+        detailed: Number of transcripts with charts. The others appear in the tables only.
 
     Raises:
-        ValueError: There are no reports.
+        ValueError: ``reports`` is empty.
     """
     runs = Runs(list(reports))
-    page = Page(runs, runs.telling()[:detailed], list(summaries), list(rankings), skipped or {})
+    detailed_names = runs.transcripts_by_freed_tokens()[:detailed]
+    page = Page(runs, detailed_names, list(summaries), list(rankings), skipped or {})
     page.facts["Date"] = made_on
     page.facts["Versions"] = ", ".join(f"{name} {v}" for name, v in (versions or {}).items())
-    page.facts["Prices of"] = ", ".join(sorted({report.model for report in runs.reports}))
+    page.facts["Prices"] = ", ".join(sorted({report.model for report in runs.reports}))
     for number, transcript in enumerate(page.detailed):
         for limit_number, limit in enumerate(runs.limits):
             if of_cell := runs.of(transcript, limit):
@@ -90,41 +90,41 @@ def chart_svg(
     transcript: str | None = None,
     limit: int | None = None,
 ) -> str:
-    """The main chart, how full the window was, as an SVG file of its own.
+    """Returns the window usage chart as a standalone SVG document.
 
-    It has its own background, and follows the reader's choice of light or dark.
+    The chart has its own background and follows the reader's light or dark colour scheme.
 
     Args:
-        reports: What was replayed.
-        transcript: Which transcript to draw; by default the one from which most was collected.
-        limit: Which window; by default the largest in which every strategy was busy.
+        reports: The replays.
+        transcript: Name of the transcript; by default the one with the most freed tokens.
+        limit: Window size; by default the largest in which every strategy collected three times.
 
     Raises:
-        ValueError: There are no reports, or none of that transcript and window.
+        ValueError: ``reports`` is empty or has no report of that transcript and window.
     """
     runs = Runs(list(reports))
-    name = runs.telling()[0] if transcript is None else transcript
-    window = runs.telling_limit(name) if limit is None else limit
+    name = runs.transcripts_by_freed_tokens()[0] if transcript is None else transcript
+    window = runs.default_limit(name) if limit is None else limit
     of_cell = runs.of(name, window)
     if not of_cell:
-        raise ValueError(f"there is no report of {name!r} in a window of {window:,} tokens")
+        raise ValueError(f"no report of {name!r} in a window of {window:,} tokens")
     chart = usage_chart(of_cell, runs.colours)
     return environment().get_template("chart.svg.j2").render(chart=chart)
 
 
 class Runs:
-    """Reports, looked at from all sides.
+    """Reports grouped by transcript, strategy and window.
 
     Args:
         reports: The reports.
 
     Raises:
-        ValueError: There are none.
+        ValueError: ``reports`` is empty.
     """
 
     def __init__(self, reports: Sequence[ReplayReport]) -> None:
         if not reports:
-            raise ValueError("there are no reports to show")
+            raise ValueError("no reports to show: pass at least one")
         self.reports = reports
         self.limits = sorted({report.limit for report in reports})
         self.strategies = list(dict.fromkeys(report.strategy for report in reports))
@@ -136,32 +136,32 @@ class Runs:
             self.by_transcript.setdefault(report.transcript, []).append(report)
 
     def of(self, transcript: str, limit: int) -> list[ReplayReport]:
-        """The reports of one transcript in one window."""
+        """Returns the reports of one transcript in one window."""
         return [each for each in self.by_transcript.get(transcript, ()) if each.limit == limit]
 
-    def telling(self) -> list[str]:
-        """The transcripts, the one from which most was collected first."""
+    def transcripts_by_freed_tokens(self) -> list[str]:
+        """Returns the names of the transcripts, most freed tokens first."""
         return sorted(
             self.by_transcript,
             key=lambda name: -sum(r.freed_by_reason.total() for r in self.by_transcript[name]),
         )
 
-    def telling_limit(self, transcript: str) -> int:
-        """The largest window in which every strategy had something to do; else the smallest."""
+    def default_limit(self, transcript: str) -> int:
+        """Returns the largest window with enough collections of every strategy, or the smallest."""
         for limit in reversed(self.limits):
             counts = [
                 len(report.collections)
                 for report in self.of(transcript, limit)
                 if report.strategy != BASELINE
             ]
-            if counts and min(counts) >= BUSY:
+            if counts and min(counts) >= MIN_COLLECTIONS:
                 return limit
         return self.limits[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One transcript in one window, as the page shows it."""
+    """The charts and tables of one transcript in one window."""
 
     transcript_number: int
     limit_number: int
@@ -173,12 +173,12 @@ class Cell:
 
     @property
     def request_count(self) -> int:
-        """How many requests the transcript has."""
+        """Number of requests in the transcript."""
         return max(len(report.requests) for report in self.reports)
 
     @property
     def samples(self) -> list[tuple[int, list[int | None]]]:
-        """Some requests, evenly spread, with their tokens under each strategy."""
+        """Evenly spaced requests with their tokens for each strategy."""
         last = self.request_count - 1
         positions = sorted({last * n // (SAMPLES - 1) for n in range(SAMPLES)} if last > 0 else {0})
         return [
@@ -194,29 +194,29 @@ class Cell:
 
     @property
     def collected(self) -> bool:
-        """Whether there was any collection."""
+        """Whether any strategy collected."""
         return any(panel.marks for panel in self.usage.panels)
 
     @property
     def marks_left_out(self) -> bool:
-        """Whether there were more collections than are shown one by one."""
+        """Whether some collections have no mark."""
         return any(len(p.marks) < len(p.report.collections) for p in self.usage.panels)
 
     @property
     def losses(self) -> list[tuple[ReplayReport, Loss]]:
-        """The first losses of each strategy."""
+        """First losses of each strategy."""
         return [(report, loss) for report in self.reports for loss in report.losses[:LOSSES]]
 
     @property
     def losses_left_out(self) -> dict[str, int]:
-        """How many are not among them, by strategy."""
+        """Number of losses that are not listed, by strategy."""
         left_out = {report.strategy: len(report.losses) - LOSSES for report in self.reports}
         return {strategy: count for strategy, count in left_out.items() if count > 0}
 
 
 @dataclass(slots=True)
 class Page:
-    """Everything that the template shows."""
+    """The data of the report template."""
 
     runs: Runs
     detailed: list[str]
@@ -229,18 +229,18 @@ class Page:
 
     @property
     def title(self) -> str:
-        """What was compared, in a few words."""
+        """Title of the report."""
         strategies = counted(len(self.runs.collecting), "strategy")
         return f"{strategies} compared on {counted(len(self.runs.by_transcript), 'transcript')}"
 
     @property
     def currency(self) -> str:
-        """Of all money."""
+        """Currency of all costs."""
         return self.runs.reports[0].currency
 
     @property
     def requests(self) -> int:
-        """How many requests all transcripts have together."""
+        """Total number of requests in all transcripts."""
         return sum(
             max(len(report.requests) for report in reports)
             for reports in self.runs.by_transcript.values()
@@ -248,14 +248,14 @@ class Page:
 
     @property
     def first_limit(self) -> int:
-        """The window that the charts show first."""
-        return self.runs.telling_limit(self.detailed[0]) if self.detailed else 0
+        """Window of the initially visible charts."""
+        return self.runs.default_limit(self.detailed[0]) if self.detailed else 0
 
     @property
     def rows(self) -> dict[int, list[tuple[Summary, float]]]:
-        """Summaries by window, in the order of the ranking, the run without collection at the end.
+        """Summaries by window in ranking order, with the run without collection last.
 
-        Beside each is its cost, in percent of the highest in that window.
+        Each summary comes with its cost in percent of the highest cost in the window.
         """
         ranks = {
             (ranking.limit, place.strategy): place.position
@@ -275,18 +275,18 @@ class Page:
 
     @property
     def tones(self) -> dict[str, int]:
-        """A colour for each source, the same in all charts."""
+        """Colour numbers by source, the same in all charts."""
         drawn = {source for cell in self.cells for source in cell.sources.sources}
         return {source: n for n, source in enumerate((*SOURCES, *sorted(drawn - {*SOURCES})))}
 
     @property
     def left_out(self) -> str:
-        """What has no charts, in words."""
-        drawn, all_of_them = len(self.detailed), len(self.runs.by_transcript)
-        if drawn == all_of_them:
+        """Note about transcripts without charts, or an empty string."""
+        drawn, total = len(self.detailed), len(self.runs.by_transcript)
+        if drawn == total:
             return ""
         return (
-            f"Charts are drawn for {drawn} of {all_of_them:,} transcripts, those from which the"
-            " most was collected. The others are in the tables. Long runs are drawn with all their"
-            " peaks and falls, but not with every request."
+            f"Charts show {drawn} of {total:,} transcripts, those with the most freed tokens. The"
+            " tables contain all of them. Charts of long runs show every peak, but not every"
+            " request."
         )

@@ -1,4 +1,4 @@
-"""What a run costs: prices of models from a dated table, with prompt caches read and written."""
+"""Prices of models, and the cost of a run including prompt cache reads and writes."""
 
 import re
 import tomllib
@@ -11,68 +11,69 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 
-from jaato_gc import GCConfigError, Settings
+from jaato_gc import GCConfigError
+from jaato_gc.plugin import Settings
 from jaato_gc_lab._reports import ReplayReport, Request
 
 LOOKUP_TOKENS = 100
-"""What a model writes to call a tool that looks something up again."""
+"""Output tokens of one tool call that repeats a lookup."""
 
 _MILLION = 1_000_000
 _VERSION = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|preview(?:-[\d-]+)?)$")
 
 
 class Price(Settings):
-    """What some models cost, per million tokens."""
+    """The price of one or more models, per million tokens."""
 
     model_config = ConfigDict(strict=False)
 
     models: list[str] = Field(min_length=1)
-    """Their names, without a date."""
+    """Names of the models, without a date."""
     input: NonNegativeFloat
-    """Tokens that are read and kept in no cache."""
+    """Price of input tokens that are not cached."""
     output: NonNegativeFloat
-    """Tokens that are written."""
+    """Price of output tokens."""
     cache_read: NonNegativeFloat
-    """Tokens that are found in the cache."""
+    """Price of input tokens that are read from the cache."""
     cache_write: NonNegativeFloat | None = None
-    """Tokens that are read and put into the cache; ``None``: as other input."""
+    """Price of input tokens that are written to the cache; ``None`` means the price of input."""
     currency: str = "USD"
     min_cached_tokens: NonNegativeInt = 0
-    """Below this nothing is cached."""
+    """Minimum length of a cached prefix, in tokens."""
     date: date
-    """When the price was looked up."""
+    """The day on which the price was looked up."""
     source: str = ""
-    """Where."""
+    """URL of the page that lists the price."""
     note: str = ""
 
     def cost(self, requests: Iterable[Request]) -> float:
-        """Money for requests and their answers.
+        """Returns the cost of requests and their answers.
 
-        What the provider has seen as the beginning of the request before is read from its cache,
-        all else is written to it. So a collection that changes an early message is charged for what
-        the cache has to read anew. Nothing is assumed to have expired.
+        The prefix that a request shares with the previous one is read from the cache; the rest is
+        written to it. A collection that changes an early message therefore pays for rewriting
+        everything after that message. Cache entries are assumed never to expire.
         """
         return sum(map(self._cost_of, requests))
 
     def lookup_cost(
         self, requests: Sequence[Request], lacking: Collection[int], reread_tokens: int
     ) -> float:
-        """Money for looking up again what was lost, at least.
+        """Returns the minimum cost of looking up removed content again.
 
-        For every request that lacked something, one more of the same size is sent, all of which is
-        cached by then, and a short call is answered. What is read again is paid for as new.
+        Each request that lacked something causes one more request of the same size, fully cached,
+        with a short tool call as its answer. Content that is read again is priced as new input.
 
         Args:
             requests: All requests.
-            lacking: Positions of those that lacked something.
-            reread_tokens: Tokens of what has to be read again.
+            lacking: Positions of the requests that lacked something.
+            reread_tokens: Tokens of the content that is read again.
         """
-        again = [
+        lookups = [
             Request(each.turn, each.tokens, {}, each.tokens, LOOKUP_TOKENS)
             for position, each in enumerate(requests)
             if position in lacking
         ]
-        return self.cost(again) + reread_tokens * self._write / _MILLION
+        return self.cost(lookups) + reread_tokens * self._write / _MILLION
 
     @property
     def _write(self) -> float:
@@ -91,74 +92,76 @@ class Price(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of all models that are known.
+    """A price table.
 
     Args:
-        by_model: Prices by name of the model.
-        default: The model that counts where none is named.
+        by_model: Prices by model name.
+        default: The model to use if none is given.
     """
 
     by_model: Mapping[str, Price]
     default: str
 
     def of(self, model: str | None = None) -> Price:
-        """The price of a model.
+        """Returns the price of a model.
 
         Args:
-            model: Its name, with or without a provider before and a date behind it; ``None``: the
-                default.
+            model: Name of the model, with or without a provider prefix and a date suffix; ``None``
+                for the default model.
 
         Raises:
-            GCConfigError: Its price is not known.
+            GCConfigError: The table has no price for the model.
         """
         return self.by_model[self.known(model or self.default)]
 
     def known(self, model: str) -> str:
-        """The name under which the price of a model is known.
+        """Returns the name of a model in the table, without provider prefix and date suffix.
 
         Raises:
-            GCConfigError: It is not.
+            GCConfigError: The table has no price for the model.
         """
         bare = model.lower().rpartition("/")[2]
         for name in (bare, _VERSION.sub("", bare)):
             if name in self.by_model:
                 return name
         raise GCConfigError(
-            f"the price of model {model!r} is not known: known are {', '.join(self.by_model)}; "
-            "name one of these, or give a price table of your own that has it"
+            f"no price for model {model!r}: expected one of {', '.join(self.by_model)}; choose one "
+            "of these or add the model to your own price table"
         )
 
 
 def load_prices(path: str | Path | None = None) -> Prices:
-    """The price table that comes with this package, with another one laid over it.
+    """Loads the bundled price table and merges a custom one into it.
 
     Args:
-        path: A TOML file of the same shape: ``[[prices]]`` entries, and ``default``. Its entries
-            stand in the place of ours, model by model.
+        path: A TOML file with ``[[prices]]`` entries and ``default``. Its entries override the
+            bundled ones, model by model.
 
     Raises:
-        GCConfigError: The file can't be read, or does not have that shape.
+        GCConfigError: The file can't be read or is invalid.
     """
-    own = resources.files("jaato_gc_lab").joinpath("prices.toml").read_text(encoding="utf-8")
-    prices = _parse(own, "prices.toml")
+    bundled = resources.files("jaato_gc_lab").joinpath("prices.toml").read_text(encoding="utf-8")
+    prices = _parse(bundled, "prices.toml")
     if path is None:
         return prices
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise GCConfigError(f"{path}: the price table can't be read: {error}") from None
-    given = _parse(text, str(path), prices.default)
-    merged = Prices({**prices.by_model, **given.by_model}, given.default)
-    merged.of()
+        raise GCConfigError(f"{path}: can't read the price table: {error}") from None
+    custom = _parse(text, str(path), prices.default)
+    merged = Prices({**prices.by_model, **custom.by_model}, custom.default)
+    merged.of()  # raises if the default model has no price
     return merged
 
 
 def saving(report: ReplayReport, baseline: ReplayReport) -> float:
-    """The share of the money that a strategy saves, net of what it costs to write the cache anew.
+    """Returns the fraction of the cost that a strategy saves, including cache rewrites.
+
+    A negative fraction means that the strategy costs more than it saves.
 
     Args:
-        report: The run under that strategy.
-        baseline: The same run without any collection. Negative savings are losses.
+        report: The run with the strategy.
+        baseline: The same run without collection.
     """
     return 1 - report.cost / baseline.cost if baseline.cost else 0.0
 
@@ -167,9 +170,9 @@ def _parse(text: str, place: str, default: str = "") -> Prices:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise GCConfigError(f"{place}: this is no TOML: {error}") from None
+        raise GCConfigError(f"{place}: invalid TOML: {error}") from None
     if unknown := table.keys() - {"default", "prices"}:
-        raise GCConfigError(f"{place}: unknown key {min(unknown)!r}: known are default, prices")
+        raise GCConfigError(f"{place}: unknown key {min(unknown)!r}, expected default or prices")
     return Prices(dict(_entries(table, place)), table.get("default", default))
 
 

@@ -1,4 +1,4 @@
-"""Processes that do the work of another one, and never outlive it."""
+"""Worker processes that end when their parent process ends."""
 
 import multiprocessing
 import os
@@ -13,37 +13,37 @@ from typing import Any
 
 @contextmanager
 def worker_pool(given: Executor | None, workers: int | None) -> Iterator[Executor]:
-    """The executor that was given, left open; or processes that end with the one that waits.
+    """Yields the given executor, which stays open, or a pool of local processes.
 
-    Where it is left by an error, jobs that have not begun never will. Nobody else may cancel them:
-    in Python 3.11, the thread of a pool whose workers are gone stumbles over cancelled jobs.
+    An error in the ``with`` block cancels all pending jobs. No other code may cancel jobs: in
+    Python 3.11, the management thread of a pool without workers fails on cancelled jobs.
     """
     if given is not None:
-        lent = _Lent(given)
+        borrowed = _BorrowedExecutor(given)
         try:
-            yield lent
+            yield borrowed
         finally:
-            lent.cancel_jobs()
+            borrowed.cancel_jobs()
         return
-    # Processes that start afresh: a fork of a program with threads may hang.
+    # A fork of a program with threads may deadlock.
     context = multiprocessing.get_context("spawn")
-    lifeline, held = context.Pipe(duplex=False)
+    lifeline, parent_end = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_hold_on_to, initargs=(lifeline,)
+        workers, mp_context=context, initializer=_start_worker, initargs=(lifeline,)
     )
     try:
         yield pool
     except BaseException:
-        held.close()  # nobody waits for replays that have begun
+        parent_end.close()  # ends the workers without waiting for running replays
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-        held.close()
+        parent_end.close()
         lifeline.close()
 
 
-class _Lent(Executor):
-    """Somebody else's executor, which stays open; it is known what was submitted here."""
+class _BorrowedExecutor(Executor):
+    """Wraps an executor that stays open, and remembers the jobs submitted through it."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -60,10 +60,11 @@ class _Lent(Executor):
 
 
 @contextmanager
-def interrupts_held_back() -> Iterator[None]:
-    """Start workers that no Ctrl-C reaches, not even before they can ignore it themselves.
+def sigint_blocked() -> Iterator[None]:
+    """Blocks SIGINT while worker processes start.
 
-    A process that starts holds back what the one that starts it does.
+    A new process inherits the signal mask of its parent, so Ctrl-C can't reach a worker before it
+    ignores the signal itself.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -75,12 +76,12 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _hold_on_to(lifeline: Connection) -> None:
-    """Ctrl-C is for the program that waits: it stops the workers itself. If it dies, so do they."""
+def _start_worker(lifeline: Connection) -> None:
+    """Makes a worker ignore Ctrl-C, which the parent handles, and end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(lifeline,), daemon=True).start()
 
 
-def _end_with(lifeline: Connection) -> None:
-    wait([lifeline])  # until its other end is closed, or the process that holds it is gone
-    os._exit(1)  # nobody is left to tell, and there is nothing to tidy up
+def _exit_with_parent(lifeline: Connection) -> None:
+    wait([lifeline])  # returns when the parent closes its end or dies
+    os._exit(1)  # the result has no reader, and a worker has nothing to clean up

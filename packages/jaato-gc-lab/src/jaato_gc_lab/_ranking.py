@@ -1,4 +1,4 @@
-"""Which strategy did best, in plain words, and whether that is more than chance."""
+"""Ranks strategies and tests whether their differences are significant."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,28 +9,30 @@ from jaato_gc_lab._replay import NONE
 from jaato_gc_lab._reports import ReplayReport
 
 RULE = (
-    "Fewest violations first, then fewest overflows; among equals the least money, with looking up "
-    "again what was lost."
+    "Fewest violations first, then fewest overflows, then lowest cost including repeated lookups."
 )
-"""What places are given by."""
+"""The ranking rule, as shown to the user."""
 
 RESAMPLES = 2_000
-FEWEST_TO_TELL = 6
-"""Of five coin tosses, all five fall on the same side once in sixteen times; of six, in 32."""
+MIN_DIFFERENCES = 6
+"""Minimum number of differing transcripts for a significant result.
+
+Five equal signs occur by chance in 1 of 16 cases, six in 1 of 32, which is below 5 %.
+"""
 
 Measure = Callable[[ReplayReport], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A strategy's place.
+    """The place of one strategy in a ranking.
 
     Args:
-        position: Its place, from 1 on.
-        strategy: The strategy.
-        summary: Its figures.
-        reason: Why it stands here, in words.
-        below_noise: Whether it differs from the one above by no more than chance may have done.
+        position: Position in the ranking, starting at 1.
+        strategy: Name of the strategy.
+        summary: Totals of the strategy.
+        reason: Explanation of the place, in words.
+        below_noise: Whether the difference to the strategy above is not significant.
     """
 
     position: int
@@ -42,12 +44,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The strategies of one window, the best first.
+    """The ranking of the strategies in one window.
 
     Args:
-        limit: The window, in tokens.
-        places: The strategies.
-        note: What to know before choosing, in words.
+        limit: Window size in tokens.
+        places: The strategies, best first.
+        note: Result without collection, in words.
     """
 
     limit: int
@@ -56,16 +58,16 @@ class Ranking:
 
 
 def rank(comparison: Comparison) -> list[Ranking]:
-    """Rank the strategies of each window.
+    """Ranks the strategies of each window by `RULE`.
 
-    The rule is `RULE`. What was lost counts in money: for every request that lacked a name or a
-    file, one more request is priced, and every file to be read again. That is the least that a loss
-    can cost; the worst is a wrong answer, so look at the regret too.
+    The cost includes repeated lookups: one more request for every request that lacked a name or a
+    file, and every file that has to be read again. That is the minimum cost of removed content. In
+    the worst case the model answers wrongly, so consider the regret as well.
 
-    Two neighbours differ by more than noise if, of 2,000 samples drawn from the transcripts with
-    repetition, 95 % agree on which of the two is better (a paired bootstrap, always of the same
-    random numbers), and if they differ on six transcripts or more. Violations are faults, and never
-    noise. Only transcripts that all strategies could be replayed on count.
+    A difference between two neighbours is significant if they differ on six transcripts or more,
+    and a paired bootstrap with 2,000 samples and a fixed seed gives a 95 % confidence interval
+    that excludes zero. Differences in violations are always significant. Only transcripts that
+    were replayed with all strategies count.
     """
     return [_rank(comparison, limit) for limit in comparison.limits]
 
@@ -82,42 +84,43 @@ def _rank(comparison: Comparison, limit: int) -> Ranking:
         reason, below_noise = _figures(summary), False
         if position > 1:
             above = ordered[position - 2]
-            verdict, below_noise = _against(above, runs[above], runs[name])
+            verdict, below_noise = _compared(above, runs[above], runs[name])
             reason = f"{reason}; {verdict}"
         places.append(Place(position, name, summary, reason, below_noise))
     return Ranking(limit, places, _note(comparison.summary(NONE, limit), len(common)))
 
 
+VIOLATIONS = "has more violations than"
 MEASURES: tuple[tuple[str, Measure], ...] = (
-    ("violations", lambda report: len(report.violations)),
-    ("overflows", lambda report: report.overflows),
-    ("money", lambda report: report.total_cost),
+    (VIOLATIONS, lambda report: len(report.violations)),
+    ("has more overflows than", lambda report: report.overflows),
+    ("costs more than", lambda report: report.total_cost),
 )
-"""What decides, the most important first."""
+"""The ranking criteria, most important first, with the verdict for the worse strategy."""
 
 
 def _totals(reports: Sequence[ReplayReport]) -> tuple[float, ...]:
     return tuple(round(sum(map(measure, reports)), 9) for _, measure in MEASURES)
 
 
-def _against(
+def _compared(
     above: str, better: Sequence[ReplayReport], own: Sequence[ReplayReport]
 ) -> tuple[str, bool]:
-    """What sets a strategy apart from the one above it, and whether that may be chance."""
-    for (what, measure), one, other in zip(MEASURES, _totals(better), _totals(own), strict=True):
+    """Returns the verdict against the strategy above, and whether it is not significant."""
+    for (verdict, measure), one, other in zip(MEASURES, _totals(better), _totals(own), strict=True):
         if one == other:
             continue
         pairs = zip(better, own, strict=True)
         differences = [measure(worse) - measure(best) for best, worse in pairs]
-        if what == "violations" or is_beyond_noise(differences):
-            return f"behind {above} by {what}", False
-        return f"behind {above} by {what}, but the difference is below noise", True
-    return f"no different from {above}", True
+        if verdict == VIOLATIONS or is_significant(differences):
+            return f"{verdict} {above}", False
+        return f"{verdict} {above} (not significant)", True
+    return f"tied with {above}", True
 
 
-def is_beyond_noise(differences: Sequence[float]) -> bool:
-    """Whether paired differences are more than chance: see `rank`."""
-    if sum(difference != 0 for difference in differences) < FEWEST_TO_TELL:
+def is_significant(differences: Sequence[float]) -> bool:
+    """Returns whether paired differences are significant; see `rank`."""
+    if sum(difference != 0 for difference in differences) < MIN_DIFFERENCES:
         return False
     random = Random(0)
     sums = sorted(sum(random.choices(differences, k=len(differences))) for _ in range(RESAMPLES))
@@ -126,10 +129,10 @@ def is_beyond_noise(differences: Sequence[float]) -> bool:
 
 
 def _figures(summary: Summary) -> str:
-    said = []
+    parts = []
     if summary.violations:
-        said.append(f"{summary.violations:,} violations")
-    said.append(
+        parts.append(f"{summary.violations:,} violations")
+    parts.append(
         f"{summary.overflows:,} of {summary.requests:,} requests do not fit"
         if summary.overflows
         else "every request fits"
@@ -137,28 +140,27 @@ def _figures(summary: Summary) -> str:
     money = f"{summary.cost:,.2f} {summary.currency}"
     if summary.saving is not None:
         more_or_less = "less" if summary.saving >= 0 else "more"
-        money += f" ({abs(summary.saving):.0%} {more_or_less} than collecting nothing)"
+        money += f" ({abs(summary.saving):.0%} {more_or_less} than without collection)"
     if summary.lookup_cost:
-        money += f" and {summary.lookup_cost:,.2f} to look up again what was lost"
-    said.append(money)
-    said.append(
-        f"{summary.regret:.1%} of the names used later were gone"
+        money += f" plus {summary.lookup_cost:,.2f} for repeated lookups"
+    parts.append(money)
+    parts.append(
+        f"{summary.regret:.1%} of the names used later were removed"
         if summary.losses
-        else "no name used later was gone"
+        else "no name used later was removed"
     )
     if summary.rereads:
         files = "1 file" if summary.rereads == 1 else f"{summary.rereads:,} files"
-        said.append(f"{files} to read again")
-    return "; ".join(said)
+        parts.append(f"{files} to read again")
+    return "; ".join(parts)
 
 
 def _note(baseline: Summary, common: int) -> str:
     if not common:
-        return "there is no transcript that all strategies could be replayed on"
+        return "no transcript could be replayed with all strategies"
     if not baseline.overflows:
-        return "everything fits without collecting: this window is large enough for these runs"
+        return "all requests fit without collection: the window is large enough for these runs"
     return (
-        f"without collecting, {baseline.overflows:,} of {baseline.requests:,} requests would not "
-        f"have fit, and all of them together would have cost {baseline.cost:,.2f} "
-        f"{baseline.currency}"
+        f"without collection, {baseline.overflows:,} of {baseline.requests:,} requests do not fit, "
+        f"and the runs cost {baseline.cost:,.2f} {baseline.currency}"
     )

@@ -1,7 +1,7 @@
-"""What was lost: names that the model went on to use after the context had ceased to show them.
+"""Measures regret: names that the model used after a collection removed them from the context.
 
-It is a matter of strings, not of understanding: an agent may do without a name, guess it or look it
-up again. Strategies are compared by it, on the same recording.
+The measure compares strings only. An agent may not need a name, or may guess it or look it up
+again. Use regret to compare strategies on the same recording.
 """
 
 import re
@@ -9,87 +9,88 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from jaato_gc import Message, as_text
+from jaato_gc import Message
+from jaato_gc.plugin import as_text
 from jaato_gc_lab._reports import Loss
 
 _WORD = re.compile(r"[A-Za-z0-9_./#@:-]{4,120}")
 _MARK = re.compile(r"[0-9_/.]")
 _LETTER = re.compile(r"[A-Za-z]")
-_HUMP = re.compile(r"[a-z][A-Z]")
+_CAMEL_CASE = re.compile(r"[a-z][A-Z]")
 _DIGIT = re.compile(r"[0-9]")
-_SHORTEST_NAME = 6
-_FEWEST_DIGITS = 4
+_MIN_LENGTH = 6
+_MIN_DIGITS = 4
 
 
 class Regret:
-    """Follows which names a context shows, and notes which are used after they were taken.
+    """Tracks which names a context shows and records names that are used after their removal.
 
-    A name is told by any message: of the user, of a tool, of the model itself, and by the stubs,
-    notes and summaries that a collection leaves. It is lost if a collection takes the last message
-    that shows it and the model then says it, in its text or in a call, before anything else has
-    shown it again. It is lost once then, however often it is said. A name that the model says
-    first is no loss.
+    A name is shown by any message of the user, a tool or the model, and by the stubs, notices and
+    summaries of a collection. It is lost if a collection removes the last message that shows it,
+    and the model then uses it in text or in a call before another message shows it. Each lost name
+    counts once, even if the model uses it several times. A name that the model mentions first does
+    not count.
 
-    Each message is read once, when it comes; a collection costs as much as it changes. How many
-    names are used depends on the recording alone: it is the same for every strategy.
+    Each message is parsed once, when it is added. The number of used names depends on the
+    recording only and is the same for every strategy.
     """
 
     def __init__(self) -> None:
         self.losses: list[Loss] = []
         self.names_used = 0
-        self._told: set[str] = set()
+        self._recorded: set[str] = set()
         self._shown: dict[str, int] = {}
-        self._taken: dict[str, int] = {}
+        self._removed: dict[str, int] = {}
         self._names: dict[str, frozenset[str]] = {}
 
-    def tell(self, message: Message) -> None:
-        """A message of the recording has come."""
+    def add_recorded(self, message: Message) -> None:
+        """Adds a message of the recording."""
         self.add(message)
-        self._told |= self._names[message.message_id]
+        self._recorded |= self._names[message.message_id]
 
     def add(self, message: Message) -> None:
-        """A message has come from a collection."""
-        names = frozenset().union(*map(names_in, _texts(message)))
+        """Adds a message that a collection produced."""
+        names = frozenset().union(*map(names_in, _shown_texts(message)))
         self._names[message.message_id] = names
         for name in names:
             self._shown[name] = self._shown.get(name, 0) + 1
-            self._taken.pop(name, None)
+            self._removed.pop(name, None)
 
     def remove(self, message: Message, collection: int) -> None:
-        """A message has gone.
+        """Removes a message.
 
         Args:
             message: The message.
-            collection: Position, in the list of collections, of the one that took it.
+            collection: Position of the collection in the list of collections.
         """
         for name in self._names.pop(message.message_id):
             self._shown[name] -= 1
             if not self._shown[name]:
-                self._taken[name] = collection
+                self._removed[name] = collection
 
     def use(self, answer: Iterable[Message], request: int) -> None:
-        """The model has answered, and its answer is not in the context yet.
+        """Records the names that an answer uses. Call it before the answer is added.
 
         Args:
-            answer: What it said.
-            request: Position, in the list of requests, of the one that it answered.
+            answer: Messages of the answer.
+            request: Position of the answered request in the list of requests.
         """
-        said: frozenset[str] = frozenset()
+        mentioned: frozenset[str] = frozenset()
         for message in answer:
-            said = said.union(*map(names_in, _words(message)))
-        used = sorted(said & self._told)
+            mentioned = mentioned.union(*map(names_in, _written_texts(message)))
+        used = sorted(mentioned & self._recorded)
         self.names_used += len(used)
         self.losses.extend(
-            Loss(name, request, self._taken[name]) for name in used if name in self._taken
+            Loss(name, request, self._removed[name]) for name in used if name in self._removed
         )
 
 
-@lru_cache(maxsize=8192)  # the same recording is read again for every strategy and window
+@lru_cache(maxsize=8192)  # the same recording is parsed for every strategy and window
 def names_in(text: str) -> frozenset[str]:
-    """The words of a text that name something: paths, identifiers, numbers.
+    """Returns the names in a text: paths, identifiers and numbers.
 
-    An identifier has six characters or more, with a digit, an underscore, a slash, a dot or a hump
-    among its letters; a number, a date or a time has four digits or more.
+    An identifier has six characters or more and contains a digit, an underscore, a slash, a dot or
+    camel case. A number, a date or a time has four digits or more.
     """
     words = {word.strip("./:#-") for word in _WORD.findall(text)}
     return frozenset(filter(_is_name, words))
@@ -97,13 +98,13 @@ def names_in(text: str) -> frozenset[str]:
 
 def _is_name(word: str) -> bool:
     if not _LETTER.search(word):
-        return len(_DIGIT.findall(word)) >= _FEWEST_DIGITS
-    return len(word) >= _SHORTEST_NAME and bool(_MARK.search(word) or _HUMP.search(word))
+        return len(_DIGIT.findall(word)) >= _MIN_DIGITS
+    return len(word) >= _MIN_LENGTH and bool(_MARK.search(word) or _CAMEL_CASE.search(word))
 
 
-def _texts(message: Message) -> Iterator[str]:
-    """All that a message shows."""
-    yield from _words(message)
+def _shown_texts(message: Message) -> Iterator[str]:
+    """Yields all texts of a message, including thoughts and tool results."""
+    yield from _written_texts(message)
     for part in message.parts:
         if part.thought:
             yield part.thought
@@ -111,8 +112,8 @@ def _texts(message: Message) -> Iterator[str]:
             yield as_text(part.function_response.result)
 
 
-def _words(message: Message) -> Iterator[str]:
-    """What is said in it, and what its calls are given."""
+def _written_texts(message: Message) -> Iterator[str]:
+    """Yields the text of a message and the arguments of its calls."""
     for part in message.parts:
         if part.text:
             yield part.text
@@ -121,7 +122,7 @@ def _words(message: Message) -> Iterator[str]:
 
 
 def _values(value: Any) -> Iterator[str]:
-    """The texts and numbers in a call's arguments: no keys, nothing escaped."""
+    """Yields the texts and numbers in the arguments of a call, without keys."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _values(each)

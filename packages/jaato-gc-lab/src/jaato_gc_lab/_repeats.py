@@ -1,24 +1,16 @@
-"""What stands in a context twice: results that came again, and reads that a later one repeats."""
+"""Finds redundant tool results: repeated texts, repeated calls and repeated file reads."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jaato_gc import (
-    FunctionCall,
-    Message,
-    Part,
-    Role,
-    TokenCounter,
-    ToolResult,
-    as_text,
-    message_tokens,
-)
-from jaato_gc_lab._rereads import path_in, shows_a_file
+from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc.plugin import TokenCounter, as_text, message_tokens
+from jaato_gc_lab._rereads import path_of, reads_file
 from jaato_gc_marksweep import ToolNames
 
-SAME_TEXT = 200
-"""Results that are shorter are alike by chance."""
+MIN_DUPLICATE_LENGTH = 200
+"""Minimum characters of a duplicate. Shorter results are often equal by coincidence."""
 DUPLICATE = "duplicate"
 SUPERSEDED = "superseded"
 
@@ -27,15 +19,15 @@ _TOOLS = ToolNames()
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A result that a later one makes needless.
+    """A tool result that a later result makes redundant.
 
     Args:
-        kind: ``duplicate``: the same text came again later. ``superseded``: the same call was made
-            again later, or the whole file was read.
-        position: Position of its message, from 0 on.
-        tool: The tool.
-        about: What it was asked for, such as a path.
-        tokens: How many tokens it has.
+        kind: ``duplicate`` if a later result has the same text; ``superseded`` if a later call is
+            the same or reads the whole file.
+        position: Position of the message, starting at 0.
+        tool: Name of the tool.
+        about: Subject of the call, such as a path.
+        tokens: Tokens of the result.
     """
 
     kind: str
@@ -46,65 +38,65 @@ class Repeat:
 
 
 def find_repeats(messages: Sequence[Message], counter: TokenCounter) -> list[Repeat]:
-    """The results that a later one makes needless, oldest first."""
+    """Returns the redundant tool results, oldest first."""
     texts: set[str] = set()
-    asked: set[tuple[str, str]] = set()
-    read: set[str] = set()
+    signatures: set[tuple[str, str]] = set()
+    whole_files: set[str] = set()
     found = []
-    for position, part_index, call, result in reversed(list(_answered(messages))):
+    for position, part_index, call, result in reversed(list(_answered_calls(messages))):
         text = as_text(result.result)
         signature = (call.name, json.dumps(call.args, sort_keys=True, default=str))
-        path = path_in(call) if shows_a_file(call) else None
+        path = path_of(call) if reads_file(call) else None
         kind = None
-        if signature in asked or (path is not None and path in read):
+        if signature in signatures or (path is not None and path in whole_files):
             kind = SUPERSEDED
-        elif len(text) >= SAME_TEXT and text in texts:
+        elif len(text) >= MIN_DUPLICATE_LENGTH and text in texts:
             kind = DUPLICATE
         if kind is not None:
             tokens = part_tokens(messages[position].parts[part_index], counter)
-            found.append(Repeat(kind, position, call.name, what_it_is_about(call), tokens))
-        if result.is_error:  # takes the place of nothing
+            found.append(Repeat(kind, position, call.name, call_subject(call), tokens))
+        if result.is_error:  # a failed call supersedes nothing
             continue
         texts.add(text)
-        asked.add(signature)
-        if path is not None and _reads_all(call):
-            read.add(path)
+        signatures.add(signature)
+        if path is not None and _reads_whole_file(call):
+            whole_files.add(path)
     return found[::-1]
 
 
 def part_tokens(part: Part, counter: TokenCounter) -> int:
-    """Tokens of one part, without the frame of its message."""
+    """Returns the tokens of one part, without the overhead of its message."""
     frame = message_tokens(Message(Role.MODEL, [], message_id="-"), counter)
     return message_tokens(Message(Role.MODEL, [part], message_id="-"), counter) - frame
 
 
-def what_it_is_about(call: FunctionCall) -> str:
-    """The argument of a call that says most: a path, else the first text."""
+def call_subject(call: FunctionCall) -> str:
+    """Returns the path argument of a call, or else its first text argument."""
     if not isinstance(call.args, Mapping):
         return ""
     texts = [value for value in call.args.values() if isinstance(value, str)]
-    return path_in(call) or (texts[0] if texts else "")
+    return path_of(call) or (texts[0] if texts else "")
 
 
-def _answered(
+def _answered_calls(
     messages: Sequence[Message],
 ) -> Iterator[tuple[int, int, FunctionCall, ToolResult]]:
-    """Every result with its call: position of the message, and of the part in it."""
-    waiting: dict[tuple[str | None, str], FunctionCall] = {}
+    """Yields message position, part position, call and result of every answered call."""
+    pending: dict[tuple[str | None, str], FunctionCall] = {}
     for position, message in enumerate(messages):
         for index, part in enumerate(message.parts):
             if call := part.function_call:
-                waiting[_key(call.id, call.name)] = call
+                pending[_key(call.id, call.name)] = call
             elif result := part.function_response:
-                asked = waiting.pop(_key(result.call_id, result.name), None)
-                if asked is not None:
-                    yield position, index, asked, result
+                answered = pending.pop(_key(result.call_id, result.name), None)
+                if answered is not None:
+                    yield position, index, answered, result
 
 
 def _key(call_id: str | None, name: str) -> tuple[str | None, str]:
     return (call_id, "") if call_id else (None, name)
 
 
-def _reads_all(call: FunctionCall) -> bool:
-    """Whether it names a file and nothing else: no range, no offset."""
+def _reads_whole_file(call: FunctionCall) -> bool:
+    """Returns whether a path is the only argument of a call, without a range or an offset."""
     return all(name in _TOOLS.path_arguments for name in call.args)

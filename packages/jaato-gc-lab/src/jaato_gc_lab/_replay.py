@@ -1,4 +1,4 @@
-"""Playing a recorded run again, turn by turn, as if a strategy had been at work."""
+"""Replays a recorded run request by request with a strategy."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,10 @@ from jaato_gc import (
     Message,
     PluginRegistry,
     Role,
-    TokenCounter,
-    as_text,
     extractive_summary,
-    hookimpl,
-    message_tokens,
     repair_history,
 )
+from jaato_gc.plugin import TokenCounter, as_text, hookimpl, message_tokens
 from jaato_gc_formats import Conversation, History
 from jaato_gc_lab._prices import Price, Prices, load_prices
 from jaato_gc_lab._regret import Regret
@@ -33,13 +30,13 @@ from jaato_gc_lab._sources import Sources
 from jaato_gc_lab._validity import Validity
 
 NONE = "none"
-"""In the place of a strategy: nothing is collected."""
+"""Strategy name that disables collection."""
 
 SILENCE = "(nothing was said)"
-"""Stands for a user who never speaks: providers want somebody to begin."""
+"""Text of the message that is inserted if no user message exists. Providers require one."""
 
 TOOL_FRAME = 8
-"""Tokens that a provider spends on the frame of one tool's schema."""
+"""Token overhead of one tool schema."""
 
 
 def replay(
@@ -55,39 +52,39 @@ def replay(
     registry: PluginRegistry | None = None,
     tools_tokens: int | None = None,
 ) -> ReplayReport:
-    """Play a recorded run again, as if it were live, with a strategy at work.
+    """Replays a recorded run with a strategy, as if it were live.
 
-    For each of the model's answers a request is made of all that came before: what is due is
-    collected, and the request is checked, measured and priced. Then the answer is appended as it
-    was recorded, whatever the model might have said to the request that it got now; answers that
-    directly follow one another are one. At the end of a turn the session may collect again. A
-    request that does not fit is counted, and the run goes on. What comes behind the last answer
-    is left out: no request was made of it.
+    For each recorded answer the replay builds a request from the preceding messages, collects if
+    necessary, and then validates, counts and prices the request. The answer is appended as
+    recorded, even if the model would answer the changed request differently. Consecutive answers
+    count as one. At the end of a turn the session may collect again. A request that does not fit
+    is counted and the replay continues. Messages after the last answer are ignored, because no
+    request contains them.
 
-    Before that, the recording is made sendable: empty messages go, and what the model said before
-    anybody had spoken; calls without results and results without calls are mended.
+    The recording is repaired first: empty messages and model messages before the first user
+    message are removed, and calls without results and results without calls are repaired.
 
-    The same arguments give the same report, but for the seconds.
+    The same arguments produce the same report, except for the seconds.
 
     Args:
-        transcript: What was recorded: a conversation from a file, or messages.
-        strategy: Name of an installed strategy, or a strategy that is ready for use; ``"none"``
-            collects nothing, as the baseline to compare with. One that takes a summarizer is given
-            core's extractive one, so no model is needed.
-        limit: The window, in tokens.
-        config: When to collect and how far; its ``plugin_config`` goes to the strategy.
-        name: What to call the transcript; what it is called in its file, if not given.
-        model: Whose prices count; the price table's default if not given.
-        prices: The price table; the one that comes with this package if not given.
-        counter: What counts tokens. Core's estimate if not given: it gives the same figures on
-            every machine and for every provider, so that runs can be compared. The counter is taken
-            for the truth: it also plays the provider that reports what a request has cost.
-        registry: Where strategies and formats come from; all that are installed if not given.
-        tools_tokens: Tokens of the tools' schemas; counted from the recorded request if not given.
+        transcript: A conversation from a file, or a list of messages.
+        strategy: Name of an installed strategy, or a strategy instance; ``"none"`` for the
+            baseline without collection. A strategy that needs a summarizer gets core's extractive
+            one, so no model is called.
+        limit: Window size in tokens.
+        config: Thresholds and other collection settings; ``plugin_config`` has the options of the
+            strategy.
+        name: Display name of the transcript; by default its name in the file.
+        model: Model whose prices apply; by default the default of the price table.
+        prices: The price table; by default the bundled one.
+        counter: Token counter; by default core's estimate, which is the same on every machine and
+            for every provider. Its counts also serve as the usage that the provider reports.
+        registry: Registry of strategies and formats; by default all installed ones.
+        tools_tokens: Tokens of the tool schemas; by default counted from the recorded request.
 
     Raises:
-        GCPluginError: There is no such strategy, or it can't be used.
-        GCConfigError: An option is unknown, or the model's price is.
+        GCPluginError: The strategy is not installed or can't be used.
+        GCConfigError: An option is unknown, or the price table has no price for the model.
     """
     registry = registry or PluginRegistry()
     counter = counter or EstimateCounter()
@@ -115,7 +112,7 @@ def replay(
     player = _Player(session, log, report, validity, counter, tools_tokens)
     player.play(recording.messages)
     session.close()
-    player.settle(price)
+    player.finish(price)
     return report
 
 
@@ -136,23 +133,24 @@ class _Recording(NamedTuple):
 
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
-    """A recording from the first request to the last answer, mended where it is broken."""
-    said = [message for message in messages if not message.is_empty]
-    if not any(message.opens_turn for message in said):  # told by its system prompt alone
-        spoken = (index for index, each in enumerate(said) if each.role is not Role.SYSTEM)
-        said.insert(next(spoken, len(said)), Message.from_text(Role.USER, SILENCE))
-    begin = next(index for index, message in enumerate(said) if message.opens_turn)
-    system = [message for message in said[:begin] if message.role is Role.SYSTEM]
-    mended = repair_history([*system, *said[begin:]])
-    while mended and mended[-1].role is not Role.MODEL:
-        mended.pop()
-    return mended
+    """Returns the messages from the first request to the last answer, repaired if necessary."""
+    kept = [message for message in messages if not message.is_empty]
+    if not any(message.opens_turn for message in kept):  # only a system prompt starts the run
+        not_system = (index for index, each in enumerate(kept) if each.role is not Role.SYSTEM)
+        kept.insert(next(not_system, len(kept)), Message.from_text(Role.USER, SILENCE))
+    begin = next(index for index, message in enumerate(kept) if message.opens_turn)
+    system = [message for message in kept[:begin] if message.role is Role.SYSTEM]
+    repaired = repair_history([*system, *kept[begin:]])
+    while repaired and repaired[-1].role is not Role.MODEL:
+        repaired.pop()
+    return repaired
 
 
 def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPlugin | None:
-    """A strategy by name; ``none`` is nothing.
+    """Creates a strategy by name, or returns ``None`` for ``"none"``.
 
-    One that summarizes does so without a model, and truncates where that can't be made shorter.
+    A strategy that summarizes uses core's extractive summarizer by default, and truncates if the
+    summary is not shorter.
     """
     if name == NONE:
         return None
@@ -167,10 +165,10 @@ def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPl
 def _session(
     plugin: GCPlugin | None, config: GCConfig, limit: int, counter: TokenCounter, log: "_Log"
 ) -> GCSession:
-    # A registry of its own: no stash of the user's is written to, and no telemetry sent.
+    # A separate registry keeps the replay out of the user's stash and telemetry.
     registry = PluginRegistry(load_installed=False)
     registry.register(log, "replay")
-    if plugin is None:  # a session without a strategy knows nothing of a configuration
+    if plugin is None:  # a session without a strategy ignores the configuration
         limit = config.request_limit(limit) or limit
     session = GCSession(context_limit=limit, counter=counter, registry=registry, journal_tokens=0)
     if plugin is not None:
@@ -192,7 +190,7 @@ class _Ended(NamedTuple):
 
 
 class _Log:
-    """Listens to the session's collections."""
+    """Records the collections of a session."""
 
     def __init__(self) -> None:
         self._ended: list[_Ended] = []
@@ -204,13 +202,13 @@ class _Log:
         self._ended.append(_Ended(result, history, seconds))
 
     def take(self) -> list[_Ended]:
-        """The collections since the last time."""
+        """Returns and forgets the recorded collections."""
         ended, self._ended = self._ended, []
         return ended
 
 
 class _Player:
-    """Plays one recording, and keeps the account."""
+    """Replays one recording and fills its report."""
 
     def __init__(
         self,
@@ -238,16 +236,16 @@ class _Player:
         self._was_answered = True
 
     def play(self, messages: Iterable[Message]) -> None:
-        """Play all of it."""
-        for is_answer, some in groupby(messages, lambda message: message.role is Role.MODEL):
+        """Replays all messages."""
+        for is_answer, group in groupby(messages, lambda message: message.role is Role.MODEL):
             if is_answer:
-                self._answer(list(some))
+                self._answer(list(group))
             else:
-                for message in some:
-                    self._hear(message)
+                for message in group:
+                    self._receive(message)
 
-    def settle(self, price: Price) -> None:
-        """Add up what can be known only at the end."""
+    def finish(self, price: Price) -> None:
+        """Computes the totals of the report."""
         report, regret, rereads = self._report, self._regret, self._rereads
         report.losses, report.names_used = regret.losses, regret.names_used
         report.rereads, report.reread_tokens = rereads.count, rereads.tokens
@@ -257,8 +255,8 @@ class _Player:
         report.cost = price.cost(report.requests)
         report.lookup_cost = price.lookup_cost(report.requests, lacking, rereads.tokens)
 
-    def _hear(self, message: Message) -> None:
-        """What is said to the model: by the user, by a tool."""
+    def _receive(self, message: Message) -> None:
+        """Appends a message of the user or a tool."""
         if message.opens_turn and self._was_answered:
             if self._turn:
                 self._session.after_turn()
@@ -268,7 +266,7 @@ class _Player:
         self._append(message)
 
     def _answer(self, answer: list[Message]) -> None:
-        """What the model says: it has to be asked for."""
+        """Builds the request for a recorded answer, then appends the answer."""
         fits = True
         try:
             self._session.before_send()
@@ -304,7 +302,7 @@ class _Player:
         self._recorded.append(booked)
         self._live.append(booked)
         self._sources.add(booked)
-        self._regret.tell(booked)
+        self._regret.add_recorded(booked)
         self._rereads.add(booked)
 
     def _note_collections(self) -> None:
@@ -312,8 +310,8 @@ class _Player:
             result, cache = ended.result, ended.result.cache
             changed = cache is not None and cache.first_changed is not None
             if cache is not None and changed:
-                self._exchange(ended.history)
-                # Tools stand before all messages, and never change.
+                self._apply(ended.history)
+                # Tool schemas precede all messages and never change.
                 self._cached = min(self._cached, self._tools_tokens + cache.prefix_tokens)
             freed: Counter[str] = Counter()
             for item in result.removal_list:
@@ -333,24 +331,24 @@ class _Player:
                 )
             )
 
-    def _exchange(self, after: Sequence[Message]) -> None:
-        """Follow what a collection has changed."""
+    def _apply(self, after: Sequence[Message]) -> None:
+        """Applies the changes of a collection to the statistics."""
         collection = len(self._report.collections)
-        had, has = set(map(id, self._live)), set(map(id, after))
-        gone = [message for message in self._live if id(message) not in has]
-        come = [message for message in after if id(message) not in had]
-        for message in gone:
+        ids_before, ids_after = set(map(id, self._live)), set(map(id, after))
+        removed = [message for message in self._live if id(message) not in ids_after]
+        added = [message for message in after if id(message) not in ids_before]
+        for message in removed:
             self._sources.remove(message)
             self._regret.remove(message, collection)
-        for message in come:
+        for message in added:
             self._sources.add(message)
             self._regret.add(message)
-        self._rereads.collected(gone, come)
+        self._rereads.collected(removed, added)
         self._live = list(after)
         self._unchecked = True
 
     def _check(self) -> None:
-        """See whether a provider would take the request: the first, and after each collection."""
+        """Validates the current request. Only the first and those after a collection need it."""
         self._unchecked = False
         request = len(self._report.requests)
         self._report.violations.extend(

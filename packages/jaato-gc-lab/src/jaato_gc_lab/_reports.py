@@ -1,4 +1,4 @@
-"""What a replay found out: plain records that tables, pages and checks are made from."""
+"""Records of a replay, used by tables, reports and checks."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ class Request:
     """One request of a replayed run.
 
     Args:
-        turn: The user's turn that it belongs to, from 1 on.
-        tokens: What was sent, in tokens, tool schemas and system prompt included.
-        by_source: The same by source and kind: ``system``, ``tools``, ``user``, ``model``,
+        turn: Number of the user turn, starting at 1.
+        tokens: Input tokens, including tool schemas and system prompt.
+        by_source: Input tokens by source: ``system``, ``tools``, ``user``, ``model``,
             ``thoughts``, ``calls``, ``results``, ``synthetic``.
-        cached_tokens: How much of it the provider had seen as the beginning of the request before.
-        output_tokens: What was answered.
-        fits: False: it did not fit into the window, and could not have been sent.
+        cached_tokens: Input tokens of the prefix shared with the previous request.
+        output_tokens: Tokens of the answer.
+        fits: Whether the request fits into the window. A request that does not fit can't be sent.
     """
 
     turn: int
@@ -31,16 +31,17 @@ class Collection:
     """One collection of a replayed run.
 
     Args:
-        request: Position, in the list of requests, of the first one that came after it.
-        turn: The user's turn it happened in, from 1 on.
-        trigger: Why it ran.
-        outcome: How it ended.
-        tokens_before: Tokens before it.
-        tokens_after: Tokens after it.
-        freed_by_reason: Tokens that went, by the reason given for each item.
-        rewritten_tokens: Tokens behind the first change, which the provider has to read anew.
-        seconds: How long it took.
-        error: What went wrong, if something did.
+        request: Position of the next request in the list of requests.
+        turn: Number of the user turn, starting at 1.
+        trigger: The trigger reason.
+        outcome: The outcome.
+        tokens_before: Tokens before the collection.
+        tokens_after: Tokens after the collection.
+        freed_by_reason: Freed tokens by removal reason.
+        rewritten_tokens: Tokens after the first change, which the provider can't read from its
+            cache.
+        seconds: Duration in seconds.
+        error: The error message, or ``None`` if the collection succeeded.
     """
 
     request: int
@@ -57,12 +58,12 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A name that was used after all that the context said of it was gone.
+    """A name that the model used after the last message that showed it was removed.
 
     Args:
         name: The path, identifier or number.
-        request: Position, in the list of requests, of the first that lacked it.
-        removed_at: Position, in the list of collections, of the one that took it.
+        request: Position of the request that lacked the name, in the list of requests.
+        removed_at: Position of the collection that removed the name, in the list of collections.
     """
 
     name: str
@@ -72,28 +73,28 @@ class Loss:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """One transcript under one strategy in one window.
+    """The replay of one transcript with one strategy in one window.
 
     Args:
-        transcript: Its name.
-        strategy: The strategy's name; ``none`` where nothing was collected.
-        limit: The window, in tokens.
-        threshold_percent: Where a collection starts.
-        target_percent: Where it should end.
-        requests: Every request, in order.
-        collections: Every collection, in order.
-        overflows: Requests that did not fit and could not have been sent.
-        violations: What a provider would have refused, in words; empty is as it should be.
-        losses: What was used after it was gone: "regret".
-        names_used: How many uses of names there were that an earlier message had told.
-        rereads: Tool results that were gone when the run came back to what they had shown.
-        reread_tokens: Their tokens, which an agent would have fetched again.
-        cost: Money for the whole run, in the currency of the price table. Requests that did not
-            fit are priced as if they had been sent, so that runs can be compared.
-        seconds: Time spent collecting.
-        lookup_cost: Money that looking up again what was lost would have cost on top, at least.
-        currency: Of both.
-        model: Whose prices they are.
+        transcript: Name of the transcript.
+        strategy: Name of the strategy; ``none`` for the run without collection.
+        limit: Window size in tokens.
+        threshold_percent: Usage at which a collection starts, in percent of the window.
+        target_percent: Usage that a collection aims for, in percent of the window.
+        requests: All requests, in order.
+        collections: All collections, in order.
+        overflows: Number of requests that did not fit into the window.
+        violations: Descriptions of what a provider would reject. Expected to be empty.
+        losses: Names that were used after they were removed. `regret` is their share.
+        names_used: Number of uses of names that an earlier message showed.
+        rereads: Number of files that were needed again after their content was removed.
+        reread_tokens: Tokens of the tool results that would have to be fetched again.
+        cost: Cost of the whole run. Requests that did not fit are priced as if they had been sent,
+            so that runs stay comparable.
+        seconds: Time spent on collections, in seconds.
+        lookup_cost: Minimum additional cost of looking up removed content again.
+        currency: Currency of ``cost`` and ``lookup_cost``.
+        model: Model whose prices apply.
     """
 
     transcript: str
@@ -117,42 +118,42 @@ class ReplayReport:
 
     @property
     def total_cost(self) -> float:
-        """Money for the run, with looking up again what was lost."""
+        """Cost of the run plus the cost of repeated lookups."""
         return self.cost + self.lookup_cost
 
     @property
     def input_tokens(self) -> int:
-        """Tokens of all requests together."""
+        """Total input tokens of all requests."""
         return sum(request.tokens for request in self.requests)
 
     @property
     def cached_tokens(self) -> int:
-        """How many of them the provider could read from its cache."""
+        """Total input tokens that the provider could read from its cache."""
         return sum(request.cached_tokens for request in self.requests)
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of all answers together."""
+        """Total tokens of all answers."""
         return sum(request.output_tokens for request in self.requests)
 
     @property
     def peak_tokens(self) -> int:
-        """The largest request."""
+        """Input tokens of the largest request."""
         return max((request.tokens for request in self.requests), default=0)
 
     @property
     def mean_tokens(self) -> float:
-        """The mean request."""
+        """Mean input tokens of a request."""
         return self.input_tokens / len(self.requests) if self.requests else 0.0
 
     @property
     def regret(self) -> float:
-        """The share of used names that were gone, from 0 to 1."""
+        """Fraction of the used names that were removed before their use, from 0 to 1."""
         return len(self.losses) / self.names_used if self.names_used else 0.0
 
     @property
     def freed_by_reason(self) -> Counter[str]:
-        """Tokens that went, by reason."""
+        """Freed tokens of all collections, by removal reason."""
         freed: Counter[str] = Counter()
         for collection in self.collections:
             freed.update(collection.freed_by_reason)

@@ -1,4 +1,4 @@
-"""A run to try things on, made up for this project: an agent at work on a small code base."""
+"""The bundled sample run: a synthetic session of an agent on a small code base."""
 
 from pathlib import Path
 
@@ -8,16 +8,16 @@ SAMPLE = Path(__file__).parent / "sample" / "run.json.gz"
 
 
 def sample_path() -> Path:
-    """The file of the sample run: a request as Anthropic's API takes it, packed with gzip.
+    """Returns the path of the sample run, a gzip-compressed request to Anthropic's API.
 
-    In nine turns an agent hunts a fault, adds an option, mends a build, renames something and
-    writes a change log, with files read again and again, failing tests and long logs.
+    In nine turns an agent debugs an import, adds an option, repairs a build, renames a constant
+    and updates a change log. The run contains repeated file reads, failing tests and long logs.
     """
     return SAMPLE
 
 
 def sample_conversation() -> Conversation:
-    """The sample run."""
+    """Returns the sample run as a conversation."""
     [conversation] = load(SAMPLE)
     conversation.name = "sample run"
     return conversation

@@ -1,4 +1,4 @@
-"""A comparison as JSON, complete enough to make the report page from later."""
+"""Saves a comparison as JSON and loads it again."""
 
 import dataclasses
 import json
@@ -20,13 +20,13 @@ VERSION = 1
 
 @dataclass(slots=True)
 class SavedComparison:
-    """A comparison, and what it was made with.
+    """A comparison with its price, date and versions.
 
     Args:
-        comparison: What was compared.
-        price: The price that its money was reckoned with.
-        made_on: The day.
-        versions: Versions of distributions, by name.
+        comparison: The comparison.
+        price: Price that its costs are based on.
+        made_on: Date of the comparison.
+        versions: Versions of the distributions, by name.
     """
 
     comparison: Comparison
@@ -35,7 +35,7 @@ class SavedComparison:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """It as JSON data: summaries and rankings for readers, all else to `load` it again."""
+        """Returns JSON data with summaries, rankings, and everything `load_comparison` needs."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -71,20 +71,20 @@ class SavedComparison:
 
 
 def load_comparison(path: str | Path) -> SavedComparison:
-    """A comparison from the file that ``jaato-gc compare --json`` was written to.
+    """Loads a comparison from the output of ``jaato-gc compare --json``.
 
     Raises:
-        GCError: It is none.
+        GCError: The file is not a saved comparison, or another version saved it.
     """
     try:
         document = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError) as error:
-        raise GCError(f"{path} is no JSON ({error}): {_REMEDY}") from None
+        raise GCError(f"{path}: invalid JSON ({error}): {_REMEDY}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise GCError(f"{path} is no saved comparison: {_REMEDY}")
+        raise GCError(f"{path}: not a saved comparison: {_REMEDY}")
     if document.get("version") != VERSION:
         raise GCError(
-            f"{path} was saved by another version of jaato-gc-lab: compare again with this one"
+            f"{path}: saved by another version of jaato-gc-lab: run jaato-gc compare again"
         )
     try:
         return SavedComparison(
@@ -95,7 +95,7 @@ def load_comparison(path: str | Path) -> SavedComparison:
         )
     except (GCConfigError, KeyError, TypeError, ValueError, ValidationError) as error:
         first = str(error).splitlines()[0]
-        raise GCError(f"{path} is a damaged comparison ({first}): {_REMEDY}") from None
+        raise GCError(f"{path}: damaged comparison ({first}): {_REMEDY}") from None
 
 
-_REMEDY = "give a file made by 'jaato-gc compare … --json > FILE'"
+_REMEDY = "pass a file created by 'jaato-gc compare … --json > FILE'"

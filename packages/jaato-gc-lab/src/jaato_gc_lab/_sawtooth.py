@@ -1,4 +1,4 @@
-"""How full the window was, request by request, drawn with characters."""
+"""Text chart of the window usage, request by request."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,24 +6,24 @@ from itertools import pairwise
 from jaato_gc_lab._reports import ReplayReport
 
 ROWS = 5
-"""Rows of a chart: each is a fifth of the window."""
+"""Rows of a chart. Each row is a fifth of the window."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 PLAIN = " .:#"
-"""For terminals that know letters only."""
+"""Shades for terminals that show ASCII only."""
 OVER = "!"
-"""In the place of a request that did not fit."""
+"""Mark of a request that did not fit."""
 
 
 def sawtooth(report: ReplayReport, width: int = 72, *, plain: bool = False) -> list[str]:
-    """A chart of one run, some lines of text.
+    """Returns the lines of a text chart that shows the window usage of one run.
 
-    It reaches from nothing to the whole window. Where several requests share a column, the largest
-    is drawn; where one of them did not fit, the column is marked with an exclamation mark.
+    The vertical axis is the whole window. If several requests share a column, the chart shows the
+    largest. A column with a request that did not fit is marked with an exclamation mark.
 
     Args:
         report: The run.
-        width: How many characters a line may have.
-        plain: Draw with ASCII characters.
+        width: Maximum characters per line.
+        plain: Use ASCII characters only.
     """
     axis, floor = ("|", "-") if plain else ("│", "─")
     margin = len("100% ") + len(axis)
@@ -44,16 +44,16 @@ def sawtooth(report: ReplayReport, width: int = 72, *, plain: bool = False) -> l
 
 
 def _columns(report: ReplayReport, most: int) -> list[float]:
-    """The share of the window in each column; infinite where a request did not fit."""
+    """Returns the usage of each column as a fraction, or infinity if a request did not fit."""
     shares = [
         request.tokens / report.limit if request.fits else float("inf")
         for request in report.requests
     ]
-    return [max(stretch) for stretch in _stretches(shares, most)]
+    return [max(chunk) for chunk in _chunks(shares, most)]
 
 
-def _stretches(values: Sequence[float], most: int) -> list[Sequence[float]]:
-    """The values in order, in at most so many stretches of nearly the same length."""
+def _chunks(values: Sequence[float], most: int) -> list[Sequence[float]]:
+    """Splits values into at most ``most`` consecutive chunks of nearly equal length."""
     count = min(len(values), most)
     bounds = [number * len(values) // count for number in range(count + 1)] if count else []
     return [values[start:end] for start, end in pairwise(bounds)]

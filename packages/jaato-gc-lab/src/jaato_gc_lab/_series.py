@@ -1,6 +1,6 @@
-"""From long series to short drawings: which points to keep, where they lie, how to say it in SVG.
+"""Helpers for line charts: downsampling, SVG path data and axis ticks.
 
-Drawings are made on a square of 1000 by 1000 that the browser stretches to the size it has.
+Paths use a coordinate system of 1000 by 1000, which the browser stretches to the chart's size.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,24 +8,25 @@ from itertools import count, pairwise
 
 SIDE = 1000
 OUTSIDE = 40
-"""How far outside of the square an outline is closed, so that its edges are never seen."""
+"""Distance outside of the visible area at which an outline is closed, which hides its edges."""
 
 Point = tuple[float, float]
-"""A place on the square, from 0 to 1, seen from the lower left."""
+"""Coordinates from 0 to 1, measured from the lower left corner."""
 
 
-def telling(values: Sequence[float], most: int) -> list[int]:
-    """Positions of the values that make up the picture: at most ``most`` of them.
+def downsample(values: Sequence[float], most: int) -> list[int]:
+    """Returns the positions of at most ``most`` values that preserve the shape of a series.
 
-    Of each stretch the smallest and the largest stay, so that no peak and no fall is lost.
+    The series is split into ranges. The smallest and the largest value of each range are kept, so
+    that no peak is lost.
     """
     if len(values) <= most:
         return list(range(len(values)))
-    stretches = most // 2
+    ranges = most // 2
     kept: list[int] = []
-    for number in range(stretches):
-        start = number * len(values) // stretches
-        end = (number + 1) * len(values) // stretches
+    for number in range(ranges):
+        start = number * len(values) // ranges
+        end = (number + 1) * len(values) // ranges
         extremes = {
             min(range(start, end), key=values.__getitem__),
             max(range(start, end), key=values.__getitem__),
@@ -35,7 +36,7 @@ def telling(values: Sequence[float], most: int) -> list[int]:
 
 
 def outline(points: Iterable[Point]) -> str:
-    """The path data of the area below a line; it can be filled and drawn as a line at once."""
+    """Returns SVG path data of the area below a line."""
     places = [(round(x * SIDE), round((1 - y) * SIDE)) for x, y in points]
     if not places:
         return ""
@@ -46,12 +47,12 @@ def outline(points: Iterable[Point]) -> str:
 
 
 def ticks(largest: float, most: int) -> list[int]:
-    """Round numbers from 0 up to ``largest``: at most ``most`` of them, evenly spaced."""
+    """Returns at most ``most`` evenly spaced round numbers from 0 to ``largest``."""
     steps = (digit * 10**power for power in count() for digit in (1, 2, 5))
     step = next(step for step in steps if largest / step <= most - 1)
     return list(range(0, int(largest) + 1, step))
 
 
 def _number(value: int) -> str:
-    """A number in path data: a minus sign separates it from what came before."""
+    """Formats a number for path data. A minus sign replaces the separating space."""
     return str(value) if value < 0 else f" {value}"

@@ -1,60 +1,61 @@
-"""What a context is made of: tokens by who said them and what they are."""
+"""Tokens of a context by source."""
 
 from collections import Counter
 
-from jaato_gc import Message, Part, Role, TokenCounter, message_tokens
+from jaato_gc import Message, Part, Role
+from jaato_gc.plugin import TokenCounter, message_tokens
 
 SOURCES = ("system", "tools", "user", "model", "thoughts", "calls", "results", "synthetic")
-"""The kinds, in the order in which to show them."""
+"""All sources, in display order."""
 
 
 class Sources:
-    """Tokens of a context by kind, kept up to date as messages come and go.
+    """Tracks the tokens of a context by source as messages are added and removed.
 
     Args:
-        counter: What counts them.
-        tools_tokens: Tokens of the tools' schemas, which are sent with every request.
+        counter: Token counter.
+        tools_tokens: Tokens of the tool schemas, which are sent with every request.
     """
 
     def __init__(self, counter: TokenCounter, tools_tokens: int) -> None:
         self._counter = counter
         self._totals = Counter({"tools": tools_tokens})
-        self._of_message: dict[str, dict[str, int]] = {}
+        self._by_message: dict[str, dict[str, int]] = {}
 
     def add(self, message: Message) -> None:
-        """A message has come."""
+        """Adds a message."""
         tokens = tokens_by_source(message, self._counter)
-        self._of_message[message.message_id] = tokens
+        self._by_message[message.message_id] = tokens
         self._totals.update(tokens)
 
     def remove(self, message: Message) -> None:
-        """A message has gone."""
-        self._totals.subtract(self._of_message.pop(message.message_id))
+        """Removes a message."""
+        self._totals.subtract(self._by_message.pop(message.message_id))
 
     def now(self) -> dict[str, int]:
-        """The tokens of each kind that there is."""
+        """Returns the current tokens by source, without empty sources."""
         return {source: self._totals[source] for source in SOURCES if self._totals[source]}
 
 
 def tokens_by_source(message: Message, counter: TokenCounter) -> dict[str, int]:
-    """The tokens of a message by kind. Its frame belongs to whoever speaks."""
+    """Returns the tokens of a message by source; its overhead counts for the message's source."""
     total = message_tokens(message, counter)
-    own = _source_of(message)
-    kinds: dict[str, list[Part]] = {}
+    own = _message_source(message)
+    by_source: dict[str, list[Part]] = {}
     for part in message.parts:
-        kinds.setdefault(_kind_of(part, own), []).append(part)
-    if not kinds.keys() - {own}:
+        by_source.setdefault(_part_source(part, own), []).append(part)
+    if not by_source.keys() - {own}:
         return {own: total}
-    frame = message_tokens(Message(message.role, [], message_id="-"), counter)
+    overhead = message_tokens(Message(message.role, [], message_id="-"), counter)
     tokens = {
-        kind: message_tokens(Message(message.role, parts, message_id="-"), counter) - frame
-        for kind, parts in kinds.items()
-        if kind != own
+        source: message_tokens(Message(message.role, parts, message_id="-"), counter) - overhead
+        for source, parts in by_source.items()
+        if source != own
     }
     return {own: total - sum(tokens.values()), **tokens}
 
 
-def _source_of(message: Message) -> str:
+def _message_source(message: Message) -> str:
     if message.synthetic:
         return "synthetic"
     if message.role is Role.SYSTEM:
@@ -64,7 +65,7 @@ def _source_of(message: Message) -> str:
     return "model" if message.role is Role.MODEL else "user"
 
 
-def _kind_of(part: Part, own: str) -> str:
+def _part_source(part: Part, own: str) -> str:
     if own in ("synthetic", "system"):
         return own
     if part.function_call:

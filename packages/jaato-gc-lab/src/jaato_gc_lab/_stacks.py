@@ -1,4 +1,4 @@
-"""What filled the window, request by request: one layer for each source."""
+"""Stacked chart of the tokens by source, request by request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from jaato_gc_lab._charts import (
     BASELINE,
     HEADROOM,
-    LABELLED,
+    LABEL_HEIGHT,
     Tick,
-    down,
+    from_top,
     last_request,
     request_ticks,
 )
 from jaato_gc_lab._reports import ReplayReport
-from jaato_gc_lab._series import outline, telling, ticks
+from jaato_gc_lab._series import downsample, outline, ticks
 
 SOURCES = ("system", "tools", "synthetic", "user", "model", "thoughts", "calls", "results")
-"""In the order of the stack, from the bottom up: what never goes lies lowest."""
+"""Sources from bottom to top. Content that is never removed is at the bottom."""
 STACK_POINTS = 64
 
 
@@ -25,11 +25,12 @@ class Layer:
     """One source in the stack of one strategy.
 
     Args:
-        source: Its name.
-        path: The area from the floor up to its upper edge; it is drawn over the layers above it.
-        mean: Its mean tokens in a request.
-        x: Where its name has room, or ``None``.
-        y: Likewise.
+        source: Name of the source.
+        path: Path data of the area from the axis to the layer's upper edge. Lower layers are drawn
+            over higher ones.
+        mean: Mean tokens of the source in a request.
+        x: Horizontal position of the label, or ``None`` if the layer is too thin for one.
+        y: Vertical position of the label, or ``None``.
     """
 
     source: str
@@ -41,7 +42,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class SourcesPanel:
-    """What filled the requests of one strategy: layers, the topmost first."""
+    """The layers of one strategy, top first."""
 
     report: ReplayReport
     colour: int
@@ -50,7 +51,7 @@ class SourcesPanel:
 
 @dataclass(frozen=True, slots=True)
 class SourcesChart:
-    """What filled the window, a panel for each strategy."""
+    """Tokens by source, with one panel per strategy."""
 
     panels: list[SourcesPanel]
     sources: list[str]
@@ -60,7 +61,7 @@ class SourcesChart:
 
 
 def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> SourcesChart:
-    """What filled the window at each request, for the reports of one transcript and window."""
+    """Returns the chart of tokens by source for the reports of one transcript and window."""
     limit = reports[0].limit
     collecting = [report for report in reports if report.strategy != BASELINE] or [*reports]
     top = (max(report.peak_tokens for report in collecting) or limit) * HEADROOM
@@ -79,35 +80,35 @@ def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -
             for report in collecting
         ],
         sources=sources[::-1],
-        tokens=[Tick(down(value / top), value) for value in ticks(top, 4)],
-        window=down(limit / top),
+        tokens=[Tick(from_top(value / top), value) for value in ticks(top, 4)],
+        window=from_top(limit / top),
         requests=request_ticks(last, most=4),
     )
 
 
 def _layers(report: ReplayReport, sources: Sequence[str], last: int, top: float) -> list[Layer]:
-    kept = telling([request.tokens for request in report.requests], STACK_POINTS)
+    kept = downsample([request.tokens for request in report.requests], STACK_POINTS)
     floor = [0.0] * len(kept)
     layers = []
     for source in sources:
         sizes = [report.requests[i].by_source.get(source, 0) for i in kept]
         edge = [below + size for below, size in zip(floor, sizes, strict=True)]
         path = outline((i / last, tokens / top) for i, tokens in zip(kept, edge, strict=True))
-        x, y = _room_for_name(kept, floor, edge, last, top)
+        x, y = _label_position(kept, floor, edge, last, top)
         total = sum(request.by_source.get(source, 0) for request in report.requests)
         layers.append(Layer(source, path, total / max(len(report.requests), 1), x, y))
         floor = edge
     return layers[::-1]
 
 
-def _room_for_name(
+def _label_position(
     kept: Sequence[int], floor: Sequence[float], edge: Sequence[float], last: int, top: float
 ) -> tuple[float, float] | tuple[None, None]:
-    """Where a layer is thickest, away from the sides, if it is thick enough for a name."""
+    """Returns the centre of a layer where it is thickest, if a label fits there."""
     inside = [n for n, position in enumerate(kept) if 0.15 <= position / last <= 0.85]
     if not inside:
         return None, None
     n = max(inside, key=lambda n: edge[n] - floor[n])
-    if (edge[n] - floor[n]) / top < LABELLED:
+    if (edge[n] - floor[n]) / top < LABEL_HEIGHT:
         return None, None
-    return round(100 * kept[n] / last, 1), down((edge[n] + floor[n]) / 2 / top)
+    return round(100 * kept[n] / last, 1), from_top((edge[n] + floor[n]) / 2 / top)

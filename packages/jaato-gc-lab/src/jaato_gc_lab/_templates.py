@@ -1,4 +1,4 @@
-"""The templates of pages and pictures: their colours, and how numbers and texts are shown."""
+"""Jinja environment for reports and charts: templates, colours and text filters."""
 
 import re
 from functools import cache
@@ -44,25 +44,29 @@ PALETTE = {
     "part-1": ("#c04f00", "#f2884b"),
     "part-2": ("#007f5c", "#2fc79a"),
 }
-"""On light and on dark paper. After Okabe and Ito, whose colours stay apart for the colour-blind;
-lines are darkened or lightened until they have a contrast of 4.5 to 1 with the paper."""
+"""Colours by name, as a pair for light and dark backgrounds.
+
+Based on the Okabe-Ito palette, which colour-blind readers can distinguish. Line colours are
+darkened or lightened to reach a contrast of 4.5 to 1 with the background.
+"""
 STRATEGY_COLOURS = 6
-"""Colours of strategies; the one behind them is for the run without collection."""
+"""Number of strategy colours. The colour after the last one marks the run without collection."""
 SOURCE_COLOURS = 8
 NBSP = "\N{NO-BREAK SPACE}"
 
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""What XML does not allow, what no encoder takes, and what would turn the text around it."""
+"""Characters that are invalid in XML, can't be encoded, or change the text direction."""
 
 
 @cache
 def environment() -> "Environment":
-    """The templates' environment: all text is escaped, and what can't be shown is replaced."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # here: most commands need none
+    """Returns the Jinja environment, which escapes text and replaces unprintable characters."""
+    # Imported here because most commands do not need Jinja.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("jaato_gc_lab"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -70,17 +74,17 @@ def environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_printable,
     )
-    made.globals.update(
+    jinja.globals.update(
         palette=PALETTE,
         strategy_colours=STRATEGY_COLOURS + 1,
         source_colours=SOURCE_COLOURS,
     )
-    made.filters.update(
+    jinja.filters.update(
         described=described,
         money=money,
         number=number,
         percent=percent,
-        plainly=plainly,
+        plain_number=plain_number,
         seconds=seconds,
         sentence=sentence,
         short=short,
@@ -88,16 +92,16 @@ def environment() -> "Environment":
         spaced=spaced,
         times=counted,
     )
-    return made
+    return jinja
 
 
 def template_text(name: str) -> str:
-    """A file of the templates' folder, as it is."""
+    """Returns the unrendered text of a file in the templates folder."""
     return resources.files("jaato_gc_lab").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def percent(share: float | None) -> str:
-    """A share of 1: ``61 %``, with a decimal where it is small."""
+    """Formats a fraction as a percentage: ``61 %``, with one decimal below 10 %."""
     if share is None:
         return "\N{EN DASH}"
     digits = 1 if 0 < abs(share) < 0.0995 else 0
@@ -105,23 +109,23 @@ def percent(share: float | None) -> str:
 
 
 def signed(share: float) -> str:
-    """A change: ``+3.0 %``, or with a real minus sign."""
+    """Formats a change with its sign: ``+3.0 %``."""
     return percent(share) if share < 0 else "+" + percent(share)
 
 
-def plainly(value: float) -> str:
-    """A number without needless decimals: ``80``, ``72.5``."""
+def plain_number(value: float) -> str:
+    """Formats a number without trailing zeros: ``80``, ``72.5``."""
     return f"{value:g}"
 
 
 def money(amount: float) -> str:
-    """Money without its currency, with the digits that matter."""
+    """Formats an amount without its currency, with more decimals for small amounts."""
     digits = 0 if amount >= 1000 else 2 if amount >= 0.1 or not amount else 4
     return f"{amount:,.{digits}f}"
 
 
 def seconds(value: float) -> str:
-    """A time: ``1.4 ms``, ``3.2 s``, ``4 min``."""
+    """Formats a duration: ``1.4 ms``, ``3.2 s``, ``4 min``."""
     if value >= 120:
         return f"{value / 60:.0f}{NBSP}min"
     if value >= 1:
@@ -130,22 +134,22 @@ def seconds(value: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """Words as a sentence: a capital letter before, a full stop behind."""
+    """Formats text as a sentence with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def spaced(name: str) -> str:
-    """An identifier as words."""
+    """Replaces the underscores of an identifier with spaces."""
     return name.replace("_", " ")
 
 
 def described(panel: UsagePanel) -> str:
-    """A chart in a sentence, for who can't see it."""
+    """Describes a chart in text, for screen readers."""
     report = panel.report
     text = (
-        f"{counted(len(report.requests), 'request')}, {number(report.mean_tokens)} tokens in the"
-        f" mean and {number(report.peak_tokens)} at most, in a window of {number(report.limit)}."
-        f" {counted(len(report.collections), 'collection')}"
+        f"{counted(len(report.requests), 'request')} with {number(report.mean_tokens)} tokens on"
+        f" average and {number(report.peak_tokens)} at the peak, in a window of"
+        f" {number(report.limit)}. {counted(len(report.collections), 'collection')}"
     )
     if report.collections:
         freed = report.freed_by_reason.total()

@@ -1,4 +1,4 @@
-"""Whether a provider would take what a strategy left: core's rules and those of the provider."""
+"""Checks requests after a collection against the rules of core and of the provider."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,14 +9,14 @@ from jaato_gc_formats import ApiFormat, Refusal, check_request, from_messages
 
 
 class Validity:
-    """Compares what would be sent with what was sent in the recording.
+    """Finds violations in a request that its recording does not have.
 
-    Only what is new counts: a recording may hold what its provider refuses now, or refused then.
+    Violations of the recording itself do not count, because no strategy caused them.
 
     Args:
-        format: The provider's format; ``None`` where messages are checked by core's rules alone.
+        format: API format of the provider; ``None`` to apply the rules of core only.
         request: The other fields of the request.
-        registry: Where formats come from.
+        registry: Registry of formats.
     """
 
     def __init__(
@@ -29,16 +29,16 @@ class Validity:
         self._registry = registry
 
     def new_faults(self, sent: Sequence[Message], recorded: Sequence[Message]) -> list[str]:
-        """What is wrong with a request that was not wrong in the recording.
+        """Returns the violations of a request that the recording does not have.
 
         Args:
-            sent: The messages of the request.
-            recorded: The recording up to there.
+            sent: Messages of the request.
+            recorded: The recording up to the request.
         """
-        faults: list[str] = [*map(str, _beyond(check_history, sent, recorded, str))]
+        faults: list[str] = [*map(str, _new(check_history, sent, recorded, str))]
         if self._format is not None:
-            # Places differ once something was removed, so rules are counted.
-            faults += map(str, _beyond(self._refusals, sent, recorded, lambda each: each.rule))
+            # Compared by rule, because a removal shifts the positions of the messages.
+            faults += map(str, _new(self._refusals, sent, recorded, lambda each: each.rule))
         return faults
 
     def _refusals(self, messages: Sequence[Message]) -> list[Refusal]:
@@ -47,13 +47,13 @@ class Validity:
         return check_request(written, format, registry=registry)
 
 
-def _beyond(
+def _new(
     check: Callable[[Sequence[Message]], Sequence[Any]],
     sent: Sequence[Message],
     recorded: Sequence[Message],
     kind_of: Callable[[Any], str],
 ) -> list[Any]:
-    """The faults of a request, but for as many of each kind as the recording has."""
+    """Returns the violations of a request that exceed those of the recording, by kind."""
     faults = check(sent)
     if not faults:
         return []

@@ -1,4 +1,4 @@
-"""The ``jaato-gc`` command. Each of its commands is loaded when it is called, and no sooner."""
+"""The ``jaato-gc`` command. Each subcommand is imported when it is called."""
 
 import signal
 import sys
@@ -8,27 +8,27 @@ from typing import Any, NoReturn
 
 import click
 
-from jaato_gc_lab._cli._exits import Exit, explained, let_go_of_stdout, pass_on_warnings
+from jaato_gc_lab._cli._exits import Exit, detach_stdout, print_exception, show_warnings
 from jaato_gc_lab._version import __version__
 
 COMMANDS = {
-    "demo": "See it work, on a sample run: every strategy, the table, the page.",
-    "inspect": "Show what fills a context, and what is wrong with it.",
-    "collect": "Make a recorded context smaller: first the plan, then the file.",
-    "replay": "Play recorded runs again under one strategy.",
-    "compare": "Play recorded runs again under many strategies, and rank them.",
-    "report": "Make the page with all charts, from runs or from a comparison.",
-    "check": "Hold recorded runs to limits, for CI.",
+    "demo": "Compare all strategies on a sample run and write the report.",
+    "inspect": "Show what fills a context, and validate it.",
+    "collect": "Collect a recorded context: show the plan or write the result.",
+    "replay": "Replay recorded runs with one strategy.",
+    "compare": "Replay recorded runs with several strategies and rank them.",
+    "report": "Write the HTML report with all charts.",
+    "check": "Check recorded runs against limits, for CI.",
     "plugins": "List the installed strategies and formats.",
-    "config": "Show or validate a configuration, and where each value is from.",
+    "config": "Show or validate a configuration.",
 }
-"""The commands, in the order of their help, with a line on each."""
+"""Help text of each command, in display order."""
 
-HELP = """Garbage collection for the context window of LLM agents: see your context, replay
-recorded runs under every strategy, compare them, and hold them to limits in CI.
+HELP = """Garbage collection for the context windows of LLM agents: inspect a context, replay
+recorded runs with every strategy, compare the results, and check them against limits in CI.
 
-Everything runs on this machine: no model is called, nothing is sent anywhere. Files may be the
-logs of agents, or requests as the APIs of providers take them; the format is found out.
+Everything runs locally: no model is called and no data is sent. Input files are logs of agents or
+requests to the APIs of providers; the format is detected.
 
 \b
 Examples:
@@ -40,7 +40,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """The commands; whatever goes wrong ends in one line and an exit code, never in a traceback."""
+    """The command group. Every error is printed as one line and sets the exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -61,38 +61,39 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            raise click.UsageError(_unknown(name), ctx)
+            raise click.UsageError(_unknown_command(name), ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; that nobody reads its output any more is no fault."""
+        """Runs a command. A closed output pipe ends it without an error message."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            let_go_of_stdout()
+            detach_stdout()
             return Exit.BROKEN_PIPE
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
-        """Run a command and exit with its code."""
+        """Runs a command and exits with its code."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")  # what a terminal can't show stops nobody
+                # A character that the terminal can't show must not stop the command.
+                stream.reconfigure(errors="replace")
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
         except Exception as error:
             given = sys.argv if args is None else args
-            code = explained(error, with_traceback="--traceback" in given)
+            code = print_exception(error, with_traceback="--traceback" in given)
         sys.exit(int(code) if isinstance(code, int) else Exit.OK)
 
 
-def _unknown(name: str) -> str:
-    import difflib  # here, because it is needed for mistakes alone
+def _unknown_command(name: str) -> str:
+    import difflib  # imported here because it is needed for errors only
 
     near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
-    return f"there is no command {name!r}: {hint}"
+    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(COMMANDS)}"
+    return f"unknown command {name!r}: {hint}"
 
 
 @click.group(
@@ -103,17 +104,17 @@ def _unknown(name: str) -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="jaato-gc", message="%(prog)s %(version)s")
-@click.option("--traceback", is_flag=True, help="Show where an error comes from.")
+@click.option("--traceback", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, traceback: bool) -> None:  # noqa: ARG001
-    """Run a command; without one, tell which there are."""
-    pass_on_warnings()
+    """Prints the help if no command is given."""
+    show_warnings()
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main() -> None:
-    """The entry point of the command."""
-    # Being told to end is as good as Ctrl-C: nothing is left half-written, no worker behind.
+    """Runs the command; the entry point of the distribution."""
+    # SIGTERM is handled like Ctrl-C, which removes temporary files and ends the workers.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cli.main(prog_name="jaato-gc")

@@ -1,4 +1,4 @@
-"""Tables, bars and progress, drawn with Rich: plain text wherever there is no terminal."""
+"""Prints text, tables, bars and progress: with styles on a terminal, else as plain text."""
 
 import json
 import shutil
@@ -13,18 +13,18 @@ from jaato_gc_lab._cli._text import clean
 PLAIN_WIDTH = 80
 WIDEST = 100
 BAR = 20
-FEWEST = 8
-"""Characters that stay of a text, however narrow the terminal is."""
+MIN_COLUMN = 8
+"""Minimum width of a truncated column, in characters."""
 
 
 def width() -> int:
-    """How many characters a line may have."""
+    """Returns the maximum width of a line, in characters."""
     columns = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
     return min(columns, WIDEST) if sys.stdout.isatty() else PLAIN_WIDTH
 
 
 def is_plain() -> bool:
-    """Whether the output can hold nothing but ASCII."""
+    """Returns whether the output supports ASCII characters only."""
     try:
         "█│└─▁…".encode(sys.stdout.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
@@ -33,19 +33,19 @@ def is_plain() -> bool:
 
 
 def say(text: str = "") -> None:
-    """A paragraph, wrapped; or an empty line."""
+    """Prints a wrapped paragraph, or an empty line."""
     _write("\n".join(textwrap.wrap(clean(text), width(), break_on_hyphens=False)))
 
 
 def say_item(text: str, mark: str = "-") -> None:
-    """A paragraph with a mark before it."""
+    """Prints a wrapped paragraph as a list item."""
     indent = " " * (len(mark) + 1)
     wrapped = textwrap.wrap(clean(text), width() - len(indent), break_on_hyphens=False)
     _write(f"{mark} " + f"\n{indent}".join(wrapped))
 
 
 def say_heading(text: str) -> None:
-    """What comes next, with an empty line before it."""
+    """Prints a heading after an empty line."""
     from rich.text import Text
 
     _write("")
@@ -53,17 +53,17 @@ def say_heading(text: str) -> None:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Lines that are laid out already."""
+    """Prints lines without wrapping."""
     _write("\n".join(lines))
 
 
 def say_json(data: Any) -> None:
-    """Data for machines."""
+    """Prints data as JSON."""
     _write(json.dumps(data, indent=2, default=str))
 
 
 def bar(share: float, length: int = BAR) -> str:
-    """A share of 1 as a bar."""
+    """Returns a bar for a fraction from 0 to 1."""
     full = round(max(0.0, min(share, 1.0)) * length)
     if share > 0 and not full:
         return "." if is_plain() else "▏"
@@ -78,14 +78,14 @@ def say_table(
     flexible: int | None = None,
     gap: int = 2,
 ) -> None:
-    """A table without lines.
+    """Prints a table without borders.
 
     Args:
-        headings: What stands above each column.
-        rows: The cells. Text is cleaned.
-        left: Columns that are set flush left; the others are numbers.
-        flexible: The column that is cut where there is not enough room; the others never are.
-        gap: Spaces between columns.
+        headings: Column headings.
+        rows: The cells. Control characters are removed.
+        left: Positions of the left-aligned columns. The others are right-aligned.
+        flexible: Position of the column that is truncated if the table is too wide.
+        gap: Number of spaces between columns.
     """
     from rich.table import Table
     from rich.text import Text
@@ -96,11 +96,11 @@ def say_table(
     cells = [[Text(clean(str(each))) for each in row] for row in rows]
     if flexible is not None:
         others = [n for n in range(len(headings)) if n != flexible]
-        taken = sum(
+        used = sum(
             gap + max([*(row[n].cell_len for row in cells), *map(len, headings[n].split("\n"))])
             for n in others
         )
-        room = max(width() - taken, len(headings[flexible]), FEWEST)
+        room = max(width() - used, len(headings[flexible]), MIN_COLUMN)
         for row in cells:
             row[flexible].truncate(room, overflow="crop" if is_plain() else "ellipsis")
     for row in cells:
@@ -118,17 +118,17 @@ def _print(renderable: Any) -> None:
 
 
 def _write(text: str) -> None:
-    # Not with Click: where only ASCII can be shown it writes UTF-8.
+    # click.echo would write UTF-8 to a terminal that supports ASCII only.
     print(text, flush=True)
 
 
 Advance = Callable[[int, int, str], None]
-"""Told how many are done, of how many, and what the latest was."""
+"""Called with the number of finished steps, the total, and the name of the last step."""
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
-    """A progress bar on stderr, if that is a terminal."""
+def progress(description: str) -> Iterator[Advance]:
+    """Shows a progress bar on stderr if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -138,7 +138,7 @@ def progress(what: str) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     with Progress(*columns, console=console, transient=True) as drawn:
-        task = drawn.add_task(what, total=None)
+        task = drawn.add_task(description, total=None)
 
         def advance(done: int, total: int, latest: str) -> None:
             drawn.update(task, completed=done, total=total, description=clean(latest, 40))

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line for whatever went wrong."""
+"""Exit codes and error messages of the command."""
 
 import logging
 import os
@@ -14,61 +14,61 @@ class Exit(IntEnum):
     """Exit codes of the command."""
 
     OK = 0
-    """All went well; what was checked holds."""
-    DOES_NOT_HOLD = 1
-    """What was checked does not hold: a limit, a configuration; or a collection failed."""
+    """The command succeeded, and all checks passed."""
+    CHECK_FAILED = 1
+    """A limit is exceeded, a configuration is invalid, or a collection failed."""
     BAD_INPUT = 2
-    """The command can't be run like this: an option, a file, a plugin."""
+    """An option, a file or a plugin is invalid."""
     INTERNAL = 70
-    """A fault of jaato-gc itself."""
+    """An internal error occurred in jaato-gc."""
     INTERRUPTED = 130
-    """Ctrl-C."""
+    """The command was interrupted with Ctrl-C."""
     BROKEN_PIPE = 141
-    """Whoever read the output has stopped reading."""
+    """The reader of the output closed the pipe."""
 
 
-def explained(error: Exception, *, with_traceback: bool = False) -> Exit:
-    """Say what went wrong, in one line on stderr, and with which code to exit."""
+def print_exception(error: Exception, *, with_traceback: bool = False) -> Exit:
+    """Prints an error as one line on stderr and returns the exit code."""
     if isinstance(error, click.Abort):
-        complain("interrupted; nothing was left half-written")
+        print_error("interrupted; no incomplete files were left")
         return Exit.INTERRUPTED
     if with_traceback:
         import traceback
 
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
-        complain(_usage(error))
+        print_error(_usage(error))
         return Exit.BAD_INPUT
-    from jaato_gc import GCError  # not before something went wrong
+    from jaato_gc import GCError
 
     if isinstance(error, GCError):
-        complain(_in_options(str(error)))
+        print_error(_with_options(str(error)))
         return Exit.BAD_INPUT
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
-        complain(f"{name}{error.strerror or error}")
+        print_error(f"{name}{error.strerror or error}")
         return Exit.BAD_INPUT
-    complain(
-        f"a fault of jaato-gc itself: {type(error).__name__}: {error} (please report it, with what "
-        "'jaato-gc --traceback …' shows)"
+    print_error(
+        f"internal error: {type(error).__name__}: {error} (please report it with the output of "
+        "'jaato-gc --traceback …')"
     )
     return Exit.INTERNAL
 
 
-def complain(message: str) -> None:
-    """One line on stderr, whatever is in it."""
+def print_error(message: str) -> None:
+    """Prints a message as one line on stderr, without control characters."""
     click.echo(f"jaato-gc: {clean(message)}", err=True)
 
 
 class _Warnings(logging.Handler):
-    """What core has to say while a command runs: one line each, without tracebacks."""
+    """Prints the warnings of core as one line each, without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(record.getMessage())
+        print_error(record.getMessage())
 
 
-def pass_on_warnings() -> None:
-    """Show core's warnings as the command's own."""
+def show_warnings() -> None:
+    """Prints the warnings of core on stderr."""
     logger = logging.getLogger("jaato_gc")
     if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
         logger.addHandler(_Warnings(logging.WARNING))
@@ -82,15 +82,15 @@ def _usage(error: click.ClickException) -> str:
     return f"{message[:1].lower()}{message[1:]} (see {context.command_path} --help)"
 
 
-def _in_options(message: str) -> str:
-    """Remedies as they are spelt on a command line."""
-    return message.replace("load with repair=True", "give --repair").replace(
+def _with_options(message: str) -> str:
+    """Replaces Python arguments in a message with the options of the command."""
+    return message.replace("load with repair=True", "use --repair").replace(
         "repair=True", "--repair"
     )
 
 
-def let_go_of_stdout() -> None:
-    """Write what is left to nowhere: the interpreter would try to flush it at its end."""
+def detach_stdout() -> None:
+    """Redirects stdout to the null device, because the interpreter flushes it at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

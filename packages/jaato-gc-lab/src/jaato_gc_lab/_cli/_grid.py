@@ -1,4 +1,4 @@
-"""What compare, report, check and demo have in common: the grid, its table and its page."""
+"""Shared by compare, report, check and demo: runs the replays, prints tables, writes the report."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
 
 FEW = 8
+"""Maximum number of listed reasons."""
+NO_FILES = "no file to replay: pass files, or folders with files"
 HEADINGS = (
     "strategy",
     "over-\nflows",
@@ -40,19 +42,19 @@ def run_grid(
     prices: Path | None = None,
     workers: int | None = None,
 ) -> SavedComparison:
-    """Replay the whole grid, with a progress bar.
+    """Replays all files with all strategies in all windows, with a progress bar.
 
     Raises:
-        GCError: There is nothing to replay.
+        GCError: A file does not exist, or no file has a conversation.
     """
     missing = [path for path in files if not path.exists()]
     if missing:
-        raise GCError(f"there is no file or folder {missing[0]}")
+        raise GCError(f"{missing[0]} does not exist: pass files or folders with recorded runs")
     table = load_prices(prices)
     price = table.of(model)
-    with progress("looking for conversations") as advance:
+    with progress("loading conversations") as advance:
 
-        def told(done: int, total: int, latest: CellResult) -> None:
+        def on_progress(done: int, total: int, latest: CellResult) -> None:
             advance(done, total, latest.cell.transcript)
 
         comparison = compare(
@@ -63,15 +65,15 @@ def run_grid(
             model=model,
             prices=table,
             workers=workers,
-            on_progress=told,
+            on_progress=on_progress,
         )
     if not comparison.results:
-        raise GCError(_why_nothing(comparison))
+        raise GCError(_no_results(comparison))
     return SavedComparison(comparison, price, date.today().isoformat(), versions())
 
 
 def versions() -> dict[str, str]:
-    """Versions of the distributions that figures depend on."""
+    """Returns the versions of the installed jaato-gc distributions, by name."""
     found = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
@@ -80,16 +82,16 @@ def versions() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _why_nothing(comparison: Comparison) -> str:
+def _no_results(comparison: Comparison) -> str:
     if not comparison.skipped:
-        return "there is no file to replay: name files, or folders with files in them"
+        return NO_FILES
     (first, reason), *others = comparison.skipped.items()
-    rest = f" (and {counted(len(others), 'other')})" if others else ""
-    return f"there is no conversation to replay: {first}: {reason}{rest}"
+    rest = f" (and {number(len(others))} more)" if others else ""
+    return f"no conversation to replay: {first}: {reason}{rest}"
 
 
 def say_comparison(comparison: Comparison) -> None:
-    """The table of each window, and the ranking in words."""
+    """Prints the table and the ranking of each window."""
     for ranking in rank(comparison):
         order = [place.strategy for place in ranking.places]
         of_limit = {
@@ -99,7 +101,7 @@ def say_comparison(comparison: Comparison) -> None:
         rows = [of_limit[name] for name in (*order, *baseline)]
         transcripts = max((row.transcripts for row in rows), default=0)
         say_heading(
-            f"A window of {number(ranking.limit)} tokens, {counted(transcripts, 'transcript')}, "
+            f"Window of {number(ranking.limit)} tokens, {counted(transcripts, 'transcript')}, "
             f"{counted(max(row.requests for row in rows), 'request')}"
         )
         currency = next((row.currency for row in rows if row.currency), "")
@@ -110,7 +112,7 @@ def say_comparison(comparison: Comparison) -> None:
             say_item(f"{place.strategy}: {place.reason}", f"{place.position}.")
         say(f"{ranking.note[:1].upper()}{ranking.note[1:]}.")
     say()
-    say(f"Ranked by: {RULE[:1].lower()}{RULE[1:]}")
+    say(f"Ranking: {RULE[:1].lower()}{RULE[1:]}")
 
 
 def _row(summary: Summary) -> tuple[object, ...]:
@@ -128,8 +130,8 @@ def _row(summary: Summary) -> tuple[object, ...]:
     )
 
 
-def say_left_out(comparison: Comparison) -> None:
-    """What could not be replayed, and why."""
+def say_skipped(comparison: Comparison) -> None:
+    """Prints the skipped files and the failed replays with their reasons."""
     if comparison.skipped:
         say_heading(f"Skipped: {number(len(comparison.skipped))}")
         _say_reasons(comparison.skipped)
@@ -146,18 +148,18 @@ def _say_reasons(reasons: dict[str, str]) -> None:
 
 
 def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> None:
-    """Write the page, and its main chart if that is asked for.
+    """Writes the HTML report, and optionally its main chart as SVG.
 
     Raises:
-        GCError: There is nothing to show.
+        GCError: All replays failed.
     """
     from jaato_gc_lab._charts import cost_parts_at
     from jaato_gc_lab._page import chart_svg, report_page
 
     comparison = saved.comparison
     if not comparison.reports:
-        first, reason = next(iter(comparison.failed.items()), ("it", "nothing was replayed"))
-        raise GCError(f"there is nothing to show on a page: {first}: {reason}")
+        first, reason = next(iter(comparison.failed.items()), ("comparison", "it has no replays"))
+        raise GCError(f"can't write a report because all replays failed: {first}: {reason}")
     page = report_page(
         comparison.reports,
         comparison.summaries(),

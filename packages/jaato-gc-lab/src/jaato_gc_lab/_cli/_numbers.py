@@ -1,4 +1,4 @@
-"""Numbers as people write them: ``128k``, ``1M``, ``60``, ``60%``."""
+"""Parameter types for token counts and percentages: ``128k``, ``1M``, ``60``, ``60%``."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 LARGEST = 1_000_000_000
-"""Far above any window: whoever writes more has slipped."""
+"""Maximum number of tokens, far above any window. A larger number is a typing error."""
 
 _NUMBER = re.compile(r"(?P<digits>\d+(?:[_ ]\d{3})*(?:\.\d+)?) ?(?P<unit>[km%]?)", re.IGNORECASE)
 
@@ -22,17 +22,17 @@ class Tokens(click.ParamType):  # type: ignore[type-arg]
             return value
         match = _NUMBER.fullmatch(value.strip())
         if not match or match["unit"] == "%":
-            self.fail(f"{value!r} is no number of tokens: write 8000, 128k or 1M", param, ctx)
+            self.fail(f"expected tokens such as 8000, 128k or 1M, got {value!r}", param, ctx)
         amount = _plain(match["digits"]) * UNITS[match["unit"].lower()]
         if amount < 1 or amount != int(amount):
-            self.fail(f"{value!r}: it has to be a whole number of tokens, at least 1", param, ctx)
+            self.fail(f"expected a whole number of tokens from 1, got {value!r}", param, ctx)
         if amount > LARGEST:
-            self.fail(f"{value!r} is more than any window has: at most 1000M", param, ctx)
+            self.fail(f"expected at most 1000M tokens, got {value!r}", param, ctx)
         return int(amount)
 
 
 class Percent(click.ParamType):  # type: ignore[type-arg]
-    """A number from 0 to 100, with or without its sign."""
+    """A percentage from 0 to 100, with or without ``%``."""
 
     name = "percent"
 
@@ -48,22 +48,22 @@ class Percent(click.ParamType):  # type: ignore[type-arg]
         sign = -1 if self._may_be_negative and text.startswith("-") else 1
         match = _NUMBER.fullmatch(text.removeprefix("-") if sign < 0 else text)
         if not match or match["unit"].lower() in ("k", "m"):
-            self.fail(f"{value!r} is no percentage: write 60 or 60%", param, ctx)
+            self.fail(f"expected a percentage such as 60 or 60%, got {value!r}", param, ctx)
         amount = _plain(match["digits"])
         if 0 < amount < 1 and not match["unit"]:
             self.fail(
-                f"{value!r}: write {amount * 100:g}% for that share, or {amount:g}% if you mean "
-                "less than one percent",
+                f"expected a percentage, got the fraction {value!r}: write {amount * 100:g}%, or "
+                f"{amount:g}% if you mean less than one percent",
                 param,
                 ctx,
             )
         if amount > 100:
-            self.fail(f"{value!r}: a percentage is from 0 to 100", param, ctx)
+            self.fail(f"expected a percentage from 0 to 100, got {value!r}", param, ctx)
         return sign * amount
 
 
-class Listed(click.ParamType):  # type: ignore[type-arg]
-    """Several values with commas between them, each once."""
+class CommaSeparated(click.ParamType):  # type: ignore[type-arg]
+    """Several values separated by commas, without duplicates."""
 
     def __init__(self, of: "click.ParamType[Any]") -> None:
         self._of = of
@@ -76,13 +76,13 @@ class Listed(click.ParamType):  # type: ignore[type-arg]
             return list(value)
         texts = [text.strip() for text in value.split(",")]
         if not all(texts):
-            self.fail(f"{value!r}: write them with commas between, such as a,b", param, ctx)
+            self.fail(f"expected values separated by commas, got {value!r}", param, ctx)
         return list(dict.fromkeys(self._of.convert(text, param, ctx) for text in texts))
 
 
 TOKENS = Tokens()
 PERCENT = Percent()
-CHANGE = Percent(may_be_negative=True)
+SIGNED_PERCENT = Percent(may_be_negative=True)
 
 
 def _plain(digits: str) -> float:

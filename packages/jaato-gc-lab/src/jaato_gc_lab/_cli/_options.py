@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 import json
 from collections.abc import Callable
@@ -13,50 +13,50 @@ from jaato_gc_lab._cli._numbers import PERCENT
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXISTING = click.Path(path_type=Path)
-"""Checked when it is read, which says more about what is wrong."""
+"""An input file. Not checked here, because the error on reading it has more detail."""
 NEW = click.Path(path_type=Path)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
-force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 format_option = click.option(
-    "--format", metavar="NAME", help="The file's format, if it is not found out."
+    "--format", metavar="NAME", help="Format of the file; detected by default."
 )
-model_option = click.option("--model", metavar="NAME", help="Whose prices count.")
+model_option = click.option("--model", metavar="NAME", help="Model whose prices apply.")
 prices_option = click.option(
-    "--prices", type=EXISTING, metavar="FILE", help="A price table of your own, in TOML."
+    "--prices", type=EXISTING, metavar="FILE", help="Your own price table (TOML)."
 )
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1, 512),
     metavar="N",
-    help="How many processes; one per processor if not given.",
+    help="Number of processes; by default one per processor.",
 )
 config_option = click.option(
     "--config",
     "config_file",
     type=EXISTING,
     metavar="FILE",
-    help="Strategy and settings from a file, such as .jaato/gc.json.",
+    help="Configuration file, such as .jaato/gc.json.",
 )
 
 
 def tuning_options(command: F) -> F:
-    """When to collect, and how far."""
+    """Adds the options for threshold, target and protected turns to a command."""
     for option in (
         click.option(
             "--keep-turns",
             type=click.IntRange(0),
             metavar="N",
-            help="The last turns, which are never removed (5).",
+            help="Number of recent turns to keep (5).",
         ),
         click.option(
-            "--target", type=PERCENT, metavar="PERCENT", help="Where a collection ends (60)."
+            "--target", type=PERCENT, metavar="PERCENT", help="Usage after a collection (60)."
         ),
         click.option(
             "--threshold",
             type=PERCENT,
             metavar="PERCENT",
-            help="How full the window is when it starts (80).",
+            help="Usage that starts a collection (80).",
         ),
     ):
         command = option(command)
@@ -71,10 +71,10 @@ def configured(
     target: float | None,
     keep_turns: int | None,
 ) -> tuple[str | None, GCConfig]:
-    """Strategy and configuration, from a file and from options, which prevail.
+    """Returns strategy name and configuration from a file and options. Options take precedence.
 
     Raises:
-        GCConfigError: They are not valid, or don't fit together.
+        GCConfigError: The configuration is invalid.
     """
     named, settings = _from_file(config_file) if config_file else (None, {})
     given = {
@@ -84,7 +84,7 @@ def configured(
     }
     settings |= {key: value for key, value in given.items() if value is not None}
     if target is not None and threshold is None and "threshold_percent" not in settings:
-        # Only the target counts for who names only that.
+        # A target above the default threshold must not fail if no threshold is given.
         settings["threshold_percent"] = max(GCConfig().threshold_percent, min(target + 1, 100.0))
     return strategy or named, GCConfig(**settings)
 
@@ -92,7 +92,7 @@ def configured(
 def _from_file(path: Path) -> tuple[str, dict[str, Any]]:
     loaded = load_gc_from_file(path)
     if loaded is None:
-        raise GCError(f"there is no file {path}: name one such as .jaato/gc.json")
+        raise GCError(f"{path} does not exist: pass a configuration such as .jaato/gc.json")
     plugin, config = loaded
     document = json.loads(path.read_text(encoding="utf-8-sig"))
     flat = {**document, **document.get("config", {})}

@@ -1,28 +1,28 @@
-"""Words and figures for a terminal: short, and harmless whatever they come from."""
+"""Formats text and numbers for a terminal."""
 
 import re
 
 UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+"
 )
-"""What would steer a terminal, turn text around or hide it."""
+"""Characters that control a terminal, change the text direction or are invisible."""
 REPLACEMENT = "\ufffd"
 SPACES = re.compile(r"[ \t\r\n\v\f]+")
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """Text in one line, that shows what it says and does nothing else.
+    """Returns untrusted text as one line without control characters.
 
     Args:
-        text: Any text: of a transcript, a file's name.
-        most: How many characters may stay.
+        text: Any text, such as a file name or the content of a transcript.
+        most: Maximum number of characters.
     """
     line = UNPRINTABLE.sub(REPLACEMENT, SPACES.sub(" ", text[: 4 * most] if most else text)).strip()
     return line if most is None or len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def percent(share: float | None) -> str:
-    """A share of 1: ``61%``, with a decimal where it is small; a dash where it is not known."""
+    """Formats a fraction as a percentage: ``61%``, with one decimal below 10%, or a dash."""
     if share is None:
         return "-"
     digits = 1 if 0 < abs(share) < 0.0995 else 0
@@ -30,13 +30,13 @@ def percent(share: float | None) -> str:
 
 
 def money(amount: float) -> str:
-    """Money without its currency, with the digits that matter."""
+    """Formats an amount without its currency, with more decimals for small amounts."""
     digits = 0 if amount >= 1000 else 2 if amount >= 10 or not amount else 3 if amount >= 0.1 else 4
     return f"{amount:,.{digits}f}"
 
 
 def seconds(value: float) -> str:
-    """A time: ``14ms``, ``3.2s``, ``4min``."""
+    """Formats a duration: ``14ms``, ``3.2s``, ``4min``."""
     if value >= 120:
         return f"{value / 60:.0f}min"
     return f"{value:.1f}s" if value >= 1 else f"{value * 1000:.0f}ms"

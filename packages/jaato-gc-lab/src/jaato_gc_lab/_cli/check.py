@@ -1,4 +1,4 @@
-"""``jaato-gc check``: recorded runs held to limits."""
+"""``jaato-gc check``: checks recorded runs against limits."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,8 +9,8 @@ import click
 
 from jaato_gc_lab._cli._drawing import say, say_json, say_table
 from jaato_gc_lab._cli._exits import Exit
-from jaato_gc_lab._cli._grid import run_grid, say_left_out
-from jaato_gc_lab._cli._numbers import CHANGE, PERCENT, TOKENS, Listed
+from jaato_gc_lab._cli._grid import run_grid, say_skipped
+from jaato_gc_lab._cli._numbers import PERCENT, SIGNED_PERCENT, TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     config_option,
@@ -30,22 +30,22 @@ class Rule:
     """One limit.
 
     Args:
-        option: The option that sets it.
-        measure: What it is about.
-        is_most: Whether it is the most that is allowed, rather than the least.
-        shown: How to show a value.
+        option: The option that sets the limit.
+        measure: Returns the measured value, or ``None`` if it is unknown.
+        is_maximum: Whether the limit is a maximum rather than a minimum.
+        format: Formats a value.
     """
 
     option: str
     measure: Callable[[Summary], float | None]
-    is_most: bool
-    shown: Callable[[float], str]
+    is_maximum: bool
+    format: Callable[[float], str]
 
     def holds(self, measured: float | None, allowed: float) -> bool:
-        """Whether a value is within the limit; one that is not known is not."""
+        """Returns whether a value is known and within the limit."""
         if measured is None:
             return False
-        return measured <= allowed if self.is_most else measured >= allowed
+        return measured <= allowed if self.is_maximum else measured >= allowed
 
 
 def _percent(value: float) -> str:
@@ -69,7 +69,7 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One limit, for one strategy in one window."""
+    """The result of one limit for one strategy in one window."""
 
     strategy: str
     limit: int
@@ -82,47 +82,51 @@ class Verdict:
 @click.command("check")
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
 @click.option(
-    "-s", "--strategies", type=Listed(click.STRING), metavar="A,B,…", help="Which (budget)."
+    "-s",
+    "--strategies",
+    type=CommaSeparated(click.STRING),
+    metavar="A,B,…",
+    help="Strategies (budget).",
 )
 @click.option(
     "-l",
     "--limits",
-    type=Listed(TOKENS),
+    type=CommaSeparated(TOKENS),
     default="128k",
     metavar="TOKENS,…",
-    help="The windows (128k).",
+    help="Window sizes (128k).",
 )
 @click.option(
     "--max-overflows",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Requests that may not fit (0).",
+    help="Maximum requests that do not fit (0).",
 )
 @click.option(
     "--max-violations",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Faults that a provider may refuse (0).",
+    help="Maximum violations (0).",
 )
 @click.option(
-    "--max-regret", type=PERCENT, metavar="PERCENT", help="Names used later that may be gone."
+    "--max-regret", type=PERCENT, metavar="PERCENT", help="Maximum share of removed names."
 )
 @click.option(
-    "--max-rereads", type=click.IntRange(0), metavar="N", help="Files that may have to be reread."
+    "--max-rereads", type=click.IntRange(0), metavar="N", help="Maximum files to read again."
 )
 @click.option(
     "--min-saving",
-    type=CHANGE,
+    type=SIGNED_PERCENT,
     metavar="PERCENT",
-    help="Money to be saved against collecting nothing.",
+    help="Minimum saving compared to no collection.",
 )
 @click.option(
     "--max-cost",
     type=click.FloatRange(0),
     metavar="MONEY",
-    help="Money for all runs, with looking up again what was lost.",
+    help="Maximum cost of all runs, including repeated lookups.",
 )
 @tuning_options
 @config_option
@@ -144,12 +148,12 @@ def command(
     as_json: bool,
     **allowed: float | None,
 ) -> Exit:
-    """Hold recorded runs to limits, for CI.
+    """Check recorded runs against limits, for CI.
 
-    Every strategy in every window has to stay within every limit that is given. That all requests
-    fit, and that a provider would refuse none of them, is always asked for.
+    Every strategy must meet every given limit in every window. By default, all requests must fit
+    into the window and a provider must accept all of them.
 
-    Exit code 0: all of it holds. 1: some of it does not. 2: it could not be checked.
+    Exit code 0: all limits are met. 1: a limit is not met. 2: the check could not run.
 
     \b
     Examples:
@@ -169,7 +173,7 @@ def command(
         prices=prices,
         workers=workers,
     )
-    verdicts = judge(saved.comparison, {"max_failed": 0, **allowed})
+    verdicts = check_limits(saved.comparison, {"max_failed": 0, **allowed})
     holds = all(verdict.holds for verdict in verdicts)
     if as_json:
         say_json(
@@ -182,19 +186,19 @@ def command(
         )
     else:
         _show(verdicts, holds)
-        say_left_out(saved.comparison)
-    return Exit.OK if holds else Exit.DOES_NOT_HOLD
+        say_skipped(saved.comparison)
+    return Exit.OK if holds else Exit.CHECK_FAILED
 
 
-def judge(comparison: Comparison, allowed: dict[str, float | None]) -> list[Verdict]:
-    """Every limit that is given, for every strategy in every window."""
+def check_limits(comparison: Comparison, allowed: dict[str, float | None]) -> list[Verdict]:
+    """Checks every given limit for every strategy in every window."""
     verdicts = []
     for summary in comparison.summaries():
-        if summary.strategy == comparison.strategies[0]:  # collecting nothing is held to nothing
+        if summary.strategy == comparison.strategies[0]:  # the baseline has no limits
             continue
         for name, rule in RULES.items():
-            most = allowed.get(name)
-            if most is None or (name == "max_failed" and not summary.failed):
+            limit = allowed.get(name)
+            if limit is None or (name == "max_failed" and not summary.failed):
                 continue
             measured = rule.measure(summary)
             verdicts.append(
@@ -203,8 +207,8 @@ def judge(comparison: Comparison, allowed: dict[str, float | None]) -> list[Verd
                     summary.limit,
                     name,
                     measured,
-                    most,
-                    rule.holds(measured, most),
+                    limit,
+                    rule.holds(measured, limit),
                 )
             )
     return verdicts
@@ -214,25 +218,25 @@ def _show(verdicts: list[Verdict], holds: bool) -> None:
     rows = []
     for each in verdicts:
         rule = RULES[each.rule]
-        measured = "not known" if each.measured is None else rule.shown(each.measured)
-        verb = "at most" if rule.is_most else "at least"
+        measured = "unknown" if each.measured is None else rule.format(each.measured)
+        comparative = "at most" if rule.is_maximum else "at least"
         rows.append(
             (
-                "ok" if each.holds else "FAILS",
+                "ok" if each.holds else "FAILED",
                 each.strategy,
                 number(each.limit),
                 rule.option.removeprefix("--max-").removeprefix("--min-"),
                 measured,
-                f"{verb} {rule.shown(each.allowed)}",
+                f"{comparative} {rule.format(each.allowed)}",
             )
         )
     say_table(
-        ["", "strategy", "window", "limit on", "measured", "allowed"], rows, left=(0, 1, 3, 5)
+        ["result", "strategy", "window", "limit", "measured", "allowed"], rows, left=(0, 1, 3, 5)
     )
     failing = sum(not each.holds for each in verdicts)
     say()
     say(
-        "All of it holds."
+        "All limits are met."
         if holds
-        else f"{failing} of {len(verdicts)} limits do not hold: see the lines marked FAILS."
+        else f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED."
     )

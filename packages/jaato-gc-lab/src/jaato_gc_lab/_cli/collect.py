@@ -1,4 +1,4 @@
-"""``jaato-gc collect``: a recorded context made smaller."""
+"""``jaato-gc collect``: collects a recorded context."""
 
 import dataclasses
 import shlex
@@ -27,34 +27,34 @@ from jaato_gc_lab._cli._options import (
 from jaato_gc_lab._cli._text import money, percent
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
 from jaato_gc_lab._figures import counted, number
-from jaato_gc_lab._inspect import describe, subjects
+from jaato_gc_lab._inspect import call_subjects, describe
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._replay import make_strategy
 
 FEW = 12
-"""How many of the largest messages that would go are named."""
+"""Maximum number of listed messages."""
 MILLION = 1_000_000
 
 
 @click.command("collect")
 @click.argument("file", type=EXISTING)
-@click.option("-s", "--strategy", metavar="NAME", help="Which strategy (budget).")
-@click.option("-l", "--limit", type=TOKENS, default=128_000, help="The model's window (128k).")
+@click.option("-s", "--strategy", metavar="NAME", help="Strategy (budget).")
+@click.option("-l", "--limit", type=TOKENS, default=128_000, help="Window of the model (128k).")
 @tuning_options
 @config_option
-@click.option("-o", "--out", type=NEW, metavar="FILE", help="Where to write what is left.")
-@click.option("--apply", is_flag=True, help="Do it: write what is left to --out.")
+@click.option("-o", "--out", type=NEW, metavar="FILE", help="Output file.")
+@click.option("--apply", is_flag=True, help="Write the result to --out.")
 @click.option("--in-place", is_flag=True, help="With --apply: replace FILE itself.")
-@click.option("--undo", is_flag=True, help="Make FILE again what it was collected from.")
+@click.option("--undo", is_flag=True, help="Restore FILE from its undo file.")
 @force_option
 @click.option(
     "-c",
     "--conversation",
     type=click.IntRange(1),
     metavar="N",
-    help="Which conversation of a file that has several.",
+    help="Number of the conversation, if there are several.",
 )
-@click.option("--repair", is_flag=True, help="Skip broken lines, mend what would be refused.")
+@click.option("--repair", is_flag=True, help="Skip invalid lines and repair other problems.")
 @format_option
 @model_option
 @prices_option
@@ -79,15 +79,15 @@ def command(
     prices: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Make a recorded context smaller: first the plan, then the file.
+    """Collect a recorded context: show the plan or write the result.
 
-    Without --apply nothing is written: it shows what would go and why, how many tokens that frees,
-    and what it costs, because the provider's prompt cache has to be written anew behind the first
-    change. A context that is below the target already is left as it is.
+    Without --apply the command only shows the plan: what would be removed and why, how many tokens
+    that frees, and the cost of rewriting the provider's prompt cache after the first change. A
+    context below the target is left unchanged.
 
-    With --apply what is left is written to --out, in the shape of the provider's API: a whole
-    request if the file was one. What it takes to undo that is kept beside it, in a file with
-    .undo.json.gz behind its name. No file is replaced unless --force or --in-place says so.
+    With --apply the command writes the result to --out in the format of the provider's API, as a
+    whole request if FILE contains one. It also writes an undo file with the suffix .undo.json.gz.
+    Existing files are only replaced with --force or --in-place.
 
     \b
     Examples:
@@ -98,13 +98,13 @@ def command(
     """
     if undo:
         if apply or in_place or out:
-            raise click.UsageError("--undo goes alone: name the file that was written")
-        say(f"{undo_file(file)} is again what it was collected from, byte for byte")
+            raise click.UsageError("--undo can't be combined with --apply, --in-place or --out")
+        say(f"Restored {undo_file(file)} to its content before the collection")
         return Exit.OK
     if in_place and not apply:
-        raise click.UsageError("--in-place goes with --apply")
+        raise click.UsageError("--in-place requires --apply")
     if apply and not out and not in_place:
-        raise click.UsageError("where to? --apply goes with -o FILE, or with --in-place")
+        raise click.UsageError("--apply requires -o FILE or --in-place")
     table = load_prices(prices)
     table.of(model)
     named, config = configured(
@@ -113,7 +113,7 @@ def command(
     registry = PluginRegistry()
     chosen = make_strategy(named or "gc_budget", config, registry)
     if chosen is None:
-        raise click.UsageError("there is nothing to collect with: name a strategy")
+        raise click.UsageError("strategy none can't collect: choose another strategy")
     plan = plan_file(
         file,
         chosen,
@@ -134,13 +134,13 @@ def command(
         _show(plan, table, model, is_done=written is not None)
         if written is not None:
             say()
-            say(f"written to {written}")
-            undoing = shlex.join(["jaato-gc", "collect", str(written), "--undo"])
-            say(f"to undo it: {undoing} (from {undo_path(written).name})")
+            say(f"Wrote the result to {written}")
+            undo_command = shlex.join(["jaato-gc", "collect", str(written), "--undo"])
+            say(f"Undo with: {undo_command} (uses {undo_path(written).name})")
         elif not failed and not plan.changes_nothing:
             say()
-            say("Nothing was written. To do it: --apply -o FILE")
-    return Exit.DOES_NOT_HOLD if failed else Exit.OK
+            say("Nothing was written. Use --apply -o FILE to write the result.")
+    return Exit.CHECK_FAILED if failed else Exit.OK
 
 
 def _show(plan: FilePlan, prices: Prices, model: str | None, *, is_done: bool) -> None:
@@ -150,27 +150,25 @@ def _show(plan: FilePlan, prices: Prices, model: str | None, *, is_done: bool) -
         f"{number(plan.limit)}"
     )
     if plan.conversation.problems:
-        faults = counted(len(plan.conversation.problems), "fault")
+        problems = counted(len(plan.conversation.problems), "problem")
         say(
-            f"A provider would refuse it as it is: {faults}, which jaato-gc inspect shows. To mend "
-            "what can be mended: --repair"
+            f"A provider would reject the conversation: {problems} (see jaato-gc inspect). Use "
+            "--repair to repair it where possible."
         )
     if plan.plan is None:
         say(
-            f"It is below the target of {number(plan.target_tokens)} tokens already: nothing has "
-            "to go. To take more, lower --target."
+            f"The conversation is below the target of {number(plan.target_tokens)} tokens: nothing "
+            "to remove. Lower --target to remove more."
         )
         return
     result = plan.plan.result
     if not result.success:
-        say(f"The collection failed, and nothing was changed: {result.error}")
+        say(f"The collection failed and changed nothing: {result.error}")
         return
     if plan.changes_nothing:
-        say("Nothing may go: all of it is locked or recent. Try --keep-turns with a lower number.")
+        say("Nothing can be removed: all content is locked or recent. Try a lower --keep-turns.")
         return
-    _show_result(
-        plan, result, "has freed" if is_done else "would free", "left" if is_done else "leave"
-    )
+    _show_result(plan, result, "freed" if is_done else "would free", "left" if is_done else "leave")
     _show_items(plan.plan)
     _show_cache(plan, result, prices, model)
 
@@ -179,14 +177,14 @@ def _show_result(plan: FilePlan, result: GCResult, frees: str, leaves: str) -> N
     outcome = result.outcome.value if result.outcome else "done"
     say(
         f"{result.plugin_name} {frees} {number(result.tokens_freed)} tokens and {leaves} "
-        f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.limit)}); the target "
-        f"is {number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
+        f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.limit)}); target "
+        f"{number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
     )
     if result.shortfall:
         held = ", ".join(f"{number(v)} {k}" for k, v in result.shortfall.held.items() if v)
         say(
-            f"{number(result.shortfall.missing_tokens)} tokens above the target can't go; what "
-            f"holds the rest: {held or 'what is not in the conversation'}"
+            f"{number(result.shortfall.missing_tokens)} tokens above the target can't be removed; "
+            f"protected tokens: {held or 'outside the conversation'}"
         )
 
 
@@ -196,16 +194,16 @@ def _show_items(plan: GCPlan) -> None:
     for item in plan.result.removal_list:
         freed[item.reason, item.action] += item.tokens_freed
         counts[item.reason, item.action] += max(1, len(item.message_ids))
-    say_heading("Why")
+    say_heading("By reason")
     say_table(
         ["reason", "action", "messages", "tokens"],
         [(*key, number(counts[key]), number(tokens)) for key, tokens in freed.most_common()],
         left=(0, 1),
     )
-    say_heading("What")
-    rows = _going(plan)
+    say_heading("By message")
+    rows = _changed_messages(plan)
     say_table(
-        ["no.", "role", "action", "tokens", ""],
+        ["no.", "role", "action", "tokens", "content"],
         [(n, role, action, number(tokens), what) for n, role, action, tokens, what in rows[:FEW]],
         left=(1, 2, 4),
         flexible=4,
@@ -215,22 +213,23 @@ def _show_items(plan: GCPlan) -> None:
         say(f"and {counted(len(rows) - FEW, 'smaller message')} with {number(rest)} tokens")
 
 
-def _going(plan: GCPlan) -> list[tuple[int, str, str, int, str]]:
-    """What goes, message by message, the largest first."""
-    from jaato_gc import EstimateCounter, message_tokens
+def _changed_messages(plan: GCPlan) -> list[tuple[int, str, str, int, str]]:
+    """Returns position, role, action, freed tokens and content of each message, largest first."""
+    from jaato_gc import EstimateCounter
+    from jaato_gc.plugin import message_tokens
 
-    counter, names = EstimateCounter(), subjects(plan.before)
-    left = {message.message_id: message for message in plan.after}
+    counter, subjects = EstimateCounter(), call_subjects(plan.before)
+    after = {message.message_id: message for message in plan.after}
     actions = {each: item.action for item in plan.result.removal_list for each in item.message_ids}
     rows = []
     for position, message in enumerate(plan.before):
-        now = left.get(message.message_id)
+        now = after.get(message.message_id)
         if now is message:
             continue
         tokens = message_tokens(message, counter) - (message_tokens(now, counter) if now else 0)
-        action = actions.get(message.message_id, "clear" if now else "remove")
+        action = actions.get(message.message_id, "shorten" if now else "remove")
         role = "tool" if message.is_tool_output else message.role.value
-        rows.append((position, role, action, tokens, describe(message, names)))
+        rows.append((position, role, action, tokens, describe(message, subjects)))
     return sorted(rows, key=lambda row: (-row[3], row[0]))
 
 
@@ -241,18 +240,17 @@ def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | N
     say_heading("Prompt cache")
     cost = cache_cost(plan, result, prices, model)
     say(
-        f"The first {number(cache.prefix_tokens)} tokens of the conversation stay as they are. The "
-        f"{number(cache.rewritten_tokens)} from message {cache.first_changed} on are written anew, "
-        f"which costs {money(cost['rewriting'])} {cost['currency']} at the prices of "
+        f"The first {number(cache.prefix_tokens)} tokens of the conversation stay cached. The "
+        f"{number(cache.rewritten_tokens)} tokens from message {cache.first_changed} on are "
+        f"rewritten, which costs {money(cost['rewriting'])} {cost['currency']} at the prices of "
         f"{cost['model']}."
     )
     say(
-        f"Every request after that is {money(cost['saved_per_request'])} {cost['currency']} "
-        "cheaper: "
+        f"Every later request costs {money(cost['saved_per_request'])} {cost['currency']} less: "
         + (
-            f"it pays for itself after {counted(cost['pays_after'], 'request')}."
+            f"the collection pays off after {counted(cost['pays_after'], 'request')}."
             if cost["pays_after"] is not None
-            else "it never pays for itself."
+            else "the collection never pays off."
         )
     )
 
@@ -260,7 +258,7 @@ def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | N
 def cache_cost(
     plan: FilePlan, result: GCResult, prices: Prices, model: str | None
 ) -> dict[str, Any]:
-    """What breaking the cache costs, and after how many requests that has come in again."""
+    """Returns the cost of rewriting the cache and the number of requests until it pays off."""
     own = (plan.conversation.messages.request or {}).get("model")
     name = prices.known(model) if model else _known_or_default(prices, own)
     price = prices.of(name)
@@ -304,6 +302,6 @@ def _data(
         data["cost"] = cache_cost(plan, result, prices, model)
         data["messages"] = [
             {"position": n, "role": role, "action": action, "tokens": tokens, "what": what}
-            for n, role, action, tokens, what in _going(plan.plan)
+            for n, role, action, tokens, what in _changed_messages(plan.plan)
         ]
     return data

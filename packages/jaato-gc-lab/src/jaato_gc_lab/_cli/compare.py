@@ -1,12 +1,12 @@
-"""``jaato-gc compare``: recorded runs under many strategies."""
+"""``jaato-gc compare``: replays recorded runs with several strategies."""
 
 from pathlib import Path
 
 import click
 
 from jaato_gc_lab._cli._drawing import say, say_json
-from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_left_out, write_page
-from jaato_gc_lab._cli._numbers import TOKENS, Listed
+from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_skipped, write_page
+from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     NEW,
@@ -26,23 +26,23 @@ from jaato_gc_lab._files import refuse_overwriting
 @click.option(
     "-s",
     "--strategies",
-    type=Listed(click.STRING),
+    type=CommaSeparated(click.STRING),
     metavar="A,B,…",
-    help="Which strategies; all that are installed if not given.",
+    help="Strategies; by default all installed ones.",
 )
 @click.option(
     "-l",
     "--limits",
-    type=Listed(TOKENS),
+    type=CommaSeparated(TOKENS),
     default="128k",
     metavar="TOKENS,…",
-    help="The windows (128k).",
+    help="Window sizes (128k).",
 )
 @tuning_options
 @model_option
 @prices_option
 @workers_option
-@click.option("--report", type=NEW, metavar="FILE", help="Write the page with all charts there.")
+@click.option("--report", type=NEW, metavar="FILE", help="Write an HTML report to FILE.")
 @force_option
 @json_option
 def command(
@@ -59,20 +59,20 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Play recorded runs again under many strategies, and rank them.
+    """Replay recorded runs with several strategies and rank them.
 
-    FILES are files or folders; of folders, all files that hold a conversation. Every run is played
-    under every strategy in every window, on all processors, and once without collecting.
+    FILES are files, or folders that contain files with conversations. Every run is replayed with
+    every strategy in every window, and once without collection, on all processors.
 
     \b
-    overflows   requests that did not fit into the window
-    violations  what a provider would have refused; 0 is as it should be
-    saved       money saved against collecting nothing, with what it costs
-                to write the prompt cache anew; negative is a loss
+    overflows   requests that do not fit into the window
+    violations  problems that make a provider reject a request; should be 0
+    saved       cost saved compared to no collection, including rewrites of
+                the prompt cache; negative if collection costs more
     regret      share of the names (paths, identifiers, numbers) used
-                later that were gone by then
-    re-reads    files that would have had to be read again
-    time        time spent collecting
+                later that were removed before
+    re-reads    files that would have to be read again
+    time        time spent on collections
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def command(
         say_json(saved.to_dict())
         return
     say_comparison(saved.comparison)
-    say_left_out(saved.comparison)
+    say_skipped(saved.comparison)
     if report is not None:
         say()
-        say(f"The page with all charts: {report}")
+        say(f"Wrote the report to {report}")

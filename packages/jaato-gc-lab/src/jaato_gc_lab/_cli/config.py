@@ -1,4 +1,4 @@
-"""``jaato-gc config``: the effective configuration, and whether it is one."""
+"""``jaato-gc config``: shows or validates a configuration."""
 
 import dataclasses
 from pathlib import Path
@@ -7,19 +7,19 @@ import click
 
 from jaato_gc import GCConfigError, GCError, GCPluginError
 from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_table
-from jaato_gc_lab._cli._exits import Exit, complain
+from jaato_gc_lab._cli._exits import Exit, print_error
 from jaato_gc_lab._cli._options import EXISTING, json_option
 from jaato_gc_lab._effective import DEFAULT_FILE, EffectiveConfig, Setting, effective_config
 
 path_argument = click.argument("path", type=EXISTING, required=False)
 profile_option = click.option(
-    "--profile", metavar="NAME", help="A sub-agent's profile, in .jaato/profiles."
+    "--profile", metavar="NAME", help="Profile of a sub-agent in .jaato/profiles."
 )
 
 
 @click.group("config")
 def command() -> None:
-    """Show or validate a configuration, and where each value is from.
+    """Show or validate a configuration.
 
     \b
     Examples:
@@ -29,14 +29,14 @@ def command() -> None:
     """
 
 
-@command.command("show", short_help="Show every value, and where it is from.")
+@command.command("show", short_help="Show every value and its origin.")
 @path_argument
 @profile_option
 @json_option
 def show(path: Path | None, profile: str | None, as_json: bool) -> None:
-    """Show every value, and whether it is from the file, the environment or the default.
+    """Show every value and its origin: file, environment or default.
 
-    PATH is a gc.json or a profile; .jaato/gc.json if not given.
+    PATH is a gc.json or a profile; by default .jaato/gc.json.
 
     \b
     Examples:
@@ -50,13 +50,13 @@ def show(path: Path | None, profile: str | None, as_json: bool) -> None:
         _show(found)
 
 
-@command.command("validate", short_help="Say whether a configuration can be used.")
+@command.command("validate", short_help="Validate a configuration.")
 @path_argument
 @profile_option
 def validate(path: Path | None, profile: str | None) -> Exit:
-    """Say whether a configuration can be used; exit with 1 if it can't.
+    """Validate a configuration; exit with 1 if it is invalid.
 
-    PATH is a gc.json or a profile; .jaato/gc.json if not given.
+    PATH is a gc.json or a profile; by default .jaato/gc.json.
 
     \b
     Examples:
@@ -66,12 +66,12 @@ def validate(path: Path | None, profile: str | None) -> Exit:
     try:
         found = _read(path, profile)
     except (GCConfigError, GCPluginError) as error:
-        complain(str(error))
-        return Exit.DOES_NOT_HOLD
+        print_error(str(error))
+        return Exit.CHECK_FAILED
     if found.source is None:
-        raise GCError(f"there is no file {DEFAULT_FILE}: name the one to validate")
+        raise GCError(f"{DEFAULT_FILE} does not exist: pass the file to validate")
     if found.strategy is None:
-        say(f"{found.source} is valid; it has no gc block, so nothing is collected")
+        say(f"{found.source} is valid, but has no gc block: nothing is collected")
     else:
         say(f"{found.source} is valid: {found.strategy}")
     return Exit.OK
@@ -79,15 +79,15 @@ def validate(path: Path | None, profile: str | None) -> Exit:
 
 def _read(path: Path | None, profile: str | None) -> EffectiveConfig:
     if path is not None and profile is not None:
-        raise click.UsageError("name a file or a profile, not both")
+        raise click.UsageError("pass a file or a profile, not both")
     if path is not None and not path.exists():
-        raise GCError(f"there is no file {path}")
+        raise GCError(f"{path} does not exist: pass a gc.json or a profile")
     return effective_config(path, profile)
 
 
 def _show(found: EffectiveConfig) -> None:
     if found.source is None:
-        say(f"There is no {DEFAULT_FILE}: a host that names no strategy collects nothing.")
+        say(f"{DEFAULT_FILE} does not exist: nothing is collected unless the host sets a strategy.")
     elif found.strategy is None:
         say(f"{found.source} has no gc block: nothing is collected.")
     else:
@@ -101,16 +101,18 @@ def _show(found: EffectiveConfig) -> None:
 
 def _show_settings(settings: list[Setting]) -> None:
     say_table(
-        ["key", "value", "from"],
-        [(each.key, _shown(each.value), each.origin) for each in settings],
+        ["key", "value", "origin"],
+        [(each.key, _formatted(each.value), each.origin) for each in settings],
         left=(0, 1, 2),
         flexible=1,
     )
 
 
-def _shown(value: object) -> str:
+def _formatted(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if value is None:
         return "none"
+    if isinstance(value, tuple):  # as in a JSON file
+        return str(list(value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""``jaato-gc demo``: the main job, on a sample run, with no arguments."""
+"""``jaato-gc demo``: compares all strategies on the sample run."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import NEW, force_option
 from jaato_gc_lab._compare import compare
 from jaato_gc_lab._figures import counted, short
-from jaato_gc_lab._files import free_name, refuse_overwriting, write_new
+from jaato_gc_lab._files import refuse_overwriting, unused_path, write_file
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._sample import sample_path
 from jaato_gc_lab._saved import SavedComparison
@@ -24,21 +24,21 @@ NAME = "sample run"
 
 
 @click.command("demo")
-@click.option("-l", "--limit", type=TOKENS, default=32_000, help="The window (32k).")
+@click.option("-l", "--limit", type=TOKENS, default=32_000, help="Window size (32k).")
 @click.option(
     "-o",
     "--out",
     type=NEW,
     metavar="FILE",
-    help=f"Where to write the page; by default {PAGE}, or with a number if that exists.",
+    help=f"Report file; by default {PAGE}, with a number if it exists.",
 )
-@click.option("--sample", type=NEW, metavar="FILE", help="Only write the sample run there.")
+@click.option("--sample", type=NEW, metavar="FILE", help="Only write the sample run to FILE.")
 @force_option
 def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> None:
-    """See it work, on a sample run: every strategy, the table, the page.
+    """Compare all strategies on a sample run and write the report.
 
-    An agent works on a small code base for nine turns. The run was made up for this project. It is
-    played under every installed strategy in a window that is too small for it.
+    The sample is a synthetic run of an agent that works on a small code base for nine turns. It is
+    replayed with every installed strategy in a window that is too small for it.
 
     \b
     Examples:
@@ -48,12 +48,12 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
     """
     refuse_overwriting([out, sample], force=force)
     if sample is not None:
-        write_new(sample, sample_path().read_bytes())
-        say(f"The sample run: {sample}")
+        write_file(sample, sample_path().read_bytes())
+        say(f"Wrote the sample run to {sample}")
         return
     prices = load_prices()
-    # One thread: for a single run, starting processes would take longer than the work.
-    with ThreadPoolExecutor(1) as executor, progress("playing") as advance:
+    # For a single run, starting processes takes longer than the replays.
+    with ThreadPoolExecutor(1) as executor, progress("replaying") as advance:
         comparison = compare(
             [sample_path()],
             limits=[limit],
@@ -65,29 +65,29 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
         report.transcript = NAME
     saved = SavedComparison(comparison, prices.of(), date.today().isoformat(), versions())
     say(
-        f"A sample run of {counted(len(comparison.reports[0].requests), 'request')}, played under "
-        f"{counted(len(comparison.strategies) - 1, 'strategy')} and without collecting. How full a "
-        f"window of {short(limit)} tokens was; an exclamation mark: did not fit."
+        f"A sample run of {counted(len(comparison.reports[0].requests), 'request')}, replayed with "
+        f"{counted(len(comparison.strategies) - 1, 'strategy')} and without collection. The charts "
+        f"show the usage of a window of {short(limit)} tokens; ! marks requests that do not fit."
     )
     for report in comparison.reports:
-        what = counted(len(report.collections), "collection")
-        say_heading(f"{report.strategy}: {what}, {short(report.peak_tokens)} tokens at most")
+        collections = counted(len(report.collections), "collection")
+        say_heading(f"{report.strategy}: {collections}, peak of {short(report.peak_tokens)} tokens")
         say_lines(sawtooth(report, width(), plain=is_plain()))
     say_comparison(comparison)
     page = _write(saved, out)
     say()
-    say(f"The page with all charts: {page}")
-    say("Now your own: jaato-gc inspect FILE, jaato-gc compare FILES")
+    say(f"Wrote the report to {page}")
+    say("Next, try your own runs: jaato-gc inspect FILE, jaato-gc compare FILES")
 
 
 def _write(saved: SavedComparison, out: Path | None) -> Path:
     if out is not None:
         write_page(saved, out)
         return out
-    page = free_name(Path(PAGE))
+    page = unused_path(Path(PAGE))
     try:
         write_page(saved, page)
-    except OSError:  # a folder that can't be written to is no reason to show nothing
-        page = free_name(Path(tempfile.mkdtemp(prefix="jaato-gc-")) / PAGE)
+    except OSError:  # the demo must also work in a read-only folder
+        page = unused_path(Path(tempfile.mkdtemp(prefix="jaato-gc-")) / PAGE)
         write_page(saved, page)
     return page

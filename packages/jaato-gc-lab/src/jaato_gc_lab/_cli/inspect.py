@@ -1,4 +1,4 @@
-"""``jaato-gc inspect``: what is in a context."""
+"""``jaato-gc inspect``: shows the contents of a context."""
 
 import dataclasses
 from pathlib import Path
@@ -23,12 +23,12 @@ from jaato_gc_lab._inspect import Inspection, inspect_file
 
 TIERS = {
     GCPolicy.LOCKED: "never removed",
-    GCPolicy.PRESERVABLE: "only under pressure",
-    GCPolicy.PARTIAL: "turns, the oldest first",
-    GCPolicy.EPHEMERAL: "first to go",
+    GCPolicy.PRESERVABLE: "removed only under pressure",
+    GCPolicy.PARTIAL: "oldest turns first",
+    GCPolicy.EPHEMERAL: "removed first",
 }
 FEW = 10
-"""How many lines a list has before the rest is only counted."""
+"""Maximum number of rows in a list. The rest is only counted."""
 
 
 @click.command("inspect")
@@ -38,16 +38,16 @@ FEW = 10
     "--conversation",
     type=click.IntRange(1),
     metavar="N",
-    help="Which conversation of a file that has several.",
+    help="Number of the conversation, if there are several.",
 )
 @format_option
 @json_option
 def command(file: Path, conversation: int | None, format: str | None, as_json: bool) -> None:
-    """Show what fills a context, and what is wrong with it.
+    """Show what fills a context, and validate it.
 
-    Tokens by source, role and tool; the biggest messages; what is there twice; how much each tier
-    of policy holds; and what a provider would refuse, with line numbers. A file with several
-    conversations is summarised; choose one to see all of it.
+    Shows tokens by source, role, tool and policy, the largest messages, duplicates, and problems
+    that make a provider reject the context. A file with several conversations is summarized; use
+    --conversation to show one of them.
 
     \b
     Examples:
@@ -58,8 +58,8 @@ def command(file: Path, conversation: int | None, format: str | None, as_json: b
     found = inspect_file(file, format)
     if conversation is not None:
         if conversation > len(found):
-            there = counted(len(found), "conversation")
-            raise GCError(f"{file} holds {there}: there is no number {conversation}")
+            available = counted(len(found), "conversation")
+            raise GCError(f"no conversation {conversation}: {file} has {available}")
         chosen = [(conversation, found[conversation - 1])]
     else:
         chosen = list(enumerate(found, 1))
@@ -68,7 +68,7 @@ def command(file: Path, conversation: int | None, format: str | None, as_json: b
     elif len(chosen) == 1:
         _show(file, chosen[0][1])
     else:
-        _summarise(file, found)
+        _summarize(file, found)
 
 
 def _data(position: int, found: Inspection) -> dict[str, Any]:
@@ -80,11 +80,11 @@ def _data(position: int, found: Inspection) -> dict[str, Any]:
     }
 
 
-def _summarise(file: Path, found: list[Inspection]) -> None:
-    say(f"{file.name}: {counted(len(found), 'conversation')}, in format {found[0].format}")
+def _summarize(file: Path, found: list[Inspection]) -> None:
+    say(f"{file.name}: {counted(len(found), 'conversation')} in format {found[0].format}")
     say()
     say_table(
-        ["no.", "name", "messages", "turns", "tokens", "twice", "problems"],
+        ["no.", "name", "messages", "turns", "tokens", "duplicates", "problems"],
         [
             (
                 position,
@@ -101,23 +101,24 @@ def _summarise(file: Path, found: list[Inspection]) -> None:
         flexible=1,
     )
     say()
-    say("Tokens are estimates. To see all of one: --conversation N")
+    say("Token counts are estimates. Use --conversation N to show one conversation.")
 
 
 def _show(file: Path, found: Inspection) -> None:
     is_log = found.format != found.api
-    said = f"{found.format}, goes back to {found.api}" if is_log else found.format
-    say(f"{file.name}: {said}")
+    format = f"{found.format}, converted to {found.api}" if is_log else found.format
+    say(f"{file.name}: {format}")
     say(
-        f"about {number(found.tokens)} tokens (give or take {found.tolerance:.0%}) in "
+        f"about {number(found.tokens)} tokens (within {found.tolerance:.0%}) in "
         f"{counted(found.messages, 'message')} and {counted(found.turns, 'turn')}"
     )
     if found.reported_tokens:
-        say(f"the provider reported {number(found.reported_tokens)} for the last request")
+        say(f"the provider reported {number(found.reported_tokens)} tokens for the last request")
     if found.compactions:
-        say(f"the agent has compacted it {counted(found.compactions, 'time')}: all is shown")
-    _show_shares("By source", found.by_source, found.tokens)
-    _show_shares("By role", found.by_role, found.tokens)
+        times = counted(found.compactions, "time")
+        say(f"compacted {times} by the agent; the figures include the compacted messages")
+    _show_shares("source", found.by_source, found.tokens)
+    _show_shares("role", found.by_role, found.tokens)
     _show_tools(found)
     _show_policies(found)
     _show_biggest(found)
@@ -125,10 +126,10 @@ def _show(file: Path, found: Inspection) -> None:
     _show_validity(found)
 
 
-def _show_shares(heading: str, tokens: dict[str, int], total: int) -> None:
-    say_heading(heading)
+def _show_shares(category: str, tokens: dict[str, int], total: int) -> None:
+    say_heading(f"By {category}")
     say_table(
-        ["", "tokens", "share", ""],
+        [category, "tokens", "share", ""],
         [
             (name, number(each), percent(each / total), bar(each / total))
             for name, each in tokens.items()
@@ -142,7 +143,7 @@ def _show_tools(found: Inspection) -> None:
         return
     say_heading("By tool")
     say_table(
-        ["", "calls", "schema", "calls' tokens", "results' tokens", "share"],
+        ["tool", "calls", "schema tokens", "call tokens", "result tokens", "share"],
         [
             (
                 tool.name,
@@ -162,7 +163,7 @@ def _show_tools(found: Inspection) -> None:
 def _show_policies(found: Inspection) -> None:
     say_heading("By policy")
     say_table(
-        ["", "tokens", "share", "", ""],
+        ["policy", "tokens", "share", "", "meaning"],
         [
             (
                 f"{_sign(policy)}{policy.value}",
@@ -178,15 +179,15 @@ def _show_policies(found: Inspection) -> None:
 
 
 def _sign(policy: GCPolicy) -> str:
-    # The padlock is two columns wide on some terminals and one on others.
+    # The padlock has a different width on different terminals.
     sign = GC_POLICY_INDICATORS[policy]
     return "" if is_plain() or policy is GCPolicy.LOCKED else f"{sign} "
 
 
 def _show_biggest(found: Inspection) -> None:
-    say_heading("Biggest messages")
+    say_heading("Largest messages")
     say_table(
-        ["no.", "role", "tokens", ""],
+        ["no.", "role", "tokens", "content"],
         [(each.position, each.role, number(each.tokens), each.what) for each in found.biggest],
         left=(1, 3),
         flexible=3,
@@ -194,17 +195,17 @@ def _show_biggest(found: Inspection) -> None:
 
 
 def _show_repeats(found: Inspection) -> None:
-    say_heading("There twice")
+    say_heading("Duplicates")
     if not found.repeats:
-        say("nothing: no result came again, no file was read again")
+        say("none: no result is repeated and no file is read twice")
         return
     say(
         f"{counted(len(found.repeats), 'result')} with {number(found.repeated_tokens)} tokens "
-        f"({percent(found.repeated_tokens / found.tokens)}) came again later"
+        f"({percent(found.repeated_tokens / found.tokens)}) repeated by a later result"
     )
     largest = sorted(found.repeats, key=lambda each: (-each.tokens, each.position))
     say_table(
-        ["no.", "", "tokens", "tool", ""],
+        ["no.", "kind", "tokens", "tool", "subject"],
         [
             (each.position, each.kind, number(each.tokens), each.tool, each.about)
             for each in largest[:FEW]
@@ -217,16 +218,16 @@ def _show_repeats(found: Inspection) -> None:
 
 def _show_validity(found: Inspection) -> None:
     say_heading("Validity")
-    faults = [*map(str, found.problems), *found.violations]
-    if not faults:
-        say(f"a provider would take it ({found.api})")
-    for fault in faults[:FEW]:
-        say_item(fault)
-    _say_rest(len(faults), "fault")
-    if found.mended:
-        say("what is broken was left out, and what could be mended was mended")
+    problems = [*map(str, found.problems), *found.violations]
+    if not problems:
+        say(f"valid: a provider would accept it ({found.api})")
+    for problem in problems[:FEW]:
+        say_item(problem)
+    _say_rest(len(problems), "problem")
+    if found.repaired:
+        say("invalid lines were skipped, and other problems were repaired where possible")
 
 
 def _say_rest(count: int, noun: str) -> None:
     if count > FEW:
-        say(f"and {counted(count - FEW, f'other {noun}')}")
+        say(f"and {counted(count - FEW, f'more {noun}')}")

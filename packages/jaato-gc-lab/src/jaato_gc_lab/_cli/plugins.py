@@ -1,10 +1,12 @@
-"""``jaato-gc plugins``: what is installed."""
+"""``jaato-gc plugins``: lists the installed plugins."""
 
 import click
 
-from jaato_gc import InstalledPlugin, PluginRegistry, StrategyInfo
+from jaato_gc import PluginRegistry
+from jaato_gc.plugin import InstalledPlugin, StrategyInfo
 from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_table
 from jaato_gc_lab._cli._options import json_option
+from jaato_gc_lab._figures import counted
 
 
 @click.command("plugins")
@@ -12,8 +14,8 @@ from jaato_gc_lab._cli._options import json_option
 def command(as_json: bool) -> None:
     """List the installed strategies and formats.
 
-    Every plugin with its distribution, version and status: ok, broken (with the cause) or blocked.
-    A broken plugin never keeps the others from being used.
+    Shows each plugin with its distribution, version and status: ok, broken (with the cause) or
+    blocked. A broken plugin does not affect the others.
 
     \b
     Examples:
@@ -25,12 +27,12 @@ def command(as_json: bool) -> None:
         say_json({"plugins": [_data(plugin) for plugin in installed]})
         return
     if not installed:
-        say("There is none: pip install jaato-gc-budget")
+        say("No plugins are installed. Install one with: pip install jaato-gc-budget")
         return
     say_table(
-        ["plugin", "distribution", "version", "status", "offers"],
+        ["plugin", "distribution", "version", "status", "contents"],
         [
-            (each.name, each.distribution, each.version, each.status.value, _offers(each))
+            (each.name, each.distribution, each.version, each.status.value, _contents(each))
             for each in installed
         ],
         left=(0, 1, 2, 3, 4),
@@ -44,7 +46,7 @@ def command(as_json: bool) -> None:
     if formats:
         say_heading("Formats")
         say_table(
-            ["name", ""],
+            ["name", "summary"],
             [(info.name, info.summary) for info in formats],
             left=(0, 1),
             flexible=1,
@@ -56,12 +58,12 @@ def _say_strategies(strategies: list[StrategyInfo]) -> None:
         return
     say_heading("Strategies")
     say_table(
-        ["name", "budget", "summarizer", ""],
+        ["name", "budget", "summarizer", "summary"],
         [
             (
                 info.name,
-                "uses it" if info.budget_aware else "-",
-                "needs one" if info.needs_summarizer else "-",
+                "used" if info.budget_aware else "-",
+                "required" if info.needs_summarizer else "-",
                 info.summary,
             )
             for info in strategies
@@ -71,16 +73,12 @@ def _say_strategies(strategies: list[StrategyInfo]) -> None:
     )
 
 
-def _offers(plugin: InstalledPlugin) -> str:
+def _contents(plugin: InstalledPlugin) -> str:
     if plugin.cause:
         return "-"
     kinds = {"strategy": len(plugin.strategies), "format": len(plugin.formats)}
-    said = [
-        f"{count} {kind if count == 1 else kind.replace('gy', 'gie') + 's'}"
-        for kind, count in kinds.items()
-        if count
-    ]
-    return ", ".join(said) or "hooks"
+    counts = [counted(count, kind) for kind, count in kinds.items() if count]
+    return ", ".join(counts) or "hooks"
 
 
 def _data(plugin: InstalledPlugin) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``jaato-gc replay``: recorded runs under one strategy."""
+"""``jaato-gc replay``: replays recorded runs with one strategy."""
 
 import dataclasses
 from collections import Counter
@@ -20,6 +20,7 @@ from jaato_gc_lab._cli._drawing import (
     say_table,
     width,
 )
+from jaato_gc_lab._cli._grid import NO_FILES
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import (
     EXISTING,
@@ -31,7 +32,7 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
 )
 from jaato_gc_lab._cli._text import money, percent, seconds
-from jaato_gc_lab._compare import find_files
+from jaato_gc_lab._compare import NO_ANSWER, find_files
 from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._replay import NONE, replay
@@ -39,12 +40,13 @@ from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._sawtooth import sawtooth
 
 FEW = 8
+"""Maximum number of listed violations and skipped files."""
 
 
 @click.command("replay")
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
-@click.option("-s", "--strategy", metavar="NAME", help="Which strategy, or none (budget).")
-@click.option("-l", "--limit", type=TOKENS, default=128_000, help="The window (128k).")
+@click.option("-s", "--strategy", metavar="NAME", help="Strategy, or none (budget).")
+@click.option("-l", "--limit", type=TOKENS, default=128_000, help="Window size (128k).")
 @tuning_options
 @config_option
 @model_option
@@ -62,11 +64,11 @@ def command(
     prices: Path | None,
     as_json: bool,
 ) -> None:
-    """Play recorded runs again under one strategy.
+    """Replay recorded runs with one strategy.
 
-    For each of the model's answers a request is made of all that came before, and what is due is
-    collected first. It shows how many collections that took, how full the window was, what did not
-    fit, what a provider would have refused, and what was removed, by reason.
+    For each recorded answer, the command builds a request from the preceding messages and collects
+    if necessary. It shows the collections, the window usage, requests that do not fit, violations,
+    and the removed tokens by reason.
 
     \b
     Examples:
@@ -81,7 +83,7 @@ def command(
     reports: list[ReplayReport] = []
     skipped: dict[str, str] = {}
     found = find_files(files)
-    with progress("playing") as advance:
+    with progress("replaying") as advance:
         for position, path in enumerate(found):
             advance(position, len(found), path.name)
             try:
@@ -104,12 +106,12 @@ def command(
                 if report.requests:
                     reports.append(report)
                 else:
-                    skipped[name] = "no model has answered in it"
+                    skipped[name] = NO_ANSWER
     if not found:
-        raise GCError("there is no file to replay: name files, or folders with files in them")
+        raise GCError(NO_FILES)
     if not reports:
         name, reason = next(iter(skipped.items()))
-        raise GCError(f"there is no conversation to replay: {name}: {reason}")
+        raise GCError(f"no conversation to replay: {name}: {reason}")
     if as_json:
         say_json({"reports": [_data(each) for each in reports], "skipped": skipped})
     else:
@@ -130,10 +132,10 @@ def _data(report: ReplayReport) -> dict[str, Any]:
 
 def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     first = reports[0]
-    how = f"from {first.threshold_percent:g} % down to {first.target_percent:g} %"
+    goals = f"threshold {first.threshold_percent:g}%, target {first.target_percent:g}%"
     say(
         f"{first.strategy} in a window of {number(first.limit)} tokens, "
-        f"{how if first.strategy != NONE else 'which collects nothing'}"
+        f"{goals if first.strategy != NONE else 'without collection'}"
     )
     if len(reports) == 1:
         say()
@@ -173,7 +175,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     _show_reasons(reports)
     violations = [fault for each in reports for fault in each.violations]
     if violations:
-        say_heading("What a provider would have refused")
+        say_heading("Violations")
         for fault in violations[:FEW]:
             say_item(fault)
     if skipped:
@@ -186,9 +188,9 @@ def _show_reasons(reports: list[ReplayReport]) -> None:
     freed: Counter[str] = Counter()
     for each in reports:
         freed.update(each.freed_by_reason)
-    say_heading("Removed, by reason")
+    say_heading("Removed tokens by reason")
     if not freed:
-        say("nothing: no collection took anything")
+        say("none: nothing was removed")
         return
     total = freed.total()
     say_table(

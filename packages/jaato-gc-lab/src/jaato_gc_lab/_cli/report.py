@@ -1,4 +1,4 @@
-"""``jaato-gc report``: the page with all charts."""
+"""``jaato-gc report``: writes the HTML report with all charts."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import click
 from click.core import ParameterSource
 
 from jaato_gc_lab._cli._drawing import say
-from jaato_gc_lab._cli._grid import run_grid, say_left_out, write_page
-from jaato_gc_lab._cli._numbers import TOKENS, Listed
+from jaato_gc_lab._cli._grid import run_grid, say_skipped, write_page
+from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     NEW,
@@ -21,7 +21,7 @@ from jaato_gc_lab._cli._options import (
 from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._saved import load_comparison
 
-OF_THE_GRID = {
+REPLAY_OPTIONS = {
     "strategies",
     "limits",
     "threshold",
@@ -31,7 +31,7 @@ OF_THE_GRID = {
     "prices",
     "workers",
 }
-"""Options that say how files are played."""
+"""Options of the replays, which a saved comparison does not accept."""
 
 
 @click.command("report")
@@ -41,7 +41,7 @@ OF_THE_GRID = {
     "saved_file",
     type=EXISTING,
     metavar="FILE",
-    help="A comparison that was saved with compare --json.",
+    help="Saved comparison, created with compare --json.",
 )
 @click.option(
     "-o",
@@ -49,12 +49,23 @@ OF_THE_GRID = {
     type=NEW,
     default="jaato-gc-report.html",
     metavar="FILE",
-    help="Where to write the page (jaato-gc-report.html).",
+    help="Report file (jaato-gc-report.html).",
 )
-@click.option("--svg", type=NEW, metavar="FILE", help="Write the main chart there too, as SVG.")
-@click.option("-s", "--strategies", type=Listed(click.STRING), metavar="A,B,…", help="As compare.")
+@click.option("--svg", type=NEW, metavar="FILE", help="Also write the main chart to FILE as SVG.")
 @click.option(
-    "-l", "--limits", type=Listed(TOKENS), default="128k", metavar="TOKENS,…", help="As compare."
+    "-s",
+    "--strategies",
+    type=CommaSeparated(click.STRING),
+    metavar="A,B,…",
+    help="Strategies; by default all installed ones.",
+)
+@click.option(
+    "-l",
+    "--limits",
+    type=CommaSeparated(TOKENS),
+    default="128k",
+    metavar="TOKENS,…",
+    help="Window sizes (128k).",
 )
 @tuning_options
 @model_option
@@ -76,11 +87,10 @@ def command(
     workers: int | None,
     force: bool,
 ) -> None:
-    """Make the page with all charts, from runs or from a comparison.
+    """Write the HTML report with all charts.
 
-    The page is one HTML file that needs nothing else: it works offline, on light and dark screens,
-    with keyboard and screen reader. FILES are played as compare does; or give a comparison that
-    was saved.
+    The report is one self-contained HTML file. It works offline, in light and dark mode, and with
+    keyboard and screen reader. The command replays FILES like compare, or loads a saved comparison.
 
     \b
     Examples:
@@ -89,12 +99,12 @@ def command(
       jaato-gc report --from comparison.json -o report.html --svg chart.svg
     """
     if bool(files) == bool(saved_file):
-        raise click.UsageError("name the files to play, or a saved comparison with --from FILE")
+        raise click.UsageError("pass files to replay or a saved comparison with --from FILE")
     if svg is not None and svg.resolve() == out.resolve():
-        raise click.UsageError(f"--out and --svg name the same file, {out}: name two")
+        raise click.UsageError(f"--out and --svg are the same file, {out}: choose two files")
     refuse_overwriting([out, svg], force=force)
     if saved_file:
-        _refuse_options_of_the_grid()
+        _refuse_replay_options()
         saved = load_comparison(saved_file)
     else:
         _, config = configured(
@@ -104,18 +114,18 @@ def command(
             files, strategies, limits, config=config, model=model, prices=prices, workers=workers
         )
     write_page(saved, out, svg)
-    say(f"The page: {out}")
+    say(f"Wrote the report to {out}")
     if svg is not None:
-        say(f"The chart: {svg}")
-    say_left_out(saved.comparison)
+        say(f"Wrote the chart to {svg}")
+    say_skipped(saved.comparison)
 
 
-def _refuse_options_of_the_grid() -> None:
+def _refuse_replay_options() -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in OF_THE_GRID and source is ParameterSource.COMMANDLINE:
+        if parameter.name in REPLAY_OPTIONS and source is ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"{parameter.opts[-1]} goes with files to play: a saved comparison is shown as it "
-                "was made"
+                f"{parameter.opts[-1]} does not apply to a saved comparison: remove it, or pass "
+                "files to replay"
             )

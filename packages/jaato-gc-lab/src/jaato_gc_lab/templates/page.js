@@ -1,10 +1,11 @@
 "use strict";
-// The page is whole without this: it only hides what was not chosen and makes charts handier.
+// Optional: the page is complete without this script, which hides the charts that are not selected
+// and adds keyboard and pointer navigation.
 document.documentElement.classList.add("js");
 document.addEventListener("DOMContentLoaded", () => {
   const root = document.documentElement;
 
-  // Light or dark: as the system says, until the button is pressed.
+  // The colour scheme follows the system until the button is pressed.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const button = document.querySelector("button.theme");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
@@ -16,18 +17,18 @@ document.addEventListener("DOMContentLoaded", () => {
   dark.addEventListener("change", showTheme);
   showTheme();
 
-  // One transcript in one window at a time.
+  // Shows one transcript in one window at a time.
   const form = document.querySelector("form.controls");
   if (form) {
-    const said = document.getElementById("said");
+    const status = document.getElementById("status");
     form.addEventListener("change", () => {
       const id = `cell-${form.elements.transcript.value}-${form.elements.limit.value}`;
       const chosen = document.getElementById(id);
       for (const cell of document.querySelectorAll(".cell")) {
         cell.classList.toggle("chosen", cell === chosen);
       }
-      said.classList.toggle("hide", chosen !== null);
-      said.textContent = chosen
+      status.classList.toggle("hide", chosen !== null);
+      status.textContent = chosen
         ? "Showing " + chosen.querySelector("h3").textContent
         : "This transcript could not be replayed in this window.";
     });
@@ -35,7 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   for (const marks of document.querySelectorAll(".marks")) {
     const all = [...marks.querySelectorAll(".mark")];
-    // One tab stop for each chart; arrow keys go from collection to collection.
+    // Each chart has one tab stop; the arrow keys move between its collections.
     const stopAt = (mark) => all.forEach((other) => (other.tabIndex = other === mark ? 0 : -1));
     stopAt(all[0]);
     marks.addEventListener("focusin", (event) => {
@@ -51,7 +52,7 @@ document.addEventListener("DOMContentLoaded", () => {
       marks.classList.remove("quiet");
       all[Math.max(0, Math.min(to, all.length - 1))].focus();
     });
-    // The pointer need not hit a mark: the nearest one to its left or right answers.
+    // The mark that is horizontally nearest to the pointer shows its details.
     const near = (found) => all.forEach((mark) => mark.classList.toggle("near", mark === found));
     marks.addEventListener("pointermove", (event) => {
       const box = marks.getBoundingClientRect();
@@ -67,7 +68,7 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
 
-  // On paper nothing can be opened.
+  // Opens all details for printing.
   addEventListener("beforeprint", () => {
     for (const details of document.querySelectorAll(".chosen details")) details.open = true;
   });
