@@ -17,6 +17,7 @@ import time
 import jaato_gc
 import jaato_gc_truncate
 from jaato_gc import (
+    ContextUsage,
     FunctionCall,
     GCConfig,
     GCOutcome,
@@ -52,7 +53,7 @@ def make_history(size: int) -> list[Message]:
 
 
 def uncounted(history: list[Message]) -> list[Message]:
-    """The same messages, none of which remembers its tokens."""
+    """Returns copies of the messages without their token counts."""
     return [message.with_parts(message.parts) for message in history]
 
 
@@ -60,7 +61,8 @@ def time_collection(history: list[Message], tokens: int) -> float:
     """Seconds that one collection from 90 % to 60 % of the window takes."""
     plugin = jaato_gc_truncate.create_plugin()
     config = GCConfig(target_percent=TARGET_PERCENT)
-    usage = {"context_limit": int(tokens / USED_PERCENT * 100), "total_tokens": tokens}
+    limit = int(tokens / USED_PERCENT * 100)
+    usage = ContextUsage(context_limit=limit, total_tokens=tokens)
     gc.collect()
     # A pass of Python's own collector visits everything alive, here all the other histories too:
     # without it, what is timed is this history's collection alone.

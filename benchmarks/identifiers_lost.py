@@ -41,13 +41,11 @@ from jaato_gc import (
     Message,
     PluginRegistry,
     Role,
-    as_text,
     check_history,
     count_tokens,
     extractive_summary,
-    lay_out,
-    message_tokens,
 )
+from jaato_gc.plugin import as_text, lay_out, message_tokens
 
 COUNTER = EstimateCounter()
 REGISTRY = PluginRegistry()
@@ -293,7 +291,7 @@ class Figures:
 
 @dataclass
 class LostProbe:
-    """A probe that a strategy lost, and how, for whoever wants to improve it."""
+    """A probe that a strategy lost, and how: for authors of strategies."""
 
     strategy: str
     transcript: str

@@ -30,15 +30,8 @@ from typing import Any, NamedTuple
 
 from transcripts import folder
 
-from jaato_gc import (
-    EstimateCounter,
-    Message,
-    PluginRegistry,
-    TiktokenCounter,
-    TokenCounter,
-    TokenRanksError,
-    hookimpl,
-)
+from jaato_gc import EstimateCounter, Message, PluginRegistry, TiktokenCounter, TokenRanksError
+from jaato_gc.plugin import TokenCounter, hookimpl
 from jaato_gc_formats import (
     Conversation,
     FormatError,

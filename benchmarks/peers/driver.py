@@ -43,7 +43,7 @@ FAST = 0.05
 BATCH_SECONDS, LARGEST_BATCH = 0.01, 20
 
 
-# As a user's: whoever runs this may have told Python not to keep compiled modules, for example.
+# Without the settings of Python in this shell, such as PYTHONDONTWRITEBYTECODE.
 VARIABLES = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 MESSAGES_A_TURN = 4
-DEAR_TURNS = 10
-MOST_DEAR = 100
-"""In a session: what is dear stays, and more and more of it would fill the window at last."""
+PRESERVABLE_TURNS = 10
+MOST_PRESERVABLE = 100
+"""In a session, preservable messages stay, so an unlimited number would fill the window."""
 _SEED = 20260101
 _LINES = 4_000
 _WORDS = [
@@ -28,8 +28,8 @@ class Plain:
     """A message that belongs to no library: each contender makes its own from it, untimed.
 
     ``role`` is system, user, assistant or tool. An assistant's message with ``call`` asks for a
-    tool, and the tool's message after it answers under the same ``call_id``. ``dear`` ones, every
-    tenth answer, should go last: for contenders that can be told so.
+    tool, and the tool's message after it answers under the same ``call_id``. Every tenth answer is
+    ``preservable``: contenders that have such a setting remove it last.
     """
 
     role: str
@@ -38,20 +38,20 @@ class Plain:
     call: str | None = None
     arguments: dict[str, str] | None = None
     tokens: int = 0
-    dear: bool = False
+    preservable: bool = False
 
 
 def make_turns(
-    turns: int, count: Callable[[str], int], most_dear: int | None = None
+    turns: int, count: Callable[[str], int], most_preservable: int | None = None
 ) -> list[list[Plain]]:
     """Turns of an agent: a request, a call, its result (most of the tokens), an answer.
 
     Args:
         turns: How many.
         count: The tokenizer that all contenders share; each message says what it has by it.
-        most_dear: How many dear messages there are at most; ``None``: as many as come.
+        most_preservable: The maximum number of preservable messages; ``None``: no limit.
     """
-    return [list(each) for each in islice(_turns(count, most_dear), turns)]
+    return [list(each) for each in islice(_turns(count, most_preservable), turns)]
 
 
 def make_history(messages: int, count: Callable[[str], int]) -> list[Plain]:
@@ -62,7 +62,7 @@ def make_history(messages: int, count: Callable[[str], int]) -> list[Plain]:
 
 
 def _turns(
-    count: Callable[[str], int], most_dear: int | None
+    count: Callable[[str], int], most_preservable: int | None
 ) -> Iterator[tuple[Plain, Plain, Plain, Plain]]:
     random_ = random.Random(_SEED)
     lines = [_line(random_) for _ in range(_LINES)]
@@ -83,9 +83,9 @@ def _turns(
             f"{random_.choice(_WORDS)} is ready. Swap the two lines and run it again."
         )
         call_id, arguments = f"call_{number}", {"path": path}
-        is_dear = number % DEAR_TURNS == 0
-        if most_dear is not None:
-            is_dear = is_dear and number <= most_dear * DEAR_TURNS
+        is_preservable = number % PRESERVABLE_TURNS == 0
+        if most_preservable is not None:
+            is_preservable = is_preservable and number <= most_preservable * PRESERVABLE_TURNS
         yield (
             Plain("user", ask, tokens=count(ask)),
             Plain(
@@ -98,7 +98,7 @@ def _turns(
                 "read_file",
                 tokens=count(path) + sum(tokens[line] for line in shown),
             ),
-            Plain("assistant", answer, tokens=count(answer), dear=is_dear),
+            Plain("assistant", answer, tokens=count(answer), preservable=is_preservable),
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders.jaato_gc_session import message_of
-from histories import MESSAGES_A_TURN, MOST_DEAR, make_turns
+from histories import MESSAGES_A_TURN, MOST_PRESERVABLE, make_turns
 
 import jaato_gc_budget
 from jaato_gc import (
@@ -65,7 +65,7 @@ def make_session(plugin: jaato_gc_budget.BudgetGCPlugin, context_limit: int) -> 
 def counted_turns(turns: int, *, with_calls: bool) -> list[list[Message]]:
     """Turns whose tokens are known; of four messages with calls, of two without."""
     made = []
-    for plains in make_turns(turns, lambda _text: 1, most_dear=MOST_DEAR):
+    for plains in make_turns(turns, lambda _text: 1, most_preservable=MOST_PRESERVABLE):
         kept = plains if with_calls else [plains[0], plains[-1]]
         made.append([message_of(plain) for plain in kept])
     for turn in made:

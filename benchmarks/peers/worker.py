@@ -21,7 +21,7 @@ from importlib.metadata import version
 from typing import Any
 
 from contender import TARGET, WINDOW, Contender, Converts, KnowsItsMessages, Run
-from histories import MOST_DEAR, Plain, make_history, make_turns
+from histories import MOST_PRESERVABLE, Plain, make_history, make_turns
 
 Answer = dict[str, Any]
 
@@ -43,7 +43,7 @@ def history_of(size: int) -> list[Plain]:
 @lru_cache(maxsize=1)
 def turns_of(size: int) -> list[list[Plain]]:
     """The turns of a session; only the last ones are kept."""
-    return make_turns(size, tokenizer(), most_dear=MOST_DEAR)
+    return make_turns(size, tokenizer(), most_preservable=MOST_PRESERVABLE)
 
 
 def introduce(contender: Contender) -> Answer:

@@ -19,9 +19,9 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
-    TokenCounter,
     ToolResult,
 )
+from jaato_gc.plugin import TokenCounter
 
 ROLES = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.MODEL, "tool": Role.TOOL}
 FRAME, CALL_FRAME = 4, 8
@@ -159,12 +159,12 @@ class SessionContender:
             data = len(json.dumps(request, ensure_ascii=False))
             read = partial(jaato_gc_formats.to_messages, request, format)
             untouched = partial(jaato_gc_formats.from_messages, read())
-            anew = partial(
+            write = partial(
                 jaato_gc_formats.from_messages, self.bare(history), format, like={"model": "any"}
             )
             conversions += [
                 Conversion(f"{format}, read", data, read),
-                Conversion(f"{format}, written from scratch", data, anew),
+                Conversion(f"{format}, written from scratch", data, write),
                 Conversion(f"{format}, written back untouched", data, untouched),
             ]
         return conversions
@@ -187,7 +187,7 @@ def message_of(plain: Plain) -> Message:
     if plain.call:
         call = FunctionCall(plain.call_id or "", plain.call, dict(plain.arguments or {}))
         parts.append(Part(function_call=call))
-    policy = GCPolicy.PRESERVABLE if plain.dear else None
+    policy = GCPolicy.PRESERVABLE if plain.preservable else None
     return Message(ROLES[plain.role], parts, policy=policy)
 
 

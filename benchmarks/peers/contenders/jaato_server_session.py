@@ -1,6 +1,6 @@
 """What the contenders of jaato-server have in common: its budget and plugins in a small loop.
 
-Its own session counts the whole history anew several times a turn, and makes a snapshot of the
+Its own session counts the whole history several times a turn, and makes a snapshot of the
 budget each time. Here every message is booked once, as a host that only takes the plugins would do
 it, which is to its advantage. Its correction by reported usage is left out, since it does nothing
 below 15 %, and its estimate is 7 % low here. The trace that it writes into a file by default is
@@ -60,14 +60,14 @@ class Host:
 
     def append(self, plain: Plain) -> None:
         """Make a message, and book it."""
-        self.book(message_of(plain), dear=plain.dear)
+        self.book(message_of(plain), preservable=plain.preservable)
 
-    def book(self, message: Message, *, dear: bool) -> None:
+    def book(self, message: Message, *, preservable: bool) -> None:
         """Add a message to history and budget. The system prompt is in the budget alone."""
         policy = GCPolicy.EPHEMERAL
         if self.booked == 0:
             policy = GCPolicy.LOCKED  # the original request
-        elif dear:
+        elif preservable:
             policy = GCPolicy.PRESERVABLE
         elif not self.goes_first(message):
             policy = GCPolicy.PARTIAL
@@ -110,7 +110,7 @@ class Host:
         history, self.history, self.booked = self.history, [], 0
         self.budget.get_entry(CONVERSATION).children.clear()
         for message in history:
-            self.book(message, dear=False)
+            self.book(message, preservable=False)
 
 
 class ServerContender:
@@ -156,12 +156,12 @@ class ServerContender:
         if warm:
             return partial(_collect, filled)
         messages = self.bare(history)
-        dear = [plain.dear for plain in history if plain.role != "system"]
+        preservable = [plain.preservable for plain in history if plain.role != "system"]
 
         def fill_and_collect() -> Host:
             host = self._host(filled.budget.context_limit, filled.config)
-            for message, is_dear in zip(messages, dear, strict=True):
-                host.book(message, dear=is_dear)
+            for message, is_preservable in zip(messages, preservable, strict=True):
+                host.book(message, preservable=is_preservable)
             return _collect(host)
 
         return fill_and_collect

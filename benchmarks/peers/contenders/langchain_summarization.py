@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from contenders.langchain_messages import Messages, message_of
 
-SUMMARY = "They looked for the cause of several failures, and mended some of them."
+SUMMARY = "They looked for the cause of several failures, and fixed some of them."
 
 
 class Summarizing(Messages):

