@@ -1,4 +1,4 @@
-"""A server on this machine that providers' own SDKs talk to: strict, and answering as they do."""
+"""A local HTTP server that stands in for the providers: it validates requests and answers them."""
 
 import json
 import threading
@@ -15,26 +15,26 @@ MAX_REQUESTS = 2_000
 
 
 class Loopback:
-    """What the server was asked and what it refused.
+    """The requests that the server received, and those that it refused.
 
-    ``window`` is what fits into one request, in tokens. It may be changed at any time.
+    ``window`` is the context window in tokens. It can be changed at any time.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.window = 1_000_000
         self._lock = threading.Lock()
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Be as new."""
+    def reset(self) -> None:
+        """Discards all requests and the state of the APIs."""
         self.apis: list[Api] = [Chat(), Responses(), Anthropic(), Gemini()]
         self.requests: list[Fields] = []
         self.refusals: list[str] = []
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead the SDKs here."""
+        """Environment variables that direct the SDKs to this server."""
         return {
             "OPENAI_BASE_URL": f"{self.url}/v1",
             "OPENAI_API_KEY": "none",
@@ -45,17 +45,17 @@ class Loopback:
         }
 
     def respond(self, path: str, body: bytes) -> tuple[Api | None, int, Fields]:
-        """The API that was asked, the status and the body of the answer."""
+        """Returns the API, the status code and the body of the response."""
         api = next((api for api in self.apis if api.path in path), None)
         if api is None or len(self.requests) >= MAX_REQUESTS:
-            return None, 404, {"error": {"message": f"nobody answers at {path}"}}
+            return None, 404, {"error": {"message": f"no API at {path}"}}
         with self._lock:
             try:
                 request = json.loads(body)
                 self.requests.append(request)
-                # How an answer is sent is no part of what it is about.
-                said = {name: value for name, value in request.items() if "stream" not in name}
-                return api, 200, api.respond(said, self.window)
+                # The rules are the same for streamed and other responses.
+                fields = {name: value for name, value in request.items() if "stream" not in name}
+                return api, 200, api.respond(fields, self.window)
             except RefusedError as refused:
                 self.refusals.append(refused.message)
                 return api, 400, api.refusal(refused)
@@ -66,7 +66,7 @@ class Loopback:
 
 @contextmanager
 def running() -> Iterator[Loopback]:
-    """A server on a free port, for as long as it is needed."""
+    """Runs a server on a free port while the context is open."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     loopback = Loopback(f"http://127.0.0.1:{server.server_port}")
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_arguments: Any) -> None:
-        """Keep the tests' output clean."""
+        """Logs nothing, so that the output of the tests stays readable."""
 
 
 def _as_events(api: Api, answer: Fields) -> str:

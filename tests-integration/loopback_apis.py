@@ -1,4 +1,4 @@
-"""The APIs that the loopback server speaks: a scripted model that reads files and then answers."""
+"""The APIs of the loopback server, with a scripted model that calls tools and then answers."""
 
 import itertools
 import json
@@ -20,12 +20,12 @@ from loopback_rules import (
 
 TEXT = "I have read the files, and they say what you think."
 CALLS_BY_ROUND = [2, 1]
-"""How many tools the model calls at once, in each round of a turn; then it answers."""
+"""The number of parallel tool calls in each round of a turn. After the last round, it answers."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the request's first tool."""
+    """A call of the first tool in the request."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class Call:
 
 
 class Api(ABC):
-    """One API: what it refuses, and how its scripted model answers."""
+    """One API: validates requests and builds the scripted model's responses."""
 
     path: ClassVar[str]
     items_key: ClassVar[str]
@@ -43,10 +43,10 @@ class Api(ABC):
         self._numbers = itertools.count(1)
 
     def respond(self, request: Fields, window: int) -> Fields:
-        """The answer to a request.
+        """Returns the response to a request.
 
         Raises:
-            RefusedError: It breaks a rule, or does not fit into the window.
+            RefusedError: The request is invalid or does not fit into the window.
         """
         tokens = size(request)
         message, code = self.too_long
@@ -64,7 +64,7 @@ class Api(ABC):
 
     @abstractmethod
     def rounds(self, request: Fields) -> int:
-        """How often the model has called tools since the user spoke."""
+        """Returns how often the model has called tools since the last user message."""
 
     @abstractmethod
     def tool_name(self, request: Fields) -> str | None: ...
@@ -74,20 +74,20 @@ class Api(ABC):
 
     @abstractmethod
     def refusal(self, refused: RefusedError) -> Fields:
-        """What stands in the body of a 400."""
+        """Returns the body of a response with status 400."""
 
     def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
-        """An answer as it is streamed: names and data of events."""
+        """Yields the name and data of the events of a streamed response."""
         yield None, answer
 
 
 def size(request: Fields) -> int:
-    """Tokens of a request, the server's way: a quarter of its characters."""
+    """Returns the tokens of a request, which this server counts as a quarter of its characters."""
     return len(json.dumps(request)) // 4
 
 
 class Chat(Api):
-    """OpenAI's Chat Completions."""
+    """OpenAI's Chat Completions API."""
 
     path = "/v1/chat/completions"
     items_key = "messages"
@@ -149,7 +149,7 @@ class Chat(Api):
 
 
 class Responses(Api):
-    """OpenAI's Responses, without a store: reasoning comes back encrypted."""
+    """OpenAI's Responses API with ``store=False``, which returns encrypted reasoning."""
 
     path = "/v1/responses"
     items_key = "input"
@@ -216,13 +216,13 @@ class Responses(Api):
         return {"error": {"message": refused.message, **error}}
 
     def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
-        begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+        created = {**answer, "status": "in_progress", "output": [], "usage": None}
         numbers = itertools.count()
 
         def event(kind: str, **fields: Any) -> tuple[str, Fields]:
             return kind, {"type": kind, "sequence_number": next(numbers), **fields}
 
-        yield event("response.created", response=begun)
+        yield event("response.created", response=created)
         for index, item in enumerate(answer["output"]):
             yield event("response.output_item.added", output_index=index, item=item)
             yield event("response.output_item.done", output_index=index, item=item)
@@ -230,7 +230,7 @@ class Responses(Api):
 
 
 class Anthropic(Api):
-    """Anthropic's Messages."""
+    """Anthropic's Messages API."""
 
     path = "/v1/messages"
     items_key = "messages"
@@ -285,8 +285,8 @@ class Anthropic(Api):
         return {"type": "error", "error": error, "request_id": "req_1"}
 
     def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
-        begun = {**answer, "content": [], "stop_reason": None}
-        yield "message_start", {"type": "message_start", "message": begun}
+        started = {**answer, "content": [], "stop_reason": None}
+        yield "message_start", {"type": "message_start", "message": started}
         for index, block in enumerate(answer["content"]):
             start, deltas = _streamed(block)
             opening = {"type": "content_block_start", "index": index, "content_block": start}
@@ -302,7 +302,7 @@ class Anthropic(Api):
 
 
 def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
-    """How a block begins, and what comes bit by bit."""
+    """Returns the empty block that starts a stream, and its deltas."""
     if block["type"] == "tool_use":
         pieces = json.dumps(block["input"]).partition(":")
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
@@ -317,7 +317,7 @@ def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
 
 
 class Gemini(Api):
-    """Google's generateContent, of a model that signs its calls."""
+    """Google's generateContent API, with a model that signs its calls."""
 
     path = "/models/"
     items_key = "contents"
@@ -354,7 +354,7 @@ class Gemini(Api):
             }
             for call in calls
         ]
-        for part in parts[1:]:  # of parallel calls, only the first is signed
+        for part in parts[1:]:  # Google signs only the first of several parallel calls
             del part["thoughtSignature"]
         content = {"role": "model", "parts": parts or [{"text": TEXT}]}
         return {
@@ -372,5 +372,5 @@ class Gemini(Api):
 
 
 def _last(roles: list[Any], role: str) -> int:
-    """Where someone spoke last."""
+    """Returns the position of the last message with a role, or 0."""
     return max((number for number, each in enumerate(roles) if each == role), default=0)

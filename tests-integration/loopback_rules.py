@@ -1,6 +1,6 @@
-"""What providers refuse, for the loopback server: written without a look at the package's rules.
+"""The validation rules of the providers, written independently of the rules in jaato-gc-formats.
 
-Each function raises `RefusedError` with the words of the provider. What is wrong first, counts.
+Each function raises `RefusedError` with the provider's error message for the first violation.
 """
 
 import base64
@@ -13,7 +13,7 @@ Fields = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """What the provider says, and its code for it."""
+    """A request was refused, with the provider's message and error code."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ def refuse_if(wrong: object, message: str, code: str | None = None) -> None:
 
 
 def seal(*content: Any) -> str:
-    """What the server signs its thoughts with: base64, like all of theirs."""
+    """Returns a signature of the content, in base64 as providers use it."""
     text = json.dumps(content, sort_keys=True)
     return base64.b64encode(hashlib.sha512(text.encode()).digest()).decode()
 
@@ -52,7 +52,7 @@ def check_chat(request: Fields) -> None:
             )
             open_calls.remove(message["tool_call_id"])
         else:
-            _chat_calls_are_answered(open_calls)
+            _check_chat_calls_have_results(open_calls)
             open_calls = calls
         refuse_if(
             message.get("tool_calls") == [],
@@ -69,10 +69,10 @@ def check_chat(request: Fields) -> None:
                 not isinstance(call["function"]["arguments"], str),
                 f"{where}.tool_calls: arguments: expected a string, but got an object instead.",
             )
-    _chat_calls_are_answered(open_calls)
+    _check_chat_calls_have_results(open_calls)
 
 
-def _chat_calls_are_answered(open_calls: list[str]) -> None:
+def _check_chat_calls_have_results(open_calls: list[str]) -> None:
     refuse_if(
         open_calls,
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
@@ -85,11 +85,11 @@ def _chat_calls_are_answered(open_calls: list[str]) -> None:
 
 
 def check_responses(request: Fields, bound: dict[str, str]) -> None:
-    """See if it is in order.
+    """Validates a request of the Responses API.
 
     Args:
         request: The request.
-        bound: Ids of the items that the server has given, and of the reasoning that each came from.
+        bound: The id of the reasoning item that each output item of the server requires.
     """
     items = request["input"]
     items = [{"role": "user", "content": items}] if isinstance(items, str) else items
@@ -110,7 +110,7 @@ def check_responses(request: Fields, bound: dict[str, str]) -> None:
         if kind == "message":
             refuse_if(item.get("content") in (None, [], ""), f"input[{position}]: empty content.")
         if kind == "reasoning":
-            _sealed_reasoning(item, items[position + 1 :])
+            _check_reasoning(item, items[position + 1 :])
         elif (reasoning := bound.get(item_id or "")) and reasoning not in seen:
             raise RefusedError(
                 f"Item '{item_id}' of type '{kind}' was provided without its required "
@@ -119,7 +119,7 @@ def check_responses(request: Fields, bound: dict[str, str]) -> None:
         seen |= {item_id} - {None}
 
 
-def _sealed_reasoning(item: Fields, following: list[Fields]) -> None:
+def _check_reasoning(item: Fields, following: list[Fields]) -> None:
     item_id, content = item["id"], item.get("encrypted_content")
     refuse_if(
         content is None,
@@ -132,9 +132,9 @@ def _sealed_reasoning(item: Fields, following: list[Fields]) -> None:
         "invalid_encrypted_content",
     )
     after = following[0] if following else {}
-    made_by_the_model = after.get("type") == "function_call" or after.get("role") == "assistant"
+    is_model_output = after.get("type") == "function_call" or after.get("role") == "assistant"
     refuse_if(
-        not made_by_the_model,
+        not is_model_output,
         f"Item '{item_id}' of type 'reasoning' was provided without its required following item.",
     )
 
@@ -183,7 +183,7 @@ def check_anthropic(request: Fields) -> None:
         "Requests which have `tool_use` or `tool_result` blocks must define tools",
     )
     if request.get("thinking", {}).get("type") == "enabled":
-        _thinks_before_it_calls(messages)
+        _check_thinking_precedes_calls(messages)
 
 
 def _numbered(request: Fields) -> Iterable[tuple[int, Fields]]:
@@ -210,7 +210,7 @@ def _anthropic_message(position: int, message: Fields) -> tuple[str, list[Fields
 
 
 def _combined(messages: list[tuple[str, list[Fields]]]) -> list[tuple[str, list[Fields]]]:
-    """Messages of the same role in a row are one."""
+    """Merges consecutive messages with the same role."""
     combined: list[tuple[str, list[Fields]]] = []
     for role, blocks in messages:
         if combined and combined[-1][0] == role:
@@ -220,20 +220,20 @@ def _combined(messages: list[tuple[str, list[Fields]]]) -> list[tuple[str, list[
     return combined
 
 
-def _thinks_before_it_calls(messages: list[tuple[str, list[Fields]]]) -> None:
-    """The first of the model's messages since the user spoke begins with a thought."""
+def _check_thinking_precedes_calls(messages: list[tuple[str, list[Fields]]]) -> None:
+    """Checks that the first model message after the last user message starts with thinking."""
     is_result = [any(block["type"] == "tool_result" for block in each) for _, each in messages]
     if not is_result[-1]:
         return
-    spoke = max(
+    last_user = max(
         number
         for number, (role, _) in enumerate(messages)
         if role == "user" and not is_result[number]
     )
-    kind = messages[spoke + 1][1][0]["type"]
+    kind = messages[last_user + 1][1][0]["type"]
     refuse_if(
         kind not in ("thinking", "redacted_thinking"),
-        f"messages.{spoke + 1}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+        f"messages.{last_user + 1}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
         f"found `{kind}`. When `thinking` is enabled, a final `assistant` message must start with "
         "a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
     )
@@ -265,22 +265,22 @@ def check_gemini(request: Fields) -> None:
             f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.",
         )
         is_model = content.get("role") == "model"
-        answers = _parts(content, "functionResponse")
+        results = _parts(content, "functionResponse")
         calls = _parts(content, "functionCall")
         refuse_if(
-            is_model and answers, "Content with role 'model' can't contain 'functionResponse' part"
+            is_model and results, "Content with role 'model' can't contain 'functionResponse' part"
         )
         refuse_if(
             not is_model and calls, "Content with role 'user' can't contain 'functionCall' part"
         )
-        waiting = _parts(before, "functionCall")
+        open_calls = _parts(before, "functionCall")
         refuse_if(
-            answers and not waiting,
+            results and not open_calls,
             "Please ensure that function response turn comes immediately after a function call "
             "turn.",
         )
         refuse_if(
-            len(answers) != len(waiting),
+            len(results) != len(open_calls),
             "Please ensure that the number of function response parts is equal to the number of "
             "function call parts of the function call turn.",
         )
@@ -289,7 +289,7 @@ def check_gemini(request: Fields) -> None:
             "Please ensure that function call turn comes immediately after a user turn or after a "
             "function response turn.",
         )
-        _signed_calls(content, position, needed=position > last_user)
+        _check_signatures(content, position, required=position > last_user)
         before = content
     refuse_if(_parts(before, "functionCall"), "Please ensure that function calls are answered.")
 
@@ -298,16 +298,16 @@ def _parts(content: Fields, kind: str) -> list[Fields]:
     return [part for part in content.get("parts", []) if kind in part]
 
 
-def _signed_calls(content: Fields, position: int, *, needed: bool) -> None:
-    """The first call of each step of the turn under way has its signature; all are unaltered."""
+def _check_signatures(content: Fields, position: int, *, required: bool) -> None:
+    """Checks that the first call has a signature if required, and that signatures are valid."""
     for number, part in enumerate(_parts(content, "functionCall")):
         call, signature = part["functionCall"], part.get("thoughtSignature")
         refuse_if(
-            needed and number == 0 and signature is None,
+            required and number == 0 and signature is None,
             "Function call is missing a thought_signature in functionCall parts. Additional data, "
             f"function call `default_api:{call['name']}`, position {position}.",
         )
         if signature is not None:
-            standard = signature.replace("-", "+").replace("_", "/")  # either alphabet will do
+            standard = signature.replace("-", "+").replace("_", "/")  # accepts URL-safe base64
             expected = seal("call", call["name"], call.get("args"))
             refuse_if(standard != expected, "Thought signature is not valid")

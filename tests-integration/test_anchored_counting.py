@@ -1,7 +1,7 @@
-"""Sessions that estimate, and are set right by reported usage, decide as exact counting would.
+"""Estimates that are corrected by reported usage trigger collections like exact counts do.
 
-Recorded runs are replayed where they lie: in the folder that the environment variable
-JAATO_GC_TRANSCRIPTS names, or beside the repository.
+The recorded runs are read from the folder in the environment variable JAATO_GC_TRANSCRIPTS, or
+from ``shared/transcripts`` beside the repository.
 """
 
 import os
@@ -18,8 +18,8 @@ from jaato_gc import (
     Message,
     Role,
     TiktokenCounter,
-    message_tokens,
 )
+from jaato_gc.plugin import message_tokens
 from jaato_gc_budget import create_plugin
 from jaato_gc_formats import FormatError, load
 
@@ -30,7 +30,7 @@ RUNS = 30
 TOLERANCE = EstimateCounter().tolerance
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="there are no transcripts: JAATO_GC_TRANSCRIPTS"
+    not FOLDER.is_dir(), reason="no transcripts: set JAATO_GC_TRANSCRIPTS to their folder"
 )
 
 
@@ -39,8 +39,8 @@ def long_runs() -> list[Path]:
     return sorted(files, key=lambda path: path.stat().st_size)[-RUNS:]
 
 
-class Exact:
-    """What exact counting says of messages, each counted once."""
+class ExactCounts:
+    """Exact token counts, cached by message."""
 
     def __init__(self) -> None:
         self._counter = TiktokenCounter()
@@ -50,15 +50,16 @@ class Exact:
         return sum(map(self._tokens, messages))
 
     def _tokens(self, message: Message) -> int:
-        if id(message) not in self._known:  # a copy: the message remembers what the session counted
+        if id(message) not in self._known:
+            # A copy, because the message caches the estimate of the session.
             tokens = message_tokens(replace(message), self._counter)
             self._known[id(message)] = message, tokens
         return self._known[id(message)][1]
 
 
 def replay(messages: list[Message]) -> list[tuple[bool, float]]:
-    """For every request: whether a collection was due, and the exact percentage then."""
-    exact, decisions = Exact(), []
+    """Returns for every request whether a collection ran, and the exact usage in percent."""
+    exact, decisions = ExactCounts(), []
     session = GCSession(context_limit=WINDOW, counter=EstimateCounter())
     session.set_gc_plugin(create_plugin())
     for message in messages:
@@ -70,16 +71,16 @@ def replay(messages: list[Message]) -> list[tuple[bool, float]]:
         try:
             request = session.before_send()
         except InvalidHistoryError:
-            continue  # results of the same calls are still to come
+            continue  # the results of parallel calls are not complete yet
         except ContextFloorError:
-            break  # larger than the window by itself
-        if not is_paused:  # after collections in vain
+            break  # the protected content alone exceeds the window
+        if not is_paused:  # a session pauses after collections that freed nothing
             decisions.append((len(session.get_gc_history()) > collections, percent))
         session.report_usage(exact.count(list(request)))
     return decisions
 
 
-def test_a_collection_is_due_when_it_is_by_exact_counting_within_the_tolerance() -> None:
+def test_collections_run_at_the_threshold_of_exact_counting_within_the_tolerance() -> None:
     decisions: list[tuple[bool, float]] = []
     for path in long_runs():
         try:

@@ -1,4 +1,4 @@
-"""The command does what its documents say: every line that they show is run."""
+"""Every command that the docs show is run, and prints what they show."""
 
 import os
 import re
@@ -24,7 +24,7 @@ DOCUMENTS = [
 CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 TIME = re.compile(r"\b\d+(?:\.\d+)?(?:ms|s|min)\b")
 LEFT_OUT = "…"
-"""Stands for any lines where it stands alone, and for any text within a line."""
+"""Matches any lines if it is alone in a line, and any text within a line."""
 
 
 class Shown(NamedTuple):
@@ -84,7 +84,7 @@ def _fits(pattern: re.Pattern[str], line: str) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_command_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
+def test_every_documented_command_prints_what_the_docs_show(document: Path, tmp_path: Path) -> None:
     for command, lines in shown_in(document):
         difference = first_difference(lines, printed_by(command, tmp_path))
         assert difference is None, f"$ {command}\n{difference}"
@@ -98,7 +98,7 @@ def test_the_reference_shows_the_help_of_every_command(name: str) -> None:
     assert f"\n## {name}\n" in REFERENCE.read_text(encoding="utf-8")
 
 
-def test_the_exit_codes_are_those_of_the_code() -> None:
+def test_the_documented_exit_codes_are_those_of_the_code() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     documented = {int(row[1]): row[2] for row in re.finditer(r"^\| (\d+) \| (.*) \|$", text, re.M)}
     source = Path(sys.modules[Exit.__module__].__file__ or "").read_text(encoding="utf-8")
@@ -121,5 +121,5 @@ def test_the_exit_codes_are_those_of_the_code() -> None:
         (["a 1 20ms", "b", "c"], True),
     ],
 )
-def test_differences_are_noticed(lines: list[str], differs: bool) -> None:
+def test_differences_between_docs_and_output_are_found(lines: list[str], differs: bool) -> None:
     assert (first_difference(lines, ["a   1   7ms", "b"]) is not None) == differs

@@ -1,4 +1,4 @@
-"""Plugins found the way users install them: through the metadata of distributions."""
+"""Discovery of plugins through the metadata of installed distributions."""
 
 import importlib
 import subprocess
@@ -14,13 +14,13 @@ from jaato_gc import (
     GCPluginError,
     GCTriggerReason,
     PluginRegistry,
-    PluginStatus,
     discover_gc_plugins,
     load_gc_plugin,
 )
+from jaato_gc.plugin import PluginStatus
 
 GOOD = """
-from jaato_gc import GCStrategy, StrategyInfo, hookimpl
+from jaato_gc.plugin import GCStrategy, StrategyInfo, hookimpl
 
 class Strategy(GCStrategy):
     name = "gc_{name}"
@@ -33,7 +33,7 @@ def jaato_gc_register_strategies():
     return [StrategyInfo(Strategy.name, Strategy, "A sample.")]
 """
 
-# As in the README of the seeds, with its imports swapped.
+# The example plugin of the seed README, with its imports changed: see docs/reference/seed-names.md.
 SEEDS_STYLE = """
 from jaato_gc import GCPlugin, GCConfig, GCResult, GCTriggerReason
 
@@ -122,10 +122,10 @@ def python(code: str) -> str:
     return run.stdout.strip()
 
 
-# --- what works ---
+# --- valid plugins ---
 
 
-def test_truncate_is_found_as_installed() -> None:
+def test_the_installed_truncate_plugin_is_found() -> None:
     [plugin] = [plugin for plugin in PluginRegistry().plugins() if plugin.name == "truncate"]
 
     assert plugin.status is PluginStatus.OK
@@ -147,7 +147,7 @@ def test_a_plugin_is_found_by_its_entry_point(install: Install) -> None:
     assert "gc_truncate" in registry.strategies()
 
 
-def test_a_registry_knows_what_was_installed_when_it_first_looked(install: Install) -> None:
+def test_a_registry_does_not_see_plugins_installed_after_its_first_use(install: Install) -> None:
     early, late = PluginRegistry(), PluginRegistry()
     early.plugins()
 
@@ -157,7 +157,7 @@ def test_a_registry_knows_what_was_installed_when_it_first_looked(install: Insta
     assert "gc_acme" in late.strategies()
 
 
-def test_a_plugin_of_the_hosts_own_stands_beside_the_installed(install: Install) -> None:
+def test_a_registered_plugin_is_listed_with_the_installed_ones(install: Install) -> None:
     install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
     registry = PluginRegistry()
     registry.register(object(), "mine")
@@ -165,7 +165,7 @@ def test_a_plugin_of_the_hosts_own_stands_beside_the_installed(install: Install)
     assert {"mine", "acme", "truncate"} <= {plugin.name for plugin in registry.plugins()}
 
 
-def test_a_plugin_written_by_the_readme_of_the_seeds_works_unchanged(install: Install) -> None:
+def test_the_example_plugin_of_the_seed_readme_works_unchanged(install: Install) -> None:
     install(
         "my-package",
         SEEDS_STYLE,
@@ -184,7 +184,7 @@ def test_a_plugin_written_by_the_readme_of_the_seeds_works_unchanged(install: In
     assert result.tokens_freed == 90
 
 
-# --- what is broken ---
+# --- broken plugins ---
 
 BROKEN = {
     "missing dependency": (
@@ -196,14 +196,14 @@ BROKEN = {
     "raises": ("raise RuntimeError('boom')", "RuntimeError: boom"),
     "exits": ("raise SystemExit('bye')", "SystemExit: bye"),
     "unknown hook": (
-        "from jaato_gc import hookimpl\n@hookimpl\ndef jaato_gc_register(): ...",
+        "from jaato_gc.plugin import hookimpl\n@hookimpl\ndef jaato_gc_register(): ...",
         "jaato_gc_register",
     ),
 }
 
 
 @pytest.mark.parametrize(("code", "cause"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_plugin_hides_nobody_and_choosing_it_raises_the_cause(
+def test_a_broken_plugin_does_not_affect_others_and_choosing_it_raises_the_cause(
     install: Install, caplog: pytest.LogCaptureFixture, code: str, cause: str
 ) -> None:
     install("a-good", GOOD.format(name="a"), entry_point="a")
@@ -220,14 +220,14 @@ def test_a_broken_plugin_hides_nobody_and_choosing_it_raises_the_cause(
         assert cause in str(caught.value)
 
 
-def test_an_entry_point_to_nothing_is_broken(install: Install) -> None:
+def test_an_entry_point_to_a_missing_attribute_is_broken(install: Install) -> None:
     install("broken-gc", "", entry_point="broken", suffix=":no_such_attribute")
 
     with pytest.raises(GCPluginError, match=r"broken-gc 1\.2 is broken: AttributeError: .*no_such"):
         load_gc_plugin("broken")
 
 
-def test_a_factory_that_fails_is_an_error_with_its_distribution(install: Install) -> None:
+def test_the_error_of_a_failing_factory_names_its_distribution(install: Install) -> None:
     install(
         "my-package",
         "def create_plugin(): raise RuntimeError('boom')",
@@ -240,7 +240,7 @@ def test_a_factory_that_fails_is_an_error_with_its_distribution(install: Install
         load_gc_plugin("custom")
 
 
-def test_unreadable_entry_points_hide_nobody(
+def test_unreadable_entry_points_do_not_affect_other_plugins(
     install: Install, caplog: pytest.LogCaptureFixture
 ) -> None:
     install("a-good", GOOD.format(name="a"), entry_point="a")
@@ -251,7 +251,9 @@ def test_unreadable_entry_points_hide_nobody(
     assert "the entry points of garbled can't be read" in caplog.text
 
 
-def test_a_distribution_without_metadata_hides_nobody(install: Install, tmp_path: Path) -> None:
+def test_a_distribution_without_metadata_does_not_affect_other_plugins(
+    install: Install, tmp_path: Path
+) -> None:
     install("a-good", GOOD.format(name="a"), entry_point="a")
     install("nameless", GOOD.format(name="nameless"), entry_point="nameless")
     (tmp_path / "nameless-1.2.dist-info" / "METADATA").unlink()
@@ -259,7 +261,7 @@ def test_a_distribution_without_metadata_hides_nobody(install: Install, tmp_path
     assert {"gc_a", "gc_nameless", "gc_truncate"} <= set(discover_gc_plugins())
 
 
-def test_a_name_in_two_distributions_is_an_error_with_both(
+def test_the_error_for_a_name_in_two_distributions_names_both(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("first-gc", GOOD.format(name="same"), entry_point="same")
@@ -279,7 +281,7 @@ def test_a_name_in_two_distributions_is_an_error_with_both(
     assert load_gc_plugin("same").name == "gc_same"
 
 
-def test_a_factory_of_the_same_name_as_a_plugin_is_an_error_with_both(install: Install) -> None:
+def test_the_error_for_a_factory_with_the_name_of_a_plugin_names_both(install: Install) -> None:
     install("acme-gc", GOOD.format(name="custom"), entry_point="acme")
     install(
         "my-package",
@@ -293,7 +295,7 @@ def test_a_factory_of_the_same_name_as_a_plugin_is_an_error_with_both(install: I
         load_gc_plugin("custom")
 
 
-def test_two_entry_points_to_one_module_leave_the_first_in_place(install: Install) -> None:
+def test_the_second_entry_point_to_the_same_module_is_broken(install: Install) -> None:
     install(
         "acme-gc",
         GOOD.format(name="acme"),
@@ -306,13 +308,13 @@ def test_two_entry_points_to_one_module_leave_the_first_in_place(install: Instal
     assert registry.create("acme").name == "gc_acme"
 
 
-# --- what is blocked or allowed ---
+# --- blocked and allowed plugins ---
 
 
 @pytest.mark.parametrize(
     "blocked", ["acme", "gc_acme", "Acme-GC", "acme_gc", " other , acme-gc ,", "acme,acme-gc"]
 )
-def test_a_blocked_plugin_is_not_even_imported(
+def test_a_blocked_plugin_is_not_imported(
     install: Install, monkeypatch: pytest.MonkeyPatch, blocked: str
 ) -> None:
     install("Acme-GC", "raise AssertionError('imported')", entry_point="acme")
@@ -328,7 +330,9 @@ def test_a_blocked_plugin_is_not_even_imported(
         registry.create("acme")
 
 
-def test_blocking_ours_says_so_rather_than_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_blocked_strategy_of_this_project_says_that_it_is_blocked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "jaato-gc-truncate")
 
     with pytest.raises(GCPluginError, match=r"jaato-gc-truncate .* is blocked"):
@@ -349,7 +353,9 @@ def test_only_allowed_plugins_are_loaded(
         registry.create("z")
 
 
-def test_an_empty_variable_allows_all(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variables_allow_all_plugins(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install("a-good", GOOD.format(name="a"), entry_point="a")
     monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", " ")
     monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "")
@@ -357,7 +363,9 @@ def test_an_empty_variable_allows_all(install: Install, monkeypatch: pytest.Monk
     assert {"gc_a", "gc_truncate"} <= set(discover_gc_plugins())
 
 
-def test_blocking_prevails_over_allowing(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_is_both_allowed_and_blocked_is_blocked(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install("a-good", GOOD.format(name="a"), entry_point="a")
     monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", "a")
     monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "a-good")
@@ -365,28 +373,28 @@ def test_blocking_prevails_over_allowing(install: Install, monkeypatch: pytest.M
     assert status_of(PluginRegistry(), "a")[0] is PluginStatus.BLOCKED
 
 
-def test_a_factory_can_be_blocked_too(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factory_can_be_blocked(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("my-package", "raise AssertionError", entry_point="gc_x", group="jaato.gc_plugins")
     monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "my-package")
 
     assert status_of(PluginRegistry(), "gc_x")[0] is PluginStatus.BLOCKED
 
 
-# --- nothing before it is asked for ---
+# --- lazy imports ---
 
 
 @pytest.mark.parametrize(
     "code", ["import jaato_gc", "import jaato_gc; jaato_gc.PluginRegistry(); jaato_gc.GCConfig()"]
 )
 def test_importing_core_loads_neither_tiktoken_nor_any_plugin(code: str) -> None:
-    ours = python(f"{code}; import sys; print(*sys.modules)").split()
+    modules = python(f"{code}; import sys; print(*sys.modules)").split()
 
-    assert "jaato_gc" in ours
-    assert "tiktoken" not in ours
-    assert [name for name in ours if name.startswith("jaato_gc_")] == []
+    assert "jaato_gc" in modules
+    assert "tiktoken" not in modules
+    assert [name for name in modules if name.startswith("jaato_gc_")] == []
 
 
-def test_listing_strategies_loads_no_tiktoken_either() -> None:
+def test_loading_a_strategy_does_not_load_tiktoken() -> None:
     modules = python(
         "import jaato_gc, sys; jaato_gc.load_gc_plugin('truncate'); print(*sys.modules)"
     ).split()

@@ -1,6 +1,6 @@
-"""Documentation and code say the same: what is in the one is in the other.
+"""The documentation matches the code: every public name is documented, and nothing else is.
 
-Pages are read as they are built, with the parts that come from the code filled in.
+Pages are tested as they are built, with generated tables.
 """
 
 import ast
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import jaato_gc
 from jaato_gc import (
     CacheImpact,
     Confidence,
@@ -69,22 +70,22 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page(name: str) -> str:
-    """A page as it is built."""
+    """Returns a page as it is built."""
     text: str = site.expand((DOCS / name).read_text(encoding="utf-8"))
     return text
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading, up to the next one that is no deeper."""
+    """Returns the text under a heading, up to the next heading of its level or above."""
     start = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.MULTILINE)
-    assert start, f"there is no heading {heading!r}"
+    assert start, f"missing heading {heading!r}"
     rest = text[start.end() :]
     end = re.search(rf"^#{{1,{len(start[1])}}} ", FENCED.sub("", rest), re.MULTILINE)
     return FENCED.sub("", rest)[: end.start()] if end else rest
 
 
 def rows(text: str) -> list[list[str]]:
-    """The rows of the tables in a text, without their headers."""
+    """Returns the rows of the tables in a text, without their headers."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
     headers = {number - 1 for number, row in enumerate(cells) if set("".join(row)) <= set("- ")}
@@ -96,7 +97,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def named(text: str) -> list[str]:
-    """The names in the first column of the tables in a text."""
+    """Returns the names in the first column of the tables in a text."""
     return [name for row in rows(text) for name in CODE_SPAN.findall(row[0])]
 
 
@@ -149,7 +150,7 @@ STRATEGY_PACKAGES = {
 
 
 def hooks() -> dict[str, list[str]]:
-    module = importlib.import_module("jaato_gc._hookspecs")
+    module = importlib.import_module("jaato_gc.plugins.hookspecs")
     return {
         name: list(inspect.signature(function).parameters)
         for name, function in vars(module).items()
@@ -227,7 +228,7 @@ def test_every_environment_variable_is_documented() -> None:
     ("heading", "cls"),
     [
         ("GCResult", GCResult),
-        ("What went: GCRemovalItem", GCRemovalItem),
+        ("GCRemovalItem", GCRemovalItem),
         ("Shortfall", Shortfall),
         ("CacheImpact", CacheImpact),
     ],
@@ -246,8 +247,8 @@ def test_every_field_is_documented(heading: str, cls: Any) -> None:
     ("heading", "enum"),
     [
         ("Outcomes", GCOutcome),
-        ("Why a collection runs", GCTriggerReason),
-        ("How sure figures are", Confidence),
+        ("Trigger reasons", GCTriggerReason),
+        ("Confidence", Confidence),
     ],
 )
 def test_every_value_is_documented(heading: str, enum: Any) -> None:
@@ -257,20 +258,25 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
     assert all(row[-1] for row in table)
 
 
-TAKERS = {
-    "Garbage", "_clear_results", "_of_result", "_take_oldest", "clear", "remove_oldest",
+WITH_A_REASON = {
+    "Garbage", "_of_result", "_shorten_results", "_take_oldest", "remove_oldest", "shorten",
     "summarize_oldest", "take", "take_source",
 }  # fmt: skip
-ACTIONS = {"clear", "remove", "summarize"}
+"""Functions and methods with a reason among their arguments."""
+ACTIONS = {"remove", "shorten", "summarize"}
+CORE = ROOT / "packages/jaato-gc/src/jaato_gc"
+CORE_WITH_REASONS = ("collecting/collection.py", "summaries/placing.py", "session/verification.py")
 
 
 def reasons_in(tree: ast.AST) -> set[str]:
-    """The reasons that some code gives for taking something."""
+    """Returns the reasons for removals in some code."""
     found: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Call() if called(node) in TAKERS:
+            case ast.Call() if called(node) in WITH_A_REASON:
                 found |= strings_in([*node.args, *(keyword.value for keyword in node.keywords)])
+            case ast.Assign(targets=[ast.Name(id="reason")], value=ast.BoolOp(values=values)):
+                found |= strings_in(values)
             case ast.Assign(targets=[ast.Name(id="reason")], value=value):
                 found |= strings_in([value])
             case ast.Assign(
@@ -293,12 +299,12 @@ def test_every_reason_is_documented_and_nothing_else() -> None:
         name: set().union(*(reasons_in(tree) for _, tree in trees(package)))
         for name, package in STRATEGY_PACKAGES.items()
     }
-    of_core = reasons_in(
-        ast.parse((ROOT / "packages/jaato-gc/src/jaato_gc/_collection.py").read_text())
+    in_core = set().union(
+        *(reasons_in(ast.parse((CORE / name).read_text())) for name in CORE_WITH_REASONS)
     )
     documented = documented_reasons()
 
-    assert sorted(documented) == sorted(of_core.union(*used.values()))
+    assert sorted(documented) == sorted(in_core.union(*used.values()))
     for name, reasons in used.items():
         for reason in reasons:
             assert name in documented[reason] or documented[reason] == "all", (name, reason)
@@ -327,7 +333,7 @@ def test_strategies_give_documented_reasons(name: str) -> None:
 
 
 def details_in(tree: ast.AST) -> set[str]:
-    """The keys of `details` that some code sets."""
+    """Returns the keys of `details` that some code sets."""
     found: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -339,9 +345,12 @@ def details_in(tree: ast.AST) -> set[str]:
             case ast.Call(func=ast.Attribute(attr="setdefault", value=owner)):
                 if "details" in ast.unparse(owner):
                     found |= strings_in(node.args)
-            case ast.Call(func=ast.Attribute(attr="_count")):
-                found |= strings_in(node.args)
-            case ast.keyword(arg="details", value=ast.Dict(keys=keys)):
+            case ast.Call(func=ast.Attribute(attr="_add")):
+                found |= strings_in(node.args[:1])
+            case (
+                ast.keyword(arg="details", value=ast.Dict(keys=keys))
+                | ast.Assign(targets=[ast.Name(id="details")], value=ast.Dict(keys=keys))
+            ):
                 found |= strings_in(keys)
             case ast.FunctionDef(name="_breakdown"):
                 for each in ast.walk(node):
@@ -361,10 +370,9 @@ def test_every_detail_is_documented_and_nothing_else() -> None:
 
 
 def packages() -> list[ModuleType]:
-    return [
-        importlib.import_module(path.parent.name)
-        for path in sorted(ROOT.glob("packages/*/src/*/__init__.py"))
-    ]
+    """Returns the modules that users import from."""
+    names = [path.parent.name for path in sorted(ROOT.glob("packages/*/src/*/__init__.py"))]
+    return [importlib.import_module(name) for name in [*names, "jaato_gc.plugin"]]
 
 
 def errors() -> set[str]:
@@ -393,13 +401,17 @@ def test_every_invariant_is_documented() -> None:
         )
     )
 
-    assert sorted(named(page("reference/invariants.md"))) == sorted(checked)
+    table = rows(page("reference/invariants.md"))
+
+    assert sorted(row[0].strip("`") for row in table) == sorted(checked)
+    assert all(row[1] for row in table)
 
 
 # --- the API ---
 
 WITH_A_PAGE = (
     "jaato_gc",
+    "jaato_gc.plugin",
     "jaato_gc_formats",
     "jaato_gc_lab",
     "jaato_gc_marksweep",
@@ -422,7 +434,7 @@ def test_every_public_name_is_on_a_page_and_nothing_else() -> None:
         for name in package.__all__
         # Errors and hooks have pages of their own.
         if name not in errors() | hooks().keys() | {"__version__", "create_plugin"}
-    }
+    } - {f"jaato_gc.plugin.{name}" for name in jaato_gc.__all__}  # shown under jaato_gc
 
     assert sorted(shown) == sorted(public)
 
@@ -430,13 +442,13 @@ def test_every_public_name_is_on_a_page_and_nothing_else() -> None:
 API_PAGES = sorted((DOCS / "reference").glob("api-*.md"))
 
 OTHERS = {"jaato_gc_todos"}
-"""Names that are none of ours, though they look like it."""
+"""Names of examples."""
 VARIABLES_OF_BENCHMARKS = {"JAATO_GC_TRANSCRIPTS"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
 def test_names_in_prose_exist(path: Path) -> None:
-    """Variables, hooks, classes and what a session is said to have."""
+    """Variables, hooks, classes and attributes of a session exist."""
     text = page(path.relative_to(DOCS).as_posix())
     variables = set(named(page("reference/environment.md"))) | VARIABLES_OF_BENCHMARKS
     names = [package.__name__ for package in packages()]
@@ -459,7 +471,7 @@ def test_names_in_prose_exist(path: Path) -> None:
 
 
 def exists(dotted: str) -> bool:
-    """Whether a dotted name leads to something: a hook, a package, what is in it, a field of it."""
+    """Returns whether a hook, a package, or an attribute or field in it has this dotted name."""
     if dotted in hooks():
         return True
     first, *rest = dotted.split(".")
@@ -495,7 +507,7 @@ def test_a_page_can_be_built(path: Path) -> None:
     assert text.startswith("# ")
 
 
-def test_links_out_of_the_pages_are_set_right() -> None:
+def test_links_to_other_folders_become_links_of_the_site() -> None:
     text = "[a](../../packages/jaato-gc-budget/README.md#options) [b](../../noxfile.py) [c](x.md)"
 
     assert (
@@ -508,7 +520,7 @@ def test_links_out_of_the_pages_are_set_right() -> None:
     )
 
 
-def test_what_is_loaded_from_elsewhere_is_found() -> None:
+def test_files_from_other_hosts_are_found() -> None:
     html = (
         '<link rel="stylesheet" href="https://fonts.example.org/a.css"><script src="//cdn/x.js">'
         '</script><a href="https://example.org">fine</a><script src="own.js"></script>'
@@ -540,7 +552,7 @@ def test_tutorial_shows_the_files_of_the_template() -> None:
 # --- the seed documents ---
 
 NOT_NAMES = {
-    # Python's and Markdown's own, tests, and what examples call their things
+    # Names of Python and Markdown, of tests, and in examples
     "Dict", "MyCustomGCPlugin", "append", "bool", "clear", "generate", "get", "getenv", "int",
     "keys", "my_summarizer", "on_gc_threshold_callback", "str", "time", "time.time",
     "total_seconds", "update", "uuid4",
@@ -550,7 +562,7 @@ NOT_NAMES = {
 def names_of_the_seeds() -> set[str]:
     folder = Path(os.environ.get("JAATO_GC_SEEDS") or ROOT.parent / "shared" / "seeds")
     if not folder.is_dir():
-        pytest.skip("the seed documents are not beside the repository, and JAATO_GC_SEEDS is unset")
+        pytest.skip("no seed documents beside the repository, and JAATO_GC_SEEDS is not set")
     names: set[str] = set()
     for path in folder.glob("*.md"):
         text = path.read_text(encoding="utf-8")
@@ -578,7 +590,7 @@ def test_every_name_of_the_seeds_is_mapped() -> None:
     assert sorted(names_of_the_seeds() - words) == []
 
 
-def test_names_of_the_seeds_are_mapped_to_what_exists() -> None:
+def test_names_of_the_seeds_are_mapped_to_existing_names() -> None:
     table = rows((DOCS / "reference/seed-names.md").read_text(encoding="utf-8"))
     targets = [
         span

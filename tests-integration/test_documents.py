@@ -1,4 +1,4 @@
-"""What the documents say is so: their code runs, their links lead somewhere."""
+"""The code in the documents runs, and their links lead to existing files."""
 
 import re
 import sys
@@ -29,11 +29,11 @@ each_document = pytest.mark.parametrize(
 
 @dataclass
 class Block:
-    """Some lines of a document that belong together: a fenced block, or one line of prose.
+    """A fenced block of a document, or one line of prose.
 
     Args:
-        line: Number of its first line, counted from 0; in a fenced block, of its first content.
-        info: What stands behind the opening fence; None: prose.
+        line: The number of its first line of content, counted from 0.
+        info: The text after the opening fence; ``None`` for prose.
         text: Its lines, without fences and their indentation.
     """
 
@@ -71,7 +71,7 @@ def blocks_of(document: Path) -> list[Block]:
 
 
 def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
-    """Number of line, counted from 0, and target of every link."""
+    """Yields the line, counted from 0, and the target of every link."""
     for block in blocks:
         if block.info is None:
             for match in LINK.finditer(CODE_SPAN.sub("", block.text)):
@@ -80,7 +80,7 @@ def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
 
 @pytest.fixture
 def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Where one document's code runs: a module of its own, in an empty folder."""
+    """A new module for the code of one document, which runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     for variable in (
         "THRESHOLD",
@@ -102,10 +102,10 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, obje
 def test_python_blocks_run(
     document: Path, namespace: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All blocks in order, as if typed one after the other.
+    """All blocks run in order, in one namespace.
 
-    A block marked ``python no-run`` only has to compile. If a ``text`` block follows directly, it
-    is what the code before it prints.
+    A block marked ``python no-run`` only has to compile. A ``text`` block that directly follows is
+    the expected output.
     """
     blocks = [
         block for block in blocks_of(document) if block.info is not None or block.text.strip()
@@ -113,7 +113,7 @@ def test_python_blocks_run(
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block.language != "python":
             continue
-        # Moved to its line in the document, which a traceback then names.
+        # Moved to its line in the document, so that a traceback shows the right number.
         code = compile("\n" * block.line + block.text, str(document), "exec")
         if "no-run" in (block.info or "").split():
             continue
@@ -180,7 +180,7 @@ not code of this document
 """
 
 
-def test_blocks_are_found_as_markdown_means_them() -> None:
+def test_fenced_blocks_are_found() -> None:
     fenced = [block for block in read_blocks(SAMPLE) if block.info is not None]
 
     assert [block.language for block in fenced] == ["python", "text", "md"]
@@ -188,5 +188,5 @@ def test_blocks_are_found_as_markdown_means_them() -> None:
     assert SAMPLE.splitlines()[fenced[0].line].strip() == "if True:"
 
 
-def test_links_are_found_as_markdown_means_them() -> None:
+def test_links_outside_of_code_are_found() -> None:
     assert [target for _, target in links_in(read_blocks(SAMPLE))] == ["a.md#part", "b.md"]

@@ -16,14 +16,13 @@ import pytest
 
 from jaato_gc import (
     EstimateCounter,
-    FormatInfo,
     GCConfig,
     GCOutcome,
     GCPluginError,
     PluginRegistry,
     discover_gc_plugins,
-    hookimpl,
 )
+from jaato_gc.plugin import FormatInfo, hookimpl
 from jaato_gc_formats import (
     Conversation,
     FormatError,
@@ -41,7 +40,7 @@ WINDOWS = [8_000, 32_000]
 COUNTER = EstimateCounter()
 ALL = bool(os.environ.get("JAATO_GC_ALL_TRANSCRIPTS"))
 PER_FILE = 3
-"""In the sample, no more dialogues than this come from one file."""
+"""The maximum number of dialogues from one file in the sample."""
 
 
 def folder() -> Path:
@@ -51,7 +50,7 @@ def folder() -> Path:
 
 @cache
 def recorded() -> list[tuple[str, Conversation]]:
-    """Every conversation that a strategy has something to do on, or a sample of them."""
+    """Returns the conversations that are long enough to collect, or a sample of them."""
     return [
         (f"{path.name}#{number}", conversation)
         for path in chosen_files()
@@ -73,7 +72,7 @@ def chosen_files() -> Iterator[Path]:
 def conversations(path: Path) -> list[Conversation]:
     try:
         return load(path, repair=True)
-    except FormatError:  # which files hold no conversation: test_formats_on_transcripts knows
+    except FormatError:  # test_formats_on_transcripts lists the files without a conversation
         return []
 
 
@@ -105,7 +104,7 @@ QUESTION = "Which files are there, and what do they say? " * 20
 
 
 def long_run(turns: int = 12) -> list[dict[str, Any]]:
-    """A run in OpenAI's shape that does not fit into a small window."""
+    """Returns a run in OpenAI's format that does not fit into a small window."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You are careful."}]
     for turn in range(turns):
         call = {
@@ -123,7 +122,7 @@ def long_run(turns: int = 12) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_lists_in_and_out_and_the_account_beside(strategy: str) -> None:
+def test_collect_returns_the_messages_in_their_format_and_the_result(strategy: str) -> None:
     messages = long_run()
     untouched = copy.deepcopy(messages)
 
@@ -139,7 +138,7 @@ def test_lists_in_and_out_and_the_account_beside(strategy: str) -> None:
     assert sum(any(each is one for one in messages) for each in left) > len(left) / 2
 
 
-def test_what_fits_comes_back_as_it_is() -> None:
+def test_a_request_that_fits_is_returned_unchanged() -> None:
     messages = long_run(2)
     left, result = collect(messages, limit=100_000)
 
@@ -164,7 +163,7 @@ def test_a_whole_request_keeps_its_other_fields_and_its_tools_count() -> None:
     assert len(with_tools.request["messages"]) < len(messages)
 
 
-def test_the_configuration_is_heeded() -> None:
+def test_the_configuration_is_applied() -> None:
     messages = long_run()
 
     def left_at(target: float) -> int:
@@ -174,16 +173,16 @@ def test_the_configuration_is_heeded() -> None:
     assert left_at(30.0) < 8_000 * 0.4 < left_at(75.0)
 
 
-def test_an_unknown_strategy_is_an_error_that_helps() -> None:
+def test_the_error_for_an_unknown_strategy_names_the_strategies() -> None:
     with pytest.raises(GCPluginError, match="gc_budget"):
         collect(long_run(), limit=4_000, strategy="gc_bugdet")
 
 
-# --- a third party's format ---
+# --- third-party formats ---
 
 
 class Haiku:
-    """Three lines, and nothing else in the file."""
+    """A format of three lines."""
 
     name = "haiku"
     summary = "Poems"
@@ -197,7 +196,7 @@ class Haiku:
         yield Conversation("poem", self.name, to_messages(said, "openai-chat"))
 
 
-def test_anyone_can_add_a_format(tmp_path: Path) -> None:
+def test_a_third_party_can_add_a_format(tmp_path: Path) -> None:
     class Plugin:
         @hookimpl
         def jaato_gc_register_formats(self) -> list[FormatInfo]:
@@ -214,5 +213,5 @@ def test_anyone_can_add_a_format(tmp_path: Path) -> None:
     assert isinstance(conversation.messages, History)
     assert [message.text for message in conversation.messages] == ["old pond", "a frog"]
     assert from_messages(conversation.messages)[0] == {"role": "user", "content": "old pond"}
-    with pytest.raises(FormatError, match="only be read"):
+    with pytest.raises(FormatError, match="read-only"):
         from_messages(conversation.messages, "haiku", registry=registry)

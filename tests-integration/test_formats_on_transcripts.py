@@ -1,11 +1,12 @@
-"""Every recorded transcript is read, comes back as it was, and agrees with what is known of it.
+"""Every recorded transcript is read, is written unchanged, and agrees with its description.
 
-They are read where they lie: in the folder that the environment variable JAATO_GC_TRANSCRIPTS
-names, or beside the repository.
+The transcripts are not part of this repository. They are read from the folder that the environment
+variable JAATO_GC_TRANSCRIPTS names, or from ``shared/transcripts`` beside the repository.
 """
 
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ NO_CONVERSATION = {
     "test_openrouter_errors_raised.exchange.json": "refused",
     "test_deepseek_responses_rejects_interleaved_function_calls.exchange.json": "refused",
 }
-"""Files in which nobody says anything, by path or by a part of it, and why that is so."""
+"""Files without a conversation, by path or part of a path, and the reason."""
 
 OTHER_VALIDITY = {
     "test_deepseek_responses_rejects_interleaved_function_calls.request.json": (
@@ -105,7 +106,7 @@ SPOKEN = [path for path in FILES if reason(NO_CONVERSATION, path) is None]
 
 
 def known(figure: str) -> list[str]:
-    """The files of which the manifest tells a figure."""
+    """Returns the files for which the manifest has a figure."""
     entries = manifest() if FILES else {}
     return [path for path in SPOKEN if entries.get(path, {}).get(figure) is not None]
 
@@ -127,7 +128,7 @@ def without_origin(message: Message) -> tuple[Any, ...]:
 
 
 def unpaired(messages: list[Message]) -> tuple[int, int]:
-    """How many calls have no result, and how many results no call before them."""
+    """Returns the number of calls without a result, and of results without an earlier call."""
     waiting: list[tuple[str | None, str]] = []
     orphans = 0
     for message in messages:
@@ -143,7 +144,7 @@ def unpaired(messages: list[Message]) -> tuple[int, int]:
     return len(waiting), orphans
 
 
-def test_every_file_is_accounted_for() -> None:
+def test_every_file_has_a_conversation_or_a_reason_why_not() -> None:
     assert set(manifest()) <= set(FILES)
     assert all(any(part in path for path in FILES) for part in NO_CONVERSATION)
     for table in (OTHER_VALIDITY, OTHER_CALLS):
@@ -151,28 +152,27 @@ def test_every_file_is_accounted_for() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path not in SPOKEN])
-def test_what_holds_no_conversation_says_so(path: str) -> None:
-    with pytest.raises(FormatError, match="nothing in it is a conversation"):
+def test_a_file_without_a_conversation_raises_format_error(path: str) -> None:
+    with pytest.raises(FormatError, match="no conversation found"):
         conversations(path)
 
 
 @pytest.mark.parametrize("path", SPOKEN)
-def test_conversations_come_back_as_they_were(path: str) -> None:
+def test_conversations_are_written_unchanged(path: str) -> None:
     for conversation in conversations(path):
         history = conversation.messages
         written = data(conversation)
         again = to_messages(written, history.format, registry=REGISTRY)
         assert list(map(without_origin, again)) == list(map(without_origin, history))
         if conversation.problems:
-            continue  # written anew, it would be mended
-        anew = [message.with_parts(message.parts) for message in history]
-        for message in anew:
-            message.origin = None
-        assert from_messages(anew, history.format, like=history, registry=REGISTRY) == written
+            continue  # writing it without origins would repair it
+        without_origins = [replace(message, origin=None) for message in history]
+        rewritten = from_messages(without_origins, history.format, like=history, registry=REGISTRY)
+        assert rewritten == written
 
 
 @pytest.mark.parametrize("path", [path for path in SPOKEN if path.endswith(".request.json")])
-def test_files_of_an_api_come_back_whole(path: str) -> None:
+def test_requests_of_an_api_are_written_unchanged(path: str) -> None:
     [conversation] = conversations(path)
     assert isinstance(formats(REGISTRY)[conversation.format], ApiFormat)
     assert data(conversation) == json.loads((folder() / path).read_text())
@@ -213,7 +213,7 @@ def test_calls_without_results_are_those_of_the_manifest(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", SPOKEN)
-def test_what_is_repaired_can_be_sent(path: str) -> None:
+def test_repaired_conversations_can_be_sent(path: str) -> None:
     for conversation in conversations(path, repair=True):
         format = conversation.messages.format
         assert conversation.problems == []
@@ -221,7 +221,7 @@ def test_what_is_repaired_can_be_sent(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", SPOKEN)
-def test_what_is_streamed_is_what_is_loaded(path: str) -> None:
+def test_iter_messages_returns_the_same_messages_as_load(path: str) -> None:
     loaded = [message for each in conversations(path) for message in each.messages]
     streamed = list(iter_messages(folder() / path, registry=REGISTRY))
     assert list(map(without_origin, streamed)) == list(map(without_origin, loaded))
@@ -237,7 +237,7 @@ def test_usage_belongs_to_a_request(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in SPOKEN if path.endswith(".exchange.json")])
-def test_an_exchange_has_the_request_that_is_beside_it(path: str) -> None:
+def test_an_exchange_has_the_messages_of_its_request_file(path: str) -> None:
     beside = path.replace(".exchange.", ".request.")
     request = json.loads((folder() / beside).read_text())
     assert request in [data(conversation) for conversation in conversations(path)]

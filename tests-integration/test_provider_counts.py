@@ -1,7 +1,7 @@
-"""How far counted tokens are from what providers reported: within what the counters promise.
+"""Counted tokens are within the stated tolerance of the tokens that providers reported.
 
-The recorded requests are not part of this repository. They are read where they lie: in the folder
-that the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository.
+The recorded requests are not part of this repository. They are read from the folder in the
+environment variable JAATO_GC_TRANSCRIPTS, or from ``shared/transcripts`` beside the repository.
 """
 
 import json
@@ -22,11 +22,11 @@ BENCHMARKS = ROOT / "benchmarks"
 PAGE = ROOT / "docs" / "explanation" / "counting-tokens.md"
 FOLDER = Path(os.environ.get("JAATO_GC_TRANSCRIPTS") or ROOT.parent / "shared" / "transcripts")
 TOLERANCES = {each.name: each.tolerance for each in (*BY_MODEL.values(), OTHER)}
-ENOUGH = 1_000
-"""Tokens below which a total says nothing: a few dozen for one tool are half of it."""
+MIN_TOKENS = 1_000
+"""Smaller totals are not compared: the definition of one tool would be half of them."""
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="there are no transcripts: JAATO_GC_TRANSCRIPTS"
+    not FOLDER.is_dir(), reason="no transcripts: set JAATO_GC_TRANSCRIPTS to their folder"
 )
 
 
@@ -35,11 +35,11 @@ def rows() -> list[dict[str, Any]]:
     command = [sys.executable, "provider_counts.py", "--json"]
     done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
-    return [row for row in found if row["reported"] >= ENOUGH]
+    return [row for row in found if row["reported"] >= MIN_TOKENS]
 
 
 def pairs() -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each row of core's figures with that of the provider's."""
+    """Returns the rows of core's counter, each with the row of the provider's counter."""
     by_key = {(row["provider"], row["source"], row["counter"]): row for row in rows()}
     return [
         (row, by_key[provider, source, counter.replace("core", "provider")])
@@ -56,37 +56,36 @@ def test_every_provider_is_measured() -> None:
     assert len(found) >= 10
 
 
-def test_totals_are_within_the_tolerance_that_the_counters_state() -> None:
+def test_totals_are_within_the_tolerance_of_the_counter() -> None:
     for row in rows():
         if row["counter"].endswith("provider"):
             tolerance = TOLERANCES[row["provider"].partition(" ")[0]]
             assert abs(row["total_error"]) <= tolerance, row
 
 
-def test_single_figures_are_mostly_near() -> None:
+def test_the_median_error_of_single_requests_is_below_13_percent() -> None:
     for row in rows():
         if row["counter"].endswith("provider"):
             assert row["median_error"] < 0.13, row
 
 
-def test_a_session_that_is_told_the_usage_is_hardly_off() -> None:
+def test_the_error_of_a_session_with_reported_usage_is_below_3_percent() -> None:
     for row in rows():
         if row["counter"].endswith("provider") and row["anchored"] is not None:
             assert row["anchored"] < 0.03, row
 
 
-def test_the_providers_figures_beat_those_of_core() -> None:
+def test_the_providers_counters_are_more_accurate_than_core() -> None:
     for core, provider in pairs():
         assert provider["median_error"] <= core["median_error"], provider
-    claude = [(core, own) for core, own in pairs() if own["provider"] == "anthropic"]
-    for core, own in claude:
-        assert own["median_error"] < core["median_error"] / 2, own
+        if provider["provider"] == "anthropic":
+            assert provider["median_error"] < core["median_error"] / 2, provider
 
 
-def test_the_documentation_says_what_is_measured() -> None:
+def test_the_documented_errors_match_the_measured_ones() -> None:
     lines = [re.split(r" *\| *", line.strip("| ")) for line in PAGE.read_text().splitlines()]
-    told = {tuple(cells[:3]): cells for cells in lines if len(cells) == 11}
+    documented = {tuple(cells[:3]): cells for cells in lines if len(cells) == 11}
     for row in rows():
-        cells = told[row["provider"], row["source"], row["counter"]]
+        cells = documented[row["provider"], row["source"], row["counter"]]
         total = float(cells[6].rstrip("%")) / 100
         assert abs(total - row["total_error"]) < 0.02, f"run the benchmark again: {row}"

@@ -1,4 +1,4 @@
-"""The loops that people copy: real SDKs, on a server that refuses what their providers refuse."""
+"""The example loops of the README, run with the real SDKs against the loopback server."""
 
 import asyncio
 import copy
@@ -29,18 +29,18 @@ Answer = Any
 
 @dataclass(frozen=True)
 class Sdk:
-    """How one SDK is called, and how its model's calls are answered.
+    """Functions that use one SDK.
 
     Args:
-        items_key: The argument that has the messages.
-        client: Makes a client, and one that is awaited.
-        create: Gets an answer.
-        stream: Gets one bit by bit, and gives it back as a whole.
-        create_async: Awaits one.
-        said: What of an answer people put into their list.
-        results: What the tools say to the calls of an answer.
-        refusal: What is raised if a request is refused.
-        call: Arguments for a small window.
+        items_key: The name of the argument with the messages.
+        client: Creates a client.
+        create: Sends a request and returns the response.
+        stream: Sends a request, reads the stream and returns the complete response.
+        create_async: Sends a request with the asynchronous client.
+        said: Returns the items of a response that belong to the next request.
+        results: Runs the tool calls of a response and returns the items with their results.
+        refusal: Returns the exception class for a refused request.
+        call: Additional arguments for a small window.
     """
 
     items_key: str
@@ -221,12 +221,12 @@ each_sdk = pytest.mark.parametrize("format", SDKS)
 
 
 def copied(format: str) -> Fields:
-    """What the code of the README for one provider defines."""
+    """Runs the README's code for one provider and returns its namespace."""
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
     tool = next(block for block in blocks if "def read_file" in block)
     [loop] = [block for block in blocks if "def ask(" in block and f'"{format}"' in block]
     body = loop.partition("def ask(question):\n")[2].partition("\n\n\n")[0]
-    assert len(body.splitlines()) <= 12, "short enough to copy"
+    assert len(body.splitlines()) <= 12, "the loop is too long to copy"
     namespace: Fields = {}
     exec(tool + loop, namespace)
     return namespace
@@ -234,13 +234,13 @@ def copied(format: str) -> Fields:
 
 @cache
 def copied_call(format: str) -> Fields:
-    """The arguments that the README's code calls a client with, beside the messages."""
+    """Returns the arguments of the README's requests, without the messages."""
     agent: ProviderSession = copied(format)["agent"]
     return {**agent.call, **SDKS[format].call}
 
 
 def opened(format: str, limit: int = WINDOW, strategy: str = "gc_budget") -> ProviderSession:
-    """The session of the README's code, in a small window."""
+    """Opens the session of the README's code with a small window."""
     call = copy.deepcopy(copied_call(format))
     config = GCConfig(preserve_recent_turns=1)
     return ProviderSession.open(format, limit=limit, strategy=strategy, gc_config=config, **call)
@@ -249,7 +249,7 @@ def opened(format: str, limit: int = WINDOW, strategy: str = "gc_budget") -> Pro
 def turn(
     format: str, agent: ProviderSession, question: str, create: Callable[[Fields], Answer]
 ) -> Answer:
-    """One turn, whatever the provider is."""
+    """Runs one turn with any provider."""
     agent.append(question)
     while True:
         answer = create(agent.request())
@@ -263,12 +263,12 @@ def sent(providers: Loopback, format: str) -> list[list[Fields]]:
     return [request[SDKS[format].items_key] for request in providers.requests]
 
 
-# --- forty turns ---
+# --- long runs ---
 
 
 @each_sdk
 @pytest.mark.parametrize(("strategy", "turns"), [("gc_budget", 40), ("gc_truncate", 15)])
-def test_a_long_run_is_never_refused_and_keeps_its_prefix(
+def test_a_long_run_is_never_refused_and_keeps_its_prefix_between_collections(
     format: str,
     strategy: str,
     turns: int,
@@ -280,13 +280,13 @@ def test_a_long_run_is_never_refused_and_keeps_its_prefix(
     request, collections = agent.request, []
 
     def counted() -> Fields:
-        made = request()
+        fields = request()
         collections.append(len(agent.session.get_gc_history()))
-        return made
+        return fields
 
     monkeypatch.setattr(agent, "request", counted)
     namespace |= {"agent": agent, "read_file": read_file}
-    providers.forget()
+    providers.reset()
     providers.window = WINDOW
 
     for number in range(turns):
@@ -299,20 +299,20 @@ def test_a_long_run_is_never_refused_and_keeps_its_prefix(
     for number, (before, after) in enumerate(pairwise(texts)):
         if collections[number] == collections[number + 1]:
             assert after[: len(before)] == before
-    beside = [
+    other_fields = [
         json.dumps({name: value for name, value in each.items() if name != SDKS[format].items_key})
         for each in providers.requests
     ]
-    assert len(set(beside)) == 1
+    assert len(set(other_fields)) == 1
     for each in providers.requests:
         assert check_request({"model": agent.call["model"], **each}, format) == []
 
 
-# --- broken on purpose ---
+# --- invalid requests ---
 
 
 def kinds(item: Fields) -> set[str]:
-    """What an item has in it, in whatever API."""
+    """Returns the types, roles and part names in an item of any API."""
     content, parts = item.get("content"), item.get("parts", [])
     blocks = content if isinstance(content, list) else []
     found = {item.get("type", ""), item.get("role", ""), *(block["type"] for block in blocks)}
@@ -331,7 +331,7 @@ def without_a_block(item: Fields) -> None:
     del item["content" if "content" in item else "parts"][0]
 
 
-def without_thoughts(items: list[Fields]) -> None:
+def without_thinking(items: list[Fields]) -> None:
     for item in items:
         item["content"] = [block for block in item["content"] if block["type"] != "thinking"]
 
@@ -352,87 +352,90 @@ def forged(field: str) -> Callable[[Fields], None]:
     return forge
 
 
-BREAKS: dict[str, dict[str, Callable[[list[Fields]], None]]] = {
+FAULTS: dict[str, dict[str, Callable[[list[Fields]], None]]] = {
     "openai-chat": {
         "a result is missing": without_first("tool"),
         "a call is missing": without_first("tool_calls"),
-        "nothing is said": changed("user", lambda item: item.update(content=None)),
-        "nothing is called": lambda items: items.append(
+        "content is null": changed("user", lambda item: item.update(content=None)),
+        "tool_calls is empty": lambda items: items.append(
             {"role": "assistant", "content": "So.", "tool_calls": []}
         ),
-        "nothing at all": list.clear,
+        "no messages": list.clear,
     },
     "openai-responses": {
         "a result is missing": without_first("function_call_output"),
         "a call is missing": without_first("function_call"),
-        "a reasoning is missing": without_first("reasoning"),
-        "what was reasoned about is missing": without_first("message"),
-        "a reasoning is forged": changed("reasoning", forged("encrypted_content")),
-        "nothing at all": list.clear,
+        "a reasoning item is missing": without_first("reasoning"),
+        "the item after a reasoning item is missing": without_first("message"),
+        "a reasoning item is forged": changed("reasoning", forged("encrypted_content")),
+        "no messages": list.clear,
     },
     "anthropic": {
         "a result is missing": changed("tool_result", without_a_block),
         "all results are missing": without_first("tool_result"),
         "a call is missing": without_first("tool_use"),
-        "thoughts are missing": without_thoughts,
-        "a thought is forged": changed("thinking", forged("signature")),
-        "results come late": changed(
+        "thinking is missing": without_thinking,
+        "thinking is forged": changed("thinking", forged("signature")),
+        "text precedes the results": changed(
             "tool_result", lambda item: item["content"].insert(0, {"type": "text", "text": "So:"})
         ),
-        "nothing is said": changed("text", lambda item: item["content"][-1].update(text=" ")),
-        "nothing at all": list.clear,
+        "text is blank": changed("text", lambda item: item["content"][-1].update(text=" ")),
+        "no messages": list.clear,
     },
     "gemini": {
         "a result is missing": changed("functionResponse", without_a_block),
         "all results are missing": without_first("functionResponse"),
         "a call is missing": without_first("functionCall"),
-        "a result is the model's": changed(
+        "a result has the model role": changed(
             "functionResponse", lambda item: item.update(role="model")
         ),
         "a signature is missing": changed(
             "thoughtSignature", lambda item: item["parts"][0].pop("thoughtSignature")
         ),
         "a signature is forged": changed("thoughtSignature", forged("thoughtSignature")),
-        "nothing is said": changed("text", lambda item: item.update(parts=[])),
-        "nothing at all": list.clear,
+        "parts is empty": changed("text", lambda item: item.update(parts=[])),
+        "no messages": list.clear,
     },
 }
-UNPREDICTED = {"a reasoning is forged", "a thought is forged", "a signature is forged"}
-"""Only the provider knows what it has signed."""
+UNPREDICTABLE = {"a reasoning item is forged", "thinking is forged", "a signature is forged"}
+"""Only the provider can verify its signatures."""
 
 
 @pytest.mark.parametrize(
-    ("format", "what"), [(format, what) for format, breaks in BREAKS.items() for what in breaks]
+    ("format", "fault"),
+    [(format, fault) for format, faults in FAULTS.items() for fault in faults],
 )
-def test_what_is_broken_is_refused_and_the_check_predicts_it(
-    format: str, what: str, providers: Loopback
+def test_an_invalid_request_is_refused_and_check_request_predicts_it(
+    format: str, fault: str, providers: Loopback
 ) -> None:
     sdk, agent = SDKS[format], opened(format, limit=1_000_000)
     client = sdk.client()
     for number in range(2):
         turn(format, agent, f"Question {number}", lambda call: sdk.create(client, call))
-    whole = providers.requests[-1]  # with calls, results and what belongs to them
+    valid = providers.requests[-1]  # includes calls, results and signatures
     assert providers.refusals == []
-    request = copy.deepcopy({"model": agent.call["model"], **whole})
-    BREAKS[format][what](request[sdk.items_key])
-    assert request[sdk.items_key] != whole[sdk.items_key]
+    request = copy.deepcopy({"model": agent.call["model"], **valid})
+    FAULTS[format][fault](request[sdk.items_key])
+    assert request[sdk.items_key] != valid[sdk.items_key]
 
-    # Google's SDK refuses some of it by itself.
+    # Google's SDK raises ValueError for some invalid requests before it sends them.
     with pytest.raises((sdk.refusal(), ValueError)) as refused:
         sdk.create(client, {**agent.call, sdk.items_key: request[sdk.items_key]})
 
     if not isinstance(refused.value, ValueError):
         assert len(providers.refusals) == 1
         assert providers.refusals[0] in str(refused.value)
-    if what == "a reasoning is missing":  # that it was there can be seen only where it was
+    if fault == "a reasoning item is missing":  # only visible in comparison with the original
         api: Any = formats()[format]
-        assert list(api.check(request, whole)) != []
-    elif what not in UNPREDICTED:
+        assert list(api.check(request, valid)) != []
+    elif fault not in UNPREDICTABLE:
         assert check_request(request, format) != []
 
 
 @each_sdk
-def test_what_is_whole_is_accepted_and_the_check_agrees(format: str, providers: Loopback) -> None:
+def test_a_valid_request_is_accepted_and_check_request_finds_nothing(
+    format: str, providers: Loopback
+) -> None:
     agent = opened(format, limit=1_000_000)
     client = SDKS[format].client()
 
@@ -443,15 +446,15 @@ def test_what_is_whole_is_accepted_and_the_check_agrees(format: str, providers: 
         assert check_request({"model": agent.call["model"], **request}, format) == []
 
 
-# --- what is sent ---
+# --- requests and responses ---
 
 
 @each_sdk
-def test_what_is_sent_is_what_the_sdk_alone_would_send(
+def test_requests_are_the_same_as_with_the_sdk_alone(
     format: str, providers: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdk, agent = SDKS[format], opened(format, limit=1_000_000)
-    providers.forget()
+    providers.reset()
     client = sdk.client()
     for number in range(3):
         turn(format, agent, f"Question {number}", lambda call: sdk.create(client, call))
@@ -474,7 +477,7 @@ def test_what_is_sent_is_what_the_sdk_alone_would_send(
 
 
 @each_sdk
-def test_answers_may_be_streamed(format: str, providers: Loopback) -> None:
+def test_streamed_responses_are_accepted(format: str, providers: Loopback) -> None:
     sdk, agent = SDKS[format], opened(format)
     providers.window = WINDOW
     client = sdk.client()
@@ -486,7 +489,7 @@ def test_answers_may_be_streamed(format: str, providers: Loopback) -> None:
     assert agent.session.get_gc_history()
 
 
-def test_google_s_chunks_are_put_together_by_hand(providers: Loopback) -> None:
+def test_a_content_assembled_from_google_s_chunks_is_accepted(providers: Loopback) -> None:
     from google.genai import types
 
     client, agent = gemini_client(), opened("gemini")
@@ -494,10 +497,10 @@ def test_google_s_chunks_are_put_together_by_hand(providers: Loopback) -> None:
     chunks = list(client.models.generate_content_stream(**agent.request()))
     parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
 
-    [booked] = agent.answer(types.Content(role="model", parts=parts))
+    [message] = agent.answer(types.Content(role="model", parts=parts))
     agent.session.report_usage(chunks[-1].usage_metadata.prompt_token_count)
 
-    assert len(booked.function_calls) == 2
+    assert len(message.function_calls) == 2
     assert agent.session.get_context_usage()["confidence"] == "calibrated"
     agent.append(*gemini_results(chunks[-1]))
     agent.answer(client.models.generate_content(**agent.request()))
@@ -505,7 +508,7 @@ def test_google_s_chunks_are_put_together_by_hand(providers: Loopback) -> None:
 
 
 @each_sdk
-def test_clients_may_be_awaited(format: str, providers: Loopback) -> None:
+def test_asynchronous_clients_work(format: str, providers: Loopback) -> None:
     agent = opened(format)
     providers.window = WINDOW
 
@@ -525,11 +528,11 @@ def test_clients_may_be_awaited(format: str, providers: Loopback) -> None:
     assert agent.session.get_gc_history()
 
 
-# --- what may go wrong ---
+# --- errors and restoring ---
 
 
 @each_sdk
-def test_a_request_that_the_provider_finds_too_long_is_made_shorter(
+def test_a_request_that_the_provider_refuses_as_too_long_is_shortened(
     format: str, providers: Loopback
 ) -> None:
     sdk, agent = SDKS[format], opened(format, limit=3 * WINDOW)
@@ -555,7 +558,7 @@ def test_a_request_that_the_provider_finds_too_long_is_made_shorter(
 
 
 @each_sdk
-def test_what_can_not_be_made_shorter_is_raised(format: str, providers: Loopback) -> None:
+def test_a_request_that_can_not_be_shortened_raises(format: str, providers: Loopback) -> None:
     sdk, agent = SDKS[format], opened(format, limit=1_000_000)
     client = sdk.client()
     providers.window = 500
@@ -572,7 +575,7 @@ def test_what_can_not_be_made_shorter_is_raised(format: str, providers: Loopback
 
 
 @each_sdk
-def test_a_restored_session_goes_on(format: str, providers: Loopback) -> None:
+def test_a_restored_session_sends_the_same_requests(format: str, providers: Loopback) -> None:
     sdk, agent = SDKS[format], opened(format)
     client = sdk.client()
     providers.window = WINDOW

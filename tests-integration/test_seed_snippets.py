@@ -1,7 +1,7 @@
-"""The code in the documents that asked for this library runs as written, imports swapped.
+"""The snippets of the seeds (the requirements) run as written after their imports are swapped.
 
-The documents are not part of this repository. They are looked for in the folder that JAATO_GC_SEEDS
-names, else in ``shared/seeds`` beside the repository.
+The seeds are not part of this repository. They are read from the folder that JAATO_GC_SEEDS names,
+or from ``shared/seeds`` beside the repository.
 """
 
 import contextlib
@@ -19,13 +19,14 @@ import typing
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import jaato_gc
+import jaato_gc.plugin
 from jaato_gc import (
+    ContextUsage,
     EstimateCounter,
     GCConfig,
     GCOutcome,
@@ -42,23 +43,22 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
-    StrategyInfo,
     UsageReport,
     count_tokens,
     estimate_tokens,
-    hookimpl,
     load_gc_from_file,
     load_gc_from_profile,
     load_gc_inline,
     load_gc_plugin,
     split_into_turns,
 )
+from jaato_gc.plugin import StrategyInfo, hookimpl
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
 ROOT = Path(__file__).parents[1]
 
 SNIPPETS = {
-    # name: what is in this snippet and in no other
+    # name: text that only this snippet contains
     "truncate": "from shared.plugins.gc_truncate import",
     "summarize": "from shared.plugins.gc_summarize import",
     "hybrid": "from shared.plugins.gc_hybrid import",
@@ -113,7 +113,7 @@ SEED_CLASSES: dict[str, dict[str, Any]] = {
     },
 }
 
-# What the snippets take from elsewhere without saying so.
+# Names that the snippets use without importing them.
 FREE_NAMES: dict[str, Any] = (
     {name: getattr(jaato_gc, name) for name in jaato_gc.__all__}
     | {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Protocol")}
@@ -130,7 +130,7 @@ def swap_imports(code: str) -> str:
 
 
 def run(code: str, **names: Any) -> dict[str, Any]:
-    """Run a snippet with some free names; returns all names it leaves behind."""
+    """Runs a snippet with some free names, and returns its namespace."""
     namespace = {"__name__": "seed", **FREE_NAMES, **names}
     exec(compile(swap_imports(code), "<seed>", "exec"), namespace)
     return namespace
@@ -152,12 +152,12 @@ class Seeds:
         return str(found[0])
 
     def json(self, name: str) -> dict[str, Any]:
-        """A snippet that is JSON, but for comments."""
+        """Returns a JSON snippet, parsed without its comments."""
         document: dict[str, Any] = json.loads(re.sub(r"^#.*$", "", self[name], flags=re.MULTILINE))
         return document
 
     def classes(self, name: str) -> list[type]:
-        """Every form that the seeds give a class."""
+        """Returns every definition of a class in the seeds."""
         heading = re.compile(rf"^class {name}\b", re.MULTILINE)
         found = [run(block)[name] for block in self.blocks if heading.search(block)]
         if not found:
@@ -171,7 +171,7 @@ def seeds() -> Seeds:
     folder = Path(given) if given else ROOT.parent / "shared" / "seeds"
     if not folder.is_dir():
         if given:
-            pytest.fail(f"JAATO_GC_SEEDS={given}: there is no such folder")
+            pytest.fail(f"JAATO_GC_SEEDS={given}: the folder does not exist")
         pytest.skip("the seed documents are not beside the repository, and JAATO_GC_SEEDS is unset")
     return Seeds(folder)
 
@@ -184,7 +184,7 @@ def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SeedClient(GCSession):
-    """A session, with the one method that a session leaves to its provider."""
+    """A session with the method ``connect``, which a session leaves to its provider."""
 
     def connect(self, *place: str) -> None:
         pass
@@ -201,7 +201,7 @@ def agreeing_model(request: list[Message]) -> tuple[str, UsageReport]:
 
 @pytest.fixture
 def make_client() -> Callable[..., SeedClient]:
-    """What takes the place of the seeds' ``JaatoClient``."""
+    """Replaces the seeds' ``JaatoClient``."""
     return functools.partial(SeedClient, agreeing_model, counter=EstimateCounter())
 
 
@@ -211,7 +211,7 @@ def client(make_client: Callable[..., SeedClient]) -> SeedClient:
 
 
 def is_ours(strategy: str) -> bool:
-    """Whether the workspace has a distribution of this strategy; the tests run with all of them."""
+    """Returns whether the workspace has a distribution of this strategy."""
     return (ROOT / "packages" / f"jaato-gc-{strategy}" / "pyproject.toml").is_file()
 
 
@@ -221,7 +221,7 @@ def require(strategy: str) -> None:
 
 
 def loading(strategy: str) -> contextlib.AbstractContextManager[object]:
-    """Loads if we have that strategy, else fails with the command that would install it."""
+    """Expects the command that installs the strategy as an error, unless the workspace has it."""
     if is_ours(strategy):
         return contextlib.nullcontext()
     return pytest.raises(GCPluginError, match=rf"pip install jaato-gc-{strategy}$")
@@ -292,7 +292,7 @@ def test_loading_from_the_default_file(seeds: Seeds, client: SeedClient) -> None
 
 
 class RecordingStrategy(TruncateGCPlugin):
-    """Takes any options, and remembers them."""
+    """Accepts any options and records them."""
 
     def initialize(self, config: dict[str, Any] | None = None) -> None:
         super().initialize()
@@ -396,7 +396,10 @@ def test_custom_plugin_is_a_strategy(seeds: Seeds) -> None:
 
 
 def test_custom_plugin_is_found_by_its_entry_point(
-    seeds: Seeds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeds: Seeds,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     [(group, entries)] = tomllib.loads(seeds["entry point"])["project"]["entry-points"].items()
     [(name, reference)] = entries.items()
@@ -407,7 +410,8 @@ def test_custom_plugin_is_found_by_its_entry_point(
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: gc-custom\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[{group}]\n{name} = {reference}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, module, raising=False)
+    sys.modules.pop(module, None)
+    request.addfinalizer(lambda: sys.modules.pop(module, None))
 
     assert name in jaato_gc.discover_gc_plugins()
     assert load_gc_plugin(name, {"anything": 1}).name == "gc_custom"
@@ -425,7 +429,7 @@ class Conversation:
     config: GCConfig = dataclasses.field(default_factory=GCConfig)
 
     def collect(self) -> tuple[list[Message], GCResult]:
-        usage = {"percent_used": self.budget.utilization_percent()}
+        usage = ContextUsage(percent_used=self.budget.utilization_percent())
         return create_plugin().collect(
             self.history, usage, self.config, GCTriggerReason.THRESHOLD, self.budget
         )
@@ -497,15 +501,15 @@ def test_session_collects_and_syncs_the_budget(session: Any, conversation: Conve
 
 def test_bulk_clear_is_a_method_of_the_budget(session: Any, conversation: Conversation) -> None:
     # The one deviation from the seeds: they empty a source by assigning to its entry and clearing
-    # its children, behind the back of the budget, whose totals would then be wrong or slow. Here
-    # entries are read-only, children are a view, and `clear_source` does what those lines mean.
+    # its children, without the budget, whose totals would then be wrong. Here entries are
+    # read-only, and `clear_source` does what those lines mean.
     budget = conversation.budget
     budget.add_child(InstructionSource.ENRICHMENT, "memory", 50, GCPolicy.EPHEMERAL)
     total = budget.total_tokens()
 
     with pytest.raises(AttributeError):
         session._apply_gc_removal_list([GCRemovalItem(InstructionSource.ENRICHMENT)])
-    assert budget.total_tokens() == total, "nothing was half done"
+    assert budget.total_tokens() == total
 
     budget.clear_source(InstructionSource.ENRICHMENT)
     entry = budget.get_entry(InstructionSource.ENRICHMENT)
@@ -545,7 +549,7 @@ def test_removal_by_message_id(seeds: Seeds, conversation: Conversation) -> None
 
 
 def test_removal_list_of_truncate(seeds: Seeds, conversation: Conversation) -> None:
-    """Where it takes everything, as the seeds have it, gc_truncate reports what they report."""
+    """With ``to_target=False``, gc_truncate removes and reports what the seeds' plugin does."""
     plugin = create_plugin()
     plugin.initialize({"to_target": False})
     history, config = conversation.history, conversation.config
@@ -557,10 +561,7 @@ def test_removal_list_of_truncate(seeds: Seeds, conversation: Conversation) -> N
 
     collect = run(
         seeds["collect of truncate"],
-        turns=[
-            SimpleNamespace(index=turn.index, estimated_tokens=count_tokens(turn.messages))
-            for turn in turns
-        ],
+        turns=turns,
         preserved_indices={turn.index for turn in turns[-5:]},
         new_history=new_history,
         GCResult=seed_result,
@@ -576,10 +577,12 @@ def test_removal_list_of_truncate(seeds: Seeds, conversation: Conversation) -> N
     ("strategy", "reasons"),
     [("summarize", ["summarized"]), ("hybrid", ["ancient_truncated", "middle_summarized"])],
 )
-def test_removal_lists_with_summaries(strategy: str, reasons: list[str], seeds: Seeds) -> None:
-    """The names they use exist; what the strategies report is tested in their own packages."""
+def test_removal_lists_with_summaries(
+    strategy: str, reasons: list[str], seeds: Seeds, conversation: Conversation
+) -> None:
+    """The names that the snippets use exist. The strategies' own tests cover their results."""
     made: list[GCRemovalItem] = []
-    turn = SimpleNamespace(index=3, estimated_tokens=11)
+    turn = split_into_turns(conversation.history)[3]
     result = GCResult(**SEED_CLASSES["GCResult"])
 
     def remember(**fields: Any) -> GCRemovalItem:
@@ -597,7 +600,8 @@ def test_removal_lists_with_summaries(strategy: str, reasons: list[str], seeds: 
     collect(None, [], {}, GCConfig(), GCTriggerReason.MANUAL)
 
     assert made == [
-        GCRemovalItem(InstructionSource.CONVERSATION, "turn_3", 11, reason) for reason in reasons
+        GCRemovalItem(InstructionSource.CONVERSATION, turn.key, turn.estimated_tokens, reason)
+        for reason in reasons
     ]
     if strategy == "summarize":
         assert result.details["summary_tokens"] == estimate_tokens("What happened so far.")
@@ -625,9 +629,11 @@ def test_dataclass_has_the_fields_and_defaults_of_the_seeds(name: str, seeds: Se
         for key, default in defaults.items():
             for instance in (short, spelled_out):
                 value = getattr(instance, key)
-                filled_in = key in ("created_at", "message_id")  # None means: now, the next one
-                assert value if filled_in else value == default, key
-        if name != "GCConfig":  # which takes keywords only
+                if key in ("created_at", "message_id"):  # None means: now, a new id
+                    assert value, key
+                else:  # read-only, a list is a tuple
+                    assert (list(value) if isinstance(value, tuple) else value) == default, key
+        if name != "GCConfig":  # it accepts only keyword arguments
             positional = list(inspect.signature(ours).parameters)
             assert positional[: len(fields)] == [field.name for field in fields]
 
@@ -652,7 +658,7 @@ def test_plugin_protocol_has_the_methods_of_the_seeds(seeds: Seeds) -> None:
 
 
 def test_every_snippet_is_accounted_for(seeds: Seeds) -> None:
-    """No snippet is forgotten: each is run above or says here why not."""
+    """Each snippet is run above, or NOT_RUN says why not."""
     for block in seeds.blocks:
         marks = [mark for mark in (*SNIPPETS.values(), *NOT_RUN) if mark in block]
         classes = set(re.findall(r"^class (\w+)", block, re.MULTILINE))
@@ -660,7 +666,7 @@ def test_every_snippet_is_accounted_for(seeds: Seeds) -> None:
         assert len(marks) == 1 or (not marks and classes & SEED_CLASSES.keys()), block
 
 
-# --- the names that the design lists (DESIGN.md, section 2) ---
+# --- public names ---
 
 DESIGN_NAMES = {
     "Role": "USER MODEL TOOL SYSTEM",
@@ -685,10 +691,6 @@ DESIGN_NAMES = {
     "ConversationTurnType": "ORIGINAL_REQUEST CLARIFICATION TURN_SUMMARY WORKING",
     "PluginToolType": "CORE DISCOVERABLE",
     "SystemChildType": "BASE CLIENT FRAMEWORK",
-    "DEFAULT_SOURCE_POLICIES": "",
-    "DEFAULT_TURN_POLICIES": "",
-    "DEFAULT_TOOL_POLICIES": "",
-    "DEFAULT_SYSTEM_POLICIES": "",
     "GC_POLICY_INDICATORS": "",
     "estimate_tokens": "",
     "load_gc_plugin": "",
@@ -704,9 +706,14 @@ DESIGN_NAMES = {
 def test_name_of_the_design_is_public(name: str) -> None:
     assert name in jaato_gc.__all__
     value = getattr(jaato_gc, name)
-    fields = getattr(value, "model_fields", {})  # pydantic keeps them apart
+    fields = getattr(value, "model_fields", {})  # pydantic has no class attributes for fields
     for member in DESIGN_NAMES[name].split():
         assert hasattr(value, member) or member in fields, member
+
+
+@pytest.mark.parametrize("kind", ["SOURCE", "TURN", "TOOL", "SYSTEM"])
+def test_default_policies_are_public_for_plugins(kind: str) -> None:
+    assert f"DEFAULT_{kind}_POLICIES" in jaato_gc.plugin.__all__
 
 
 def test_policies_have_the_indicators_of_the_design() -> None:

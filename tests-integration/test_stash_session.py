@@ -1,4 +1,4 @@
-"""A session with a real stash on disk: what it removes can be found, and comes back exactly."""
+"""A session with a stash on disk: removed content can be found and restored exactly."""
 
 import copy
 from pathlib import Path
@@ -28,7 +28,7 @@ def new_session(stash: SqlStash, strategy: str) -> GCSession:
         context_limit=8_000,
         counter=EstimateCounter(),
         stash=stash,
-        journal_tokens=0,  # so that everything has to come from the stash
+        journal_tokens=0,  # so that undo has to read the stash
     )
     session.set_gc_plugin(load_gc_plugin(strategy), GCConfig(preserve_recent_turns=2))
     return session
@@ -38,29 +38,29 @@ def run_turn(session: GCSession, number: int) -> list[Message]:
     call = FunctionCall(f"call_{number}", "read_file", {"path": f"src/module_{number % 40}.py"})
     fact = PLANTED if number == 10 else f"value_{number} = {number * 7919}"
     body = f"# module_{number % 40}\n" + f"{fact}\n" + f"def helper_{number}(): ...\n" * 12
-    said = [
+    messages = [
         Message.from_text(Role.USER, f"Step {number}: look at module {number % 40}."),
         Message(Role.MODEL, [Part(function_call=call)]),
         Message(Role.TOOL, [Part(function_response=ToolResult(call.id, call.name, body))]),
         Message.from_text(Role.MODEL, f"Module {number % 40} is in order."),
     ]
-    booked = [session.append(said[0])]
+    appended = [session.append(messages[0])]
     session.before_send()
-    booked += map(session.append, said[1:3])
+    appended += map(session.append, messages[1:3])
     session.before_send()
-    booked.append(session.append(said[3]))
+    appended.append(session.append(messages[3]))
     session.after_turn()
-    return booked
+    return appended
 
 
 @pytest.mark.parametrize("strategy", ["gc_marksweep", "gc_truncate"])
-def test_a_fact_of_turn_10_is_recalled_after_1000_turns_and_undo_gives_all_back(
+def test_a_fact_of_turn_10_is_recalled_after_1000_turns_and_undo_restores_everything(
     tmp_path: Path, strategy: str
 ) -> None:
     with SqlStash(tmp_path / "stash.db") as stash:
         session = new_session(stash, strategy)
-        said = [message for number in range(1_000) for message in run_turn(session, number)]
-        expected = copy.deepcopy(said)
+        messages = [message for number in range(1_000) for message in run_turn(session, number)]
+        expected = copy.deepcopy(messages)
         assert PLANTED not in str(session.history)
         collections = len(session.get_gc_history())
 
@@ -77,14 +77,14 @@ def test_a_fact_of_turn_10_is_recalled_after_1000_turns_and_undo_gives_all_back(
             session.undo()
 
 
-def test_a_full_disk_fails_the_collection_and_leaves_history_and_budget_alone(
+def test_a_full_disk_fails_the_collection_and_keeps_history_and_budget(
     tmp_path: Path,
 ) -> None:
     with SqlStash(tmp_path / "stash.db") as stash:
         session = new_session(stash, "gc_marksweep")
         engine = stash._database.engine
         with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no larger than it is now
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")  # the file can't grow
         number = 0
         while session.get_context_usage()["percent_used"] < 78:
             run_turn(session, number)
@@ -103,10 +103,10 @@ def test_a_full_disk_fails_the_collection_and_leaves_history_and_budget_alone(
         assert session.manual_gc(target_percent=20.0).tokens_freed > 0
 
 
-def test_a_recalled_result_comes_back_in_place(tmp_path: Path) -> None:
+def test_a_stashed_result_is_restored_in_place(tmp_path: Path) -> None:
     with SqlStash(tmp_path / "stash.db") as stash:
         session = new_session(stash, "gc_marksweep")
-        said = [message for number in range(60) for message in run_turn(session, number)]
+        messages = [message for number in range(60) for message in run_turn(session, number)]
         cleared = next(
             key
             for result in session.get_gc_history()
@@ -117,7 +117,7 @@ def test_a_recalled_result_comes_back_in_place(tmp_path: Path) -> None:
 
         session.restore_stashed([cleared])
 
-        back = [message for message in session.history if message in said]
-        assert stash.restore([cleared])[0] in back
+        unchanged = [message for message in session.history if message in messages]
+        assert stash.restore([cleared])[0] in unchanged
         assert session.get_context_usage()["total_tokens"] > tokens
-        assert back == [message for message in said if message in back]
+        assert unchanged == [message for message in messages if message in unchanged]

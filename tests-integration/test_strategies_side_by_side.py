@@ -1,8 +1,8 @@
-"""All strategies on the same ground: recorded agent runs, and one long history to count work on.
+"""All strategies on the same recorded agent runs, and their work on one long history.
 
-The recorded runs are not part of this repository. They are read where they lie: in the folder that
-the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository. Set
-JAATO_GC_ALL_TRANSCRIPTS to read all of them rather than a sample.
+The recorded runs are not part of this repository. They are read from the folder that the
+environment variable JAATO_GC_TRANSCRIPTS names, or from ``shared/transcripts`` beside the
+repository. Set JAATO_GC_ALL_TRANSCRIPTS to read all of them instead of a sample.
 """
 
 import os
@@ -29,10 +29,9 @@ from jaato_gc import (
     count_tokens,
     discover_gc_plugins,
     extractive_summary,
-    lay_out,
     load_gc_plugin,
-    protect,
 )
+from jaato_gc.plugin import lay_out, protect
 from jaato_gc_formats import FormatError, load
 from jaato_gc_testing import count_operations, long_history
 
@@ -47,16 +46,16 @@ WINDOWS = [8_000, 32_000, 128_000]
 COUNTER = EstimateCounter()
 READ_ALL = bool(os.environ.get("JAATO_GC_ALL_TRANSCRIPTS"))
 CRUMBS = 100
-"""Tokens of which no summary is shorter: a strategy that summarizes leaves them."""
+"""No summary is shorter than this many tokens, so a strategy that summarizes keeps them."""
 PER_FILE = 4
-"""In the sample, no more dialogues than this come from one file."""
+"""The maximum number of dialogues from one file in the sample."""
 
 
-def test_these_five_are_installed() -> None:
+def test_all_strategies_are_installed() -> None:
     assert set(discover_gc_plugins()) == set(STRATEGIES)
 
 
-# --- reading what others recorded ---
+# --- recorded runs ---
 
 
 def folder() -> Path:
@@ -73,12 +72,12 @@ class Transcript:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a provider would refuse it as it stands: rewinds, calls without results."""
+        """Whether a provider would refuse it: it has rewinds, or calls without results."""
         return bool(check_history(self.messages))
 
 
 def chosen_files() -> Iterator[Path]:
-    """All files, or of every folder each third, from the largest on."""
+    """Yields all files, or every third file of each folder, from the largest on."""
     by_folder: dict[Path, list[Path]] = {}
     for path in sorted(folder().rglob("*")):
         if path.is_file() and "edge" not in path.parts:
@@ -90,12 +89,12 @@ def chosen_files() -> Iterator[Path]:
 
 @cache
 def transcripts() -> list[Transcript]:
-    """Every run that was recorded; of many alike, a sample."""
+    """Returns the recorded runs, or a sample of them."""
     found = []
     for path in chosen_files():
         try:
             conversations = load(path)
-        except FormatError:  # it holds no conversation
+        except FormatError:  # it has no conversation
             continue
         for number, conversation in enumerate(conversations[: None if READ_ALL else PER_FILE]):
             messages = from_the_first_request(conversation.messages)
@@ -105,7 +104,7 @@ def transcripts() -> list[Transcript]:
 
 
 def from_the_first_request(messages: Iterable[Message]) -> list[Message]:
-    """Without empty messages, and without a greeting before anybody spoke."""
+    """Returns the messages without empty ones and without a greeting before the first request."""
     kept: list[Message] = []
     has_begun = False
     for message in messages:
@@ -117,18 +116,18 @@ def from_the_first_request(messages: Iterable[Message]) -> list[Message]:
     return kept
 
 
-# --- replaying it ---
+# --- replaying ---
 
 
 @dataclass
 class Replay:
-    """What came of sending recorded runs through sessions."""
+    """The figures and faults of recorded runs that were sent through sessions."""
 
     figures: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
     def run(self, transcript: Transcript, strategy: str, window: int) -> None:
-        """Send every request that the recorded agent sent, as far as it fits."""
+        """Sends every request of the recorded agent that fits."""
         session = GCSession(
             context_limit=window, counter=COUNTER, repair=transcript.is_broken, registry=REGISTRY
         )
@@ -163,10 +162,9 @@ class Replay:
 
 
 def _is_honest(error: ContextFloorError, session: GCSession) -> bool:
-    """Whether it really does not fit, nothing that may go is left, and the strategy said so."""
+    """Returns whether nothing fits, nothing removable is left, and the outcome says so."""
     most = sum(error.floor.values()) * (1 + COUNTER.tolerance) + 1
-    layout = lay_out(session.history)
-    protect(layout, session.config, session.budget)
+    layout = protect(lay_out(session.history), session.config, session.budget)
     left = [group for group in layout.groups if not (group.hold or group.messages[0].synthetic)]
     crumbs = CRUMBS if error.result.plugin_name in ("gc_summarize", "gc_hybrid") else 0
     return (
@@ -180,10 +178,12 @@ REGISTRY = PluginRegistry()
 COLUMNS = ["transcripts", "requests", "collections", "short", "floor errors"]
 
 
-@pytest.mark.skipif(not folder().is_dir(), reason="there are no transcripts: JAATO_GC_TRANSCRIPTS")
+@pytest.mark.skipif(
+    not folder().is_dir(), reason="the transcripts are missing: set JAATO_GC_TRANSCRIPTS"
+)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_recorded_runs_are_sent_whole_valid_and_within_the_window(
+def test_requests_of_recorded_runs_are_valid_and_fit_the_window(
     strategy: str, window: int, record_property: Callable[[str, object], None]
 ) -> None:
     replay = Replay()
@@ -199,11 +199,11 @@ def test_recorded_runs_are_sent_whole_valid_and_within_the_window(
     assert replay.figures["requests"] > 500
 
 
-# --- how work grows ---
+# --- growth of work ---
 
 
 def operations(strategy: str, messages: int) -> int:
-    """Operations of one collection of a session's history, every token counted before."""
+    """Returns the operations of one collection of a history whose tokens are counted."""
     session = GCSession(context_limit=1_000_000, counter=COUNTER, registry=REGISTRY)
     for message in long_history(messages // 4):
         session.append(message)
@@ -222,7 +222,7 @@ def operations(strategy: str, messages: int) -> int:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_work_is_linear_in_the_history(strategy: str) -> None:
+def test_the_work_of_a_collection_is_linear_in_the_history(strategy: str) -> None:
     small, large = (operations(strategy, messages) for messages in (1_000, 4_000))
 
     assert large <= 4 * small * 1.3

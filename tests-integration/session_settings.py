@@ -1,0 +1,100 @@
+"""The strategies and settings that `test_session_machine` chooses from."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from session_messages import POLICIES
+
+import jaato_gc_budget
+import jaato_gc_hybrid
+import jaato_gc_marksweep
+import jaato_gc_summarize
+import jaato_gc_truncate
+from jaato_gc import GCConfig, GCPlugin, GCPolicy, GCTriggerReason, InstructionSource
+
+PluginMaker = Callable[[], GCPlugin]
+
+
+def summarizer(text: str) -> str:
+    """Writes a short summary; fails on some texts, and always on the same ones."""
+    if len(text) % 5 == 0:
+        raise RuntimeError("the model is overloaded")
+    return f"Notes on {len(text)} characters."
+
+
+def initialized(create: PluginMaker, **options: Any) -> PluginMaker:
+    """Returns a function that makes a strategy with these options."""
+
+    def make() -> GCPlugin:
+        plugin = create()
+        plugin.initialize(options)
+        return plugin
+
+    return make
+
+
+WRITTEN: dict[str, Any] = {"summarizer": summarizer, "summary_tokens": 40, "max_summaries": 2}
+
+TRUNCATE = {
+    "gc_truncate": initialized(jaato_gc_truncate.create_plugin),
+    "gc_truncate with a notice": initialized(jaato_gc_truncate.create_plugin, notify_on_gc=True),
+}
+SUMMARIZE = {
+    "gc_summarize": initialized(jaato_gc_summarize.create_plugin, **WRITTEN),
+    "gc_summarize or extract": initialized(
+        jaato_gc_summarize.create_plugin, **WRITTEN, on_summarizer_error="extract"
+    ),
+}
+HYBRID = {
+    "gc_hybrid": initialized(jaato_gc_hybrid.create_plugin, **WRITTEN, summarize_middle_turns=2),
+    "gc_hybrid or truncate": initialized(
+        jaato_gc_hybrid.create_plugin,
+        **WRITTEN,
+        summarize_middle_turns=1,
+        on_summarizer_error="truncate",
+        notify_on_gc=True,
+    ),
+}
+BUDGET = {
+    "gc_budget": initialized(jaato_gc_budget.create_plugin),
+    "gc_budget with a notice": initialized(jaato_gc_budget.create_plugin, notify_on_gc=True),
+}
+MARKSWEEP = {
+    "gc_marksweep": initialized(jaato_gc_marksweep.create_plugin),
+    "gc_marksweep with a notice": initialized(jaato_gc_marksweep.create_plugin, notify_on_gc=True),
+}
+OURS = {**TRUNCATE, **SUMMARIZE, **HYBRID, **BUDGET, **MARKSWEEP}
+
+CONFIGS = st.builds(
+    GCConfig,
+    threshold_percent=st.sampled_from([60.0, 80.0]),
+    target_percent=st.sampled_from([10.0, 40.0, 55.0]),
+    pressure_percent=st.sampled_from([90.0, 90.0, None]),
+    max_turns=st.sampled_from([None, None, 2, 4]),
+    auto_trigger=st.sampled_from([True, True, True, False]),
+    check_before_send=st.sampled_from([True, True, True, False]),
+    preserve_recent_turns=st.integers(0, 3),
+    preserve_recent_groups=st.integers(0, 2),
+    max_tokens=st.sampled_from([None, None, 900]),
+    reserve_output_tokens=st.sampled_from([0, 0, 100]),
+)
+OVERRIDES = st.fixed_dictionaries(
+    {},
+    optional={
+        "target_percent": st.sampled_from([0.0, 20.0, 50.0]),
+        "preserve_recent_turns": st.integers(0, 2),
+        "preserve_recent_groups": st.integers(0, 1),
+        "pinned_turn_indices": st.lists(st.integers(0, 3), max_size=1),
+        "pressure_percent": st.sampled_from([90.0, None]),
+    },
+)
+REASONS = st.sampled_from(GCTriggerReason)
+WINDOWS = st.sampled_from([300, 800, 2_000, 6_000])
+REPORTED_SHARES = st.sampled_from([0.8, 1.0, 1.05, 1.3])
+"""How much a provider reports, as a share of what was counted."""
+POSITIONS = st.integers(0, 40)
+SOURCES = st.sampled_from([InstructionSource.PLUGIN, InstructionSource.ENRICHMENT])
+Booking = tuple[InstructionSource, str, int, GCPolicy | None]
+BOOKINGS = st.tuples(SOURCES, st.sampled_from("abc"), st.integers(0, 60), POLICIES)
+MEANWHILE = st.sampled_from(["append", "pin", "collect", "undo", "restore", "narrow the window"])
