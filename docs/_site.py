@@ -1,11 +1,11 @@
-"""What the documentation is made of, beside the pages here: tables from the code, other documents.
+"""Prepares the documentation site: generates tables from the code and collects the pages.
 
-    python docs/_site.py stage FOLDER          # write what the site builder reads
-    python docs/_site.py check-offline FOLDER  # look at what it built
+    python docs/_site.py stage FOLDER          # write the input of the site builder
+    python docs/_site.py check-offline FOLDER  # check its output
 
-A line ``<!-- from the code: fields GCResult -->`` in a page stands for what the code says. READMEs
-and the documents of the repository's root become pages too; links to whatever is no page are
-dropped, since they lead nowhere on the site.
+A line ``<!-- from the code: fields GCResult -->`` in a page is replaced by a generated table.
+READMEs and the documents in the root of the repository become pages too. Links to files that are
+not on the site are replaced by their text.
 """
 
 import ast
@@ -25,27 +25,31 @@ from typing import Any
 
 import jaato_gc
 import jaato_gc_formats
-from jaato_gc import ENVIRONMENT_VARIABLES, GCConfig, GCError, PluginRegistry
-from jaato_gc import _hookspecs as hookspecs
+from jaato_gc import GCConfig, GCError, PluginRegistry
+from jaato_gc.collecting import outcome_rules
+from jaato_gc.history import invariants as history_rules
+from jaato_gc.plugin import ENVIRONMENT_VARIABLES
+from jaato_gc.plugins import hookspecs
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 
-# --- what the code says ---
+# --- generated tables ---
 
 MARK = re.compile(r"^<!-- from the code: (?P<what>\w+)(?: (?P<name>\w+))? -->$", re.MULTILINE)
 IN_WORDS = {
+    "EditAction": "str",
     "NonNegativeInt": "int ≥ 0",
     "Percent": "0 to 100",
     "PositiveFloat": "float > 0",
     "PositiveInt": "int ≥ 1",
     "SummarizerFunction": "callable",
 }
-"""Names of types that say nothing to a reader."""
+"""Names of types, with a description for readers of the tables."""
 
 
 def expand(markdown: str) -> str:
-    """A page with its marks replaced by what the code says."""
+    """Returns a page with its marks replaced by generated tables."""
 
     def replacement(match: re.Match[str]) -> str:
         arguments = [match["name"]] if match["name"] else []
@@ -55,10 +59,10 @@ def expand(markdown: str) -> str:
 
 
 def hooks() -> str:
-    """Every hook, with exactly its arguments."""
+    """Returns a section for every hook, with its exact arguments."""
     return "\n\n".join(
         f"### `{name}({', '.join(inspect.signature(hook).parameters)})`\n\n"
-        + ("The first answer that is not `None` counts.\n\n" if is_first_result(hook) else "")
+        + ("The first result that is not `None` is used.\n\n" if is_first_result(hook) else "")
         + docstring_to_markdown(inspect.getdoc(hook) or "")
         for name, hook in vars(hookspecs).items()
         if hasattr(hook, f"{hookspecs.PROJECT_NAME}_spec")
@@ -66,12 +70,12 @@ def hooks() -> str:
 
 
 def is_first_result(hook: Callable[..., Any]) -> bool:
-    """Whether only one answer counts."""
+    """Returns whether only the first result of a hook is used."""
     return bool(getattr(hook, f"{hookspecs.PROJECT_NAME}_spec")["firstresult"])
 
 
 def errors() -> str:
-    """Every public error."""
+    """Returns a section for every public error."""
     found = [
         value
         for package in (jaato_gc, jaato_gc_formats)
@@ -85,20 +89,21 @@ def errors() -> str:
 
 
 def keys(model_name: str = "GCConfig") -> str:
-    """The keys of a configuration."""
+    """Returns a table of the keys of a configuration."""
     return settings_table(getattr(jaato_gc, model_name))
 
 
 def fields(class_name: str) -> str:
-    """The fields of a dataclass, as its docstring describes them."""
+    """Returns a table of the fields and properties of a dataclass, with their descriptions."""
     cls = getattr(jaato_gc, class_name)
     described = Described(cls)
     described |= arguments_of(inspect.getdoc(cls) or "")
+    types = annotations_of(cls)
     rows = [
         (
             f"`{field.name}`",
-            f"`{annotations_of(cls)[field.name]}`",
-            default_of(field.default, field.default_factory),
+            f"`{types[field.name]}`",
+            default_of(field, types[field.name]),
             described[field.name],
         )
         for field in dataclasses.fields(cls)
@@ -111,7 +116,7 @@ def fields(class_name: str) -> str:
 
 
 def values(enum_name: str) -> str:
-    """The values of an enumeration."""
+    """Returns a table of the values of an enumeration."""
     enum: type[Enum] = getattr(jaato_gc, enum_name)
     described = attribute_docstrings(enum)
     rows = [(f"`{each.name}`", f"`{each.value}`", described[each.name]) for each in enum]
@@ -119,7 +124,7 @@ def values(enum_name: str) -> str:
 
 
 def strategies() -> str:
-    """Every installed strategy with its options."""
+    """Returns a section for every installed strategy, with its options."""
     registry = PluginRegistry()
     distributions = {
         info.name: plugin.distribution
@@ -140,8 +145,23 @@ def strategies() -> str:
     return "\n\n".join(sections)
 
 
+def invariants(subject: str) -> str:
+    """Returns a table of the rules for a ``history`` or for a ``collection``."""
+    rules: Sequence[Callable[..., Any]] = history_rules.HISTORY_INVARIANTS
+    if subject == "collection":
+        rules = (*outcome_rules.OUTCOME_INVARIANTS, outcome_rules.removal_list_is_true)
+    described: dict[str, str] = {}
+    for rule in rules:
+        sentence = " ".join((inspect.getdoc(rule) or "").split())
+        for name in re.findall(r'Violation\("(\w+)"', inspect.getsource(rule)):
+            if name not in described or name == rule.__name__:
+                described[name] = sentence
+    return table(("invariant", "rule"), [(f"`{name}`", text) for name, text in described.items()])
+
+
 SECTIONS: dict[str, Callable[..., str]] = {
-    function.__name__: function for function in (errors, fields, hooks, keys, strategies, values)
+    function.__name__: function
+    for function in (errors, fields, hooks, invariants, keys, strategies, values)
 }
 
 
@@ -149,7 +169,7 @@ SECTIONS: dict[str, Callable[..., str]] = {
 
 
 def settings_table(model: Any) -> str:
-    """The fields of a pydantic model, with the docstrings beneath them."""
+    """Returns a table of the fields of a pydantic model, with the docstrings below them."""
     described, types = attribute_docstrings(model), annotations_of(model)
     rows = []
     for name, field in model.model_fields.items():
@@ -166,39 +186,41 @@ def settings_table(model: Any) -> str:
     return table(("key", "type", "default", "meaning"), rows)
 
 
-def default_of(default: Any, factory: Any) -> str:
-    """The default of a dataclass field, as a reader would write it."""
-    if factory is not dataclasses.MISSING:
-        return as_default(factory())
-    return "" if default is dataclasses.MISSING else as_default(default)
+def default_of(field: Any, annotation: str) -> str:
+    """Returns the default of a dataclass field, as a reader would write it."""
+    if field.default_factory is not dataclasses.MISSING:
+        return as_default(field.default_factory())
+    if field.default is None and "None" not in annotation:
+        return "derived"  # replaced when the object is created
+    return "" if field.default is dataclasses.MISSING else as_default(field.default)
 
 
 def as_default(value: Any) -> str:
-    """A default as a reader would write it."""
+    """Returns a default as a reader would write it."""
     if hasattr(value, "model_fields_set"):
         return "see below"
     if isinstance(value, Enum):
         return f"`{value.name}`"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, list) and value:
+    if isinstance(value, list | tuple) and value:
         return " ".join(f"`{each}`" for each in value)
     return f"`{value!r}`"
 
 
 class Described(dict[str, str]):
-    """What is said of the members of a class; a member of which nothing is said is a mistake."""
+    """The descriptions of the members of a class. A missing description is an error."""
 
     def __init__(self, cls: type) -> None:
         super().__init__()
         self.owner = cls.__qualname__
 
     def __missing__(self, name: str) -> str:
-        raise SystemExit(f"{self.owner}.{name} has no docstring, and the reference needs one")
+        raise SystemExit(f"{self.owner}.{name} has no docstring: add one for the reference")
 
 
 def attribute_docstrings(cls: type) -> Described:
-    """The strings beneath the attributes of a class and its bases, in one line each."""
+    """Returns the docstrings below the attributes of a class and its bases, in one line each."""
     found = Described(cls)
     for each in class_bodies(cls):
         for statement, following in pairwise(each):
@@ -213,12 +235,12 @@ def attribute_docstrings(cls: type) -> Described:
 
 
 def annotations_of(cls: type) -> dict[str, str]:
-    """The annotations of a class and its bases, as they are written, or in words."""
+    """Returns the annotations of a class and its bases, in the words of `IN_WORDS`."""
     names = re.compile("|".join(IN_WORDS))
     return {
         name: names.sub(
             lambda match: IN_WORDS[match[0]],
-            ast.unparse(statement.annotation).replace(" | ", " or "),
+            ast.unparse(without_metadata(statement.annotation)).replace(" | ", " or "),
         )
         for body in class_bodies(cls)
         for statement in body
@@ -226,8 +248,16 @@ def annotations_of(cls: type) -> dict[str, str]:
     }
 
 
+def without_metadata(annotation: ast.expr) -> ast.expr:
+    """Returns the type in an ``Annotated[...]``."""
+    match annotation:
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+            return inner
+    return annotation
+
+
 def class_bodies(cls: type) -> Iterator[list[ast.stmt]]:
-    """What stands in a class and in its bases of this project, the bases first."""
+    """Yields the body of every base of a class in this project, and of the class itself."""
     for each in reversed(cls.__mro__):
         if each.__module__.partition(".")[0].startswith("jaato_gc"):
             [definition] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
@@ -236,7 +266,7 @@ def class_bodies(cls: type) -> Iterator[list[ast.stmt]]:
 
 
 def assigned_name(statement: ast.stmt) -> str | None:
-    """The one name that a statement assigns to, if it does."""
+    """Returns the name that a statement assigns to, if it is exactly one."""
     match statement:
         case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
             return name
@@ -244,7 +274,7 @@ def assigned_name(statement: ast.stmt) -> str | None:
 
 
 def arguments_of(docstring: str) -> dict[str, str]:
-    """What a docstring says of each argument."""
+    """Returns the description of each argument in a docstring."""
     _, _, rest = docstring.partition("Args:\n")
     section = re.match(r"(?:(?: .*)?\n?)*", rest)
     body = textwrap.dedent(section[0] if section else "")
@@ -255,7 +285,7 @@ def arguments_of(docstring: str) -> dict[str, str]:
 
 
 def docstring_to_markdown(docstring: str) -> str:
-    """A docstring's prose, arguments and examples as Markdown."""
+    """Returns the prose, arguments and examples of a docstring as Markdown."""
     prose, _, _ = docstring.partition("\nArgs:\n")
     prose, _, _ = prose.partition("\nExample::\n")
     parts = [prose.strip()]
@@ -268,7 +298,7 @@ def docstring_to_markdown(docstring: str) -> str:
 
 
 def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table in Markdown."""
+    """Returns a table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -280,7 +310,7 @@ LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]
 
 
 def mirrored() -> dict[str, str]:
-    """Documents outside of this folder that become pages: path in the repository to page."""
+    """Returns the pages that come from other folders, by their path in the repository."""
     names = {"ARCHITECTURE": "architecture", "CONTRIBUTING": "contributing", "SECURITY": "security"}
     pages = {f"{name}.md": f"project/{page}.md" for name, page in names.items()}
     for readme in sorted(ROOT.glob("packages/*/README.md")):
@@ -289,7 +319,7 @@ def mirrored() -> dict[str, str]:
 
 
 def stage(folder: Path) -> None:
-    """Write configuration and pages as the site builder reads them; what was there goes."""
+    """Writes the configuration and the pages for the site builder into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "pages").mkdir(parents=True)
     (folder / "mkdocs.yml").write_text(configuration(), encoding="utf-8")
@@ -303,7 +333,7 @@ def stage(folder: Path) -> None:
 
 
 def configuration() -> str:
-    """The site builder's configuration."""
+    """Returns the configuration of the site builder."""
     text = (DOCS / "_site.yml").read_text(encoding="utf-8")
     sources = sorted(map(str, ROOT.glob("packages/*/src")))
     pages = mirrored().values()
@@ -314,7 +344,7 @@ def configuration() -> str:
 
 
 def relink(markdown: str, page: str) -> str:
-    """The text of a page with links as the site needs them, and without what only tests read."""
+    """Returns the text of a page with the links of the site, and without markers for tests."""
     pages = mirrored()
     source = {target: path for path, target in pages.items()}.get(page, f"docs/{page}")
 
@@ -323,9 +353,8 @@ def relink(markdown: str, page: str) -> str:
         if not target or re.match(r"[a-z][a-z0-9+.-]*:", target, re.IGNORECASE):
             return match[0]
         path = os.path.normpath(f"{Path(source).parent.as_posix()}/{target}").replace(os.sep, "/")
-        on_site = pages.get(path) or (
-            path.removeprefix("docs/") if path.startswith("docs/") else ""
-        )
+        in_docs = path.startswith("docs/") and path.endswith(".md")
+        on_site = pages.get(path) or (path.removeprefix("docs/") if in_docs else "")
         if not on_site:
             return match["text"]
         relative = os.path.relpath(on_site, Path(page).parent).replace(os.sep, "/")
@@ -339,7 +368,7 @@ def relink(markdown: str, page: str) -> str:
 
 
 def check_offline(site: Path) -> None:
-    """Fail if a page needs anything from another host."""
+    """Raises an error if a page loads anything from another host."""
     foreign = [
         f"{page.relative_to(site)}: {address}"
         for page in sorted(site.rglob("*.html"))
@@ -352,7 +381,7 @@ def check_offline(site: Path) -> None:
         )
     ]
     if foreign:
-        raise SystemExit("the site needs other hosts:\n" + "\n".join(foreign))
+        raise SystemExit("the site loads files from other hosts:\n" + "\n".join(foreign))
 
 
 class _Resources(HTMLParser):
@@ -368,7 +397,7 @@ class _Resources(HTMLParser):
 
 
 def foreign_resources(html: str) -> list[str]:
-    """What a page loads from other hosts."""
+    """Returns the addresses of other hosts that a page loads files from."""
     parser = _Resources()
     parser.feed(html)
     return parser.found
