@@ -263,7 +263,7 @@ INVALID_ANSWERS: dict[str, Deed] = {
         history,
         replace(result(), removal_list=["turn_3"]),  # type: ignore[list-item]
     ),
-    "a removal list that is no list": lambda history: (
+    "a removal list of the wrong type": lambda history: (
         history,
         replace(result(), removal_list="turn_3"),  # type: ignore[arg-type]
     ),
@@ -559,7 +559,8 @@ def test_the_reason_for_a_pause_contains_the_last_error() -> None:
 
 
 def test_a_reported_outcome_does_not_reset_the_breaker() -> None:
-    pause(full_session(Rogue(lambda history: (history, result(outcome=GCOutcome.REACHED)))))
+    plugin = Rogue(lambda history: (history, result(outcome=GCOutcome.REACHED)))
+    assert "no_gain" in pause(full_session(plugin))
 
 
 def test_removed_enrichment_does_not_count_as_gain() -> None:

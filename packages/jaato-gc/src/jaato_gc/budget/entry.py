@@ -172,6 +172,10 @@ class SourceEntry:
         for child in self.children.values():
             yield from child.walk()
 
+    def contains(self, policy: GCPolicy) -> bool:
+        """Returns whether this entry, or one below it, is under a policy."""
+        return any(each.binding_policy() is policy for each in self.walk())
+
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens here that a collection may remove without pressure."""
         return self._tokens_under(*MOVABLE_POLICIES)

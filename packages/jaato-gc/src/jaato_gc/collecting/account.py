@@ -6,6 +6,7 @@ from typing import Any
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
 from jaato_gc.collecting.outcome import Changes, Outcome
 from jaato_gc.collecting.results import (
     CacheImpact,
@@ -17,8 +18,8 @@ from jaato_gc.collecting.results import (
 )
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits, opens_with_user
-from jaato_gc.messages import Message, Role, fill_template, is_notice, notice_message
+from jaato_gc.history import Edit, Hold, SourceRemoval
+from jaato_gc.messages import Message, Role
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -34,7 +35,7 @@ def open_collection(
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template."""
     collection = Collection.of(history, context_usage, config, reason, budget)
-    cost = _notice_cost(notice, collection, plugin_name)
+    cost = notice_cost(notice, collection, plugin_name)
     return replace(collection, reserve=cost) if cost else collection
 
 
@@ -52,8 +53,8 @@ def conclude(
     is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
     misses_goal = freed - collection.reserve < wanted <= freed
     if notice is not None and is_worth_it and not misses_goal:
-        text = _notice_text(notice, collection, plugin_name, freed)
-        changes = [*_notice_edits(collection.history, changes, text), *changes]
+        text = notice_text(notice, collection, plugin_name, freed)
+        changes = [*notice_edits(collection.history, changes, text), *changes]
     details = {
         "turns_before": len(collection.turns),
         "turns_removed": collection.turns_removed,
@@ -207,64 +208,3 @@ def _shortfall(
             if item.source is not InstructionSource.CONVERSATION:
                 floor[item.source.value] -= item.tokens_freed
     return Shortfall(missing, floor, held, largest, largest_tokens)
-
-
-# --- the notice ---
-
-
-def _notice_cost(notice: str | None, collection: Collection, plugin_name: str) -> int:
-    """Returns the tokens that a notice costs at most, beyond the one that it replaces."""
-    if notice is None:
-        return 0
-    counter = collection.counter
-    tokens = count_tokens(collection.history, counter)
-    text = _notice_text(notice, collection, plugin_name, tokens, removed=len(collection.turns))
-    old = count_tokens(filter(is_notice, collection.history), counter)
-    return max(0, message_tokens(notice_message(text), counter) - old)
-
-
-def _notice_text(
-    notice: str,
-    collection: Collection,
-    plugin_name: str,
-    freed: int,
-    *,
-    removed: int | None = None,
-) -> str:
-    turns = len(collection.turns)
-    values = {
-        "turns_removed": collection.turns_removed if removed is None else removed,
-        "turns_kept": turns - collection.turns_removed,
-        "tokens_freed": freed,
-        "plugin_name": plugin_name,
-        "reason": collection.reason.value,
-    }
-    return fill_template(notice, values)
-
-
-def _notice_edits(history: Sequence[Message], changes: Changes, text: str) -> list[Edit]:
-    """Returns the edits that put a notice into a history, in place of any that it had.
-
-    It follows the first user message, which rarely goes, so it rarely moves. If anything else would
-    come first, it follows the system messages.
-    """
-    edits = [change for change in changes if isinstance(change, Edit)]
-    removals = [
-        Edit(position, message, None)
-        for position, message in enumerate(history)
-        if is_notice(message)
-    ]
-    after = apply_edits(history, [*edits, *removals])
-    place = 0
-    while place < len(after) and after[place].role is Role.SYSTEM:
-        place += 1
-    if opens_with_user(after):
-        place = next((at + 1 for at, each in enumerate(after) if each.opens_turn), place)
-    notice = notice_message(text)
-    if len(removals) == 1 and apply_edits(history, edits)[place : place + 1] == [notice]:
-        return []  # the same notice is there already
-    positions = {message.message_id: position for position, message in enumerate(history)}
-    positions |= {edit.message_id: edit.position for edit in edits if edit.before is None}
-    follower = after[place] if place < len(after) else None
-    position = positions[follower.message_id] if follower else len(history)
-    return [Edit(position, None, notice), *removals]

@@ -62,7 +62,6 @@ class Collection:
     details: dict[str, Any] = field(default_factory=dict)
     """Figures that the strategy adds to the result."""
     _held: set[int] = field(default_factory=set, init=False, repr=False)
-    _closed: list[bool] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(
@@ -127,10 +126,8 @@ class Collection:
     @property
     def under_pressure(self) -> bool:
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
-        if self.budget is None:
-            is_refused = self.reason is GCTriggerReason.CONTEXT_LIMIT
-            return is_refused and bool(self.config.pressure_percent)
-        total, limit = self.budget.total_tokens(), self.budget.context_limit
+        total = self.budget.total_tokens() if self.budget else 0
+        limit = self.budget.context_limit if self.budget else None
         return is_under_pressure(self.config, self.reason, total, limit)
 
     @property
@@ -193,7 +190,7 @@ class Collection:
                 return
             groups = [group for group in turn.groups if group.policy in policies]
             by_turns = self.reason is GCTriggerReason.TURN_LIMIT
-            if not by_turns or ends_turn(filter(self.may_remove, groups)):
+            if not by_turns or include_request(filter(self.may_remove, groups)):
                 self.take(groups, turn.key, reason)
 
     def take(
@@ -305,7 +302,7 @@ class Collection:
         json.dumps(message_to_dict(message))  # raises if the session could not be saved with it
         if not 0 <= position <= len(self.history):
             raise ValueError(f"expected a position from 0 to {len(self.history)}, got {position}")
-        if message in self.insertions.values():
+        if any(each.message_id == message.message_id for each in self.insertions.values()):
             raise ValueError(f"message {message.message_id!r} is inserted already")
         self._log.insert(message, position)
 
@@ -334,11 +331,11 @@ class Collection:
 
     def close(self) -> list[Edit | SourceRemoval]:
         """Ends the collection and returns its changes. Further requests raise `ReadOnlyError`."""
-        self._closed.append(True)
+        self._log.is_closed = True
         return self._log.changes
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._log.is_closed:
             raise ReadOnlyError("this collection is closed: it ends when select returns")
 
     # --- helpers ---
@@ -356,21 +353,18 @@ class Collection:
         }
 
     def _named(self, message_ids: Iterable[str], group: Group) -> list[Message]:
-        """Returns the messages of a group that have these ids: it may have hundreds of results."""
+        """Returns the messages of a group that have these ids."""
         found = (self._by_id.get(message_id, (None, None)) for message_id in message_ids)
         return [message for message, its in found if message is not None and its is group]
-
-    @cached_property
-    def _recall_keys(self) -> dict[str, str]:
-        return {}
 
     def _recall_key(self, message: Message) -> str | None:
         """Returns the key under which the stash will keep a message, if there is a stash."""
         if self.budget is None or not self.budget.has_stash:
             return None
-        if message.message_id not in self._recall_keys:
-            self._recall_keys[message.message_id] = stash_key(message)
-        return self._recall_keys[message.message_id]
+        keys = self._log.recall_keys
+        if message.message_id not in keys:
+            keys[message.message_id] = stash_key(message)
+        return keys[message.message_id]
 
     @property
     def _recent_turns(self) -> Sequence[Turn]:
@@ -395,6 +389,6 @@ def _check_labels(*labels: object) -> None:
             raise TypeError(f"expected a string as key and reason, got {label!r:.80}")
 
 
-def ends_turn(groups: Iterable[Group]) -> bool:
-    """Returns whether a turn ends with these groups: one of them opens it."""
+def include_request(groups: Iterable[Group]) -> bool:
+    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
     return any(group.opens_turn for group in groups)

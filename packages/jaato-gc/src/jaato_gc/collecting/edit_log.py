@@ -24,6 +24,9 @@ class EditLog:
         self._removed_groups: set[int] = set()
         self.freed = 0
         self.turns_removed = 0
+        self.is_closed = False
+        self.recall_keys: dict[str, str] = {}
+        """The stash keys of shortened messages, by message id: making one takes long."""
 
     @property
     def changes(self) -> list[Edit | SourceRemoval]:

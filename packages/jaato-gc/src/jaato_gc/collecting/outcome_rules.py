@@ -101,7 +101,7 @@ def sources_may_go(outcome: Outcome) -> Iterator[Violation]:
             yield Violation("source_is_collectable", None, detail)
         elif removal.source is InstructionSource.CONVERSATION or entry is None:
             yield Violation("removal_list_is_true", None, f"there is no {name} to remove")
-        elif any(each.binding_policy() is GCPolicy.LOCKED for each in entry.walk()):
+        elif entry.contains(GCPolicy.LOCKED):
             yield Violation("protected_kept", None, f"{name} is LOCKED or contains a LOCKED entry")
 
 

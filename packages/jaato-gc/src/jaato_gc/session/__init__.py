@@ -1,8 +1,8 @@
 """The session: when to collect, planning, applying, undo, saving, and turns with a provider."""
 
 from jaato_gc.session.journal import GCPlan
-from jaato_gc.session.live_history import Request
 from jaato_gc.session.provider import Provider, ToolHandler, UsageReport, is_context_refusal
+from jaato_gc.session.request import Request
 from jaato_gc.session.session import GCSession
 
 __all__ = [

@@ -17,8 +17,8 @@ from jaato_gc.collecting import (
 from jaato_gc.errors import NotConfiguredError, StalePlanError
 from jaato_gc.history import Edit, apply_edits, in_order
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.session.journal import RESTORE, GCPlan, Journal, JournalEntry
-from jaato_gc.session.live_history import AppliedEdits, LiveHistory
+from jaato_gc.session.journal import RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
+from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
 from jaato_gc.session.recovery import Place, Recovery
 from jaato_gc.session.scheduling import Schedule
@@ -176,7 +176,7 @@ class Collections:
     def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
         for item in items:
             entry = self._live.budget.entry_under(item.source, item.child_key)
-            if entry and any(each.binding_policy() is GCPolicy.LOCKED for each in entry.walk()):
+            if entry and entry.contains(GCPolicy.LOCKED):
                 name = item.child_key or item.source.value
                 raise StalePlanError(f"{name!r} was locked since: make a new plan")
 

@@ -1,15 +1,12 @@
 """Plans, and the journal of applied collections that undo works from."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
 from jaato_gc.errors import UndoError
 from jaato_gc.history import Edit, apply_edits
 from jaato_gc.messages import Message
-
-if TYPE_CHECKING:
-    from jaato_gc.session.live_history import AppliedEdits
 
 DEFAULT_JOURNAL_TOKENS = 2_000_000
 
@@ -49,6 +46,37 @@ class GCPlan:
 
 
 @dataclass(slots=True)
+class AppliedEdits:
+    """Edits that were applied, with what is needed to undo them.
+
+    Args:
+        edits: The edits.
+        touched: The budget entries that they changed, as they were.
+        length: The number of messages that the edited part of the history has after them.
+        repairs: How often that part of the history had been repaired until then.
+        reports: How often the provider had reported its usage until then.
+        stash_keys: The keys of all messages that left the history, by id, if all are stashed.
+    """
+
+    edits: list[Edit]
+    touched: list[BookedEntry]
+    length: int = 0
+    repairs: int = 0
+    reports: int = 0
+    stash_keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def removed(self) -> list[Message]:
+        """The messages that left the history, in their order."""
+        return [edit.before for edit in self.edits if edit.before is not None]
+
+    @property
+    def added(self) -> list[Message]:
+        """The messages that entered the history, in their order."""
+        return [edit.after for edit in self.edits if edit.after is not None]
+
+
+@dataclass(slots=True)
 class JournalEntry:
     """An applied collection.
 
@@ -59,7 +87,7 @@ class JournalEntry:
     """
 
     result: GCResult
-    applied: "AppliedEdits | None"
+    applied: AppliedEdits | None
     tokens: int
 
     @property

@@ -5,12 +5,11 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from operator import is_
-from typing import SupportsIndex, overload
 
-from jaato_gc.budget import BookedEntry, Booking, InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
 from jaato_gc.collecting import ContextUsage
 from jaato_gc.errors import StalePlanError, UndoError
 from jaato_gc.history import (
@@ -29,81 +28,11 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import Message, Role, is_notice, mint_message_id, seal
 from jaato_gc.policies import InstructionSource
+from jaato_gc.session.journal import AppliedEdits
+from jaato_gc.session.request import Request
 from jaato_gc.tokens import Confidence, count_tokens, message_tokens
 
 logger = logging.getLogger("jaato_gc")
-
-
-class Request(Sequence[Message]):
-    """The messages of a request, as they were when it was made.
-
-    It is a read-only view, so making one costs the same however long the history is. Later changes
-    of the session do not show in it. ``list(request)`` makes a list.
-
-    Args:
-        messages: A list that only ever grows at its end.
-    """
-
-    __slots__ = ("_length", "_messages")
-
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
-        self._length = len(messages)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Message]:
-        return islice(self._messages, self._length)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Message | list[Message]:
-        places = range(self._length)[index]
-        if isinstance(places, range):
-            return [self._messages[place] for place in places]
-        return self._messages[places]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Request({list(self)!r})"
-
-
-@dataclass(slots=True)
-class AppliedEdits:
-    """Edits that were applied, with what is needed to undo them.
-
-    Args:
-        edits: The edits.
-        touched: The budget entries that they changed, as they were.
-        length: The number of messages that the edited part of the history has after them.
-        repairs: How often that part of the history had been repaired until then.
-        reports: How often the provider had reported its usage until then.
-        stash_keys: The keys of all messages that left the history, by id, if all are stashed.
-    """
-
-    edits: list[Edit]
-    touched: list[BookedEntry]
-    length: int = 0
-    repairs: int = 0
-    reports: int = 0
-    stash_keys: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def removed(self) -> list[Message]:
-        """The messages that left the history, in their order."""
-        return [edit.before for edit in self.edits if edit.before is not None]
-
-    @property
-    def added(self) -> list[Message]:
-        """The messages that entered the history, in their order."""
-        return [edit.after for edit in self.edits if edit.after is not None]
 
 
 class LiveHistory:

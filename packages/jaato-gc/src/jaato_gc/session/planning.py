@@ -50,13 +50,13 @@ class Planner:
     deadline_seconds: float | None = None
     disabled: str | None = None
     takes_budget: bool = field(init=False)
-    asks_core: bool = field(init=False)
+    uses_core_trigger: bool = field(init=False)
     """Whether core decides when to collect, because the strategy does not override it."""
 
     def __post_init__(self) -> None:
         self.takes_budget = _accepts(self.plugin.collect, "budget")
         asked = getattr(type(self.plugin), "should_collect", None)
-        self.asks_core = asked is GCStrategy.should_collect
+        self.uses_core_trigger = asked is GCStrategy.should_collect
 
     def should_collect(self, usage: ContextUsage) -> tuple[bool, GCTriggerReason | None]:
         """Returns whether the strategy wants to collect, and why. If it fails, core decides."""
@@ -94,8 +94,8 @@ class Planner:
             if self.disabled:
                 raise _DisabledError(self.disabled)
             outcome, result = self._run(collection, usage, notice)
-            for violation in broken_outcome_rules(outcome):
-                raise RejectedAnswerError(str(violation))
+            if violations := broken_outcome_rules(outcome):
+                raise RejectedAnswerError(str(violations[0]))
             edits = outcome.edits
         except RejectedAnswerError as error:
             result = self._unchanged(collection, GCOutcome.REJECTED, str(error))

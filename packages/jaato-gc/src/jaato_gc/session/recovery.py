@@ -8,8 +8,8 @@ from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced, stash_key
-from jaato_gc.session.journal import Journal, JournalEntry
-from jaato_gc.session.live_history import AppliedEdits, LiveHistory
+from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
+from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import message_tokens, render
 
@@ -83,8 +83,8 @@ class Recovery:
             if at == "tail"
             else self._in_place(before, wanted)
         )
-        for fault in new_violations(before, after):
-            raise GCError(f"it can't be restored there: {fault}")
+        if faults := new_violations(before, after):
+            raise GCError(f"it can't be restored there: {faults[0]}")
         return before, edits_between(before, after), list(wanted)
 
     def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:

@@ -13,8 +13,7 @@ from jaato_gc.history import Edit
 from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 from jaato_gc.plugins import GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.session.journal import JournalEntry
-from jaato_gc.session.live_history import AppliedEdits
+from jaato_gc.session.journal import AppliedEdits, JournalEntry
 from jaato_gc.session.result_json import result_from_dict, result_to_dict
 from jaato_gc.session.scheduling import Breaker
 

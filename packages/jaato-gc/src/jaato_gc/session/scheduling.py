@@ -128,7 +128,7 @@ class Schedule:
             or not planner.config.auto_trigger
         ):
             return None
-        if planner.asks_core:
+        if planner.uses_core_trigger:
             if reason := self._limits.reached(self._live.budget.total_tokens(), self._live.turns):
                 return reason
         else:

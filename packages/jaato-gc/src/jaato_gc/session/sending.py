@@ -5,7 +5,8 @@ from jaato_gc.config import GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, InvalidHistoryError
 from jaato_gc.history import Violation, edits_between, repair_history
 from jaato_gc.session.applying import Collections
-from jaato_gc.session.live_history import LiveHistory, Request
+from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
 
 

@@ -27,11 +27,12 @@ from jaato_gc.plugins import (
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.applying import Collections, SourceRemover
 from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
-from jaato_gc.session.live_history import LiveHistory, Request
+from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
 from jaato_gc.session.provider import Answer, Provider, ToolHandler
 from jaato_gc.session.recovery import Place
+from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import Sender

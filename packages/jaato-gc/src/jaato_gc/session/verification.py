@@ -85,7 +85,8 @@ def read_answer(
             replace(item, message_ids=[each for each in item.message_ids if each not in put_back])
             for item in _with_message_ids(own, edits, collection)
         ]
-        for violation in removal_list_is_true(Outcome(collection.history, merged, edits), said):
+        outcome = Outcome(collection.history, merged, edits)
+        if violation := next(removal_list_is_true(outcome, said), None):
             raise RejectedAnswerError(str(violation))
     read.changes = [*_accounted(edits, items, collection), *_source_removals(items)]
     return read

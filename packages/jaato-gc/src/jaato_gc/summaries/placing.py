@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc.collecting import Collection, GCTriggerReason
-from jaato_gc.collecting.collection import ends_turn
+from jaato_gc.collecting.collection import include_request
 from jaato_gc.errors import SummaryError
 from jaato_gc.history import EditAction, Group, Turn
 from jaato_gc.messages import Message, SyntheticKind
@@ -73,7 +73,7 @@ class TurnSummarizer:
             if collection.reason is GCTriggerReason.TURN_LIMIT:
                 if ended >= collection.goal.turns_to_remove:
                     break
-                if not ends_turn(groups):
+                if not include_request(groups):
                     continue
             elif (
                 collection.goal.tokens_to_free is not None
@@ -83,7 +83,7 @@ class TurnSummarizer:
             if groups:
                 chosen.append(turn)
                 freed += sum(self._tokens(group.messages) for group in groups)
-                ended += ends_turn(groups)
+                ended += include_request(groups)
         return chosen
 
     def _summarize(self, turns: Sequence[Turn], reason: str) -> bool:
