@@ -1117,3 +1117,40 @@ def test_a_stale_plan_drops_nothing_outside_the_history() -> None:
         session.apply(plan)
 
     assert dropped == []
+
+
+def test_a_pin_of_a_call_makes_a_plan_stale_that_shortens_its_result() -> None:
+    def select(collection: Collection) -> None:
+        for group in collection.groups:
+            collection.shorten(group, "cleared_old")
+
+    session = new_session(ScriptedStrategy(select), GCConfig(preserve_recent_turns=1))
+    speak(session, 0, 1, 2, calls=1)
+    plan = session.plan_gc()
+    session.pin("c0.0")
+
+    with pytest.raises(StalePlanError, match=r"'r0\.0' was pinned since"):
+        session.apply(plan)
+
+
+def test_a_plugin_that_swaps_two_summaries_is_rejected() -> None:
+    def swap(history: list[Message]) -> Any:
+        first, one, other, *rest = history
+        return [first, other, one, *rest[:-2]], result()
+
+    session = new_session(ScriptedPlugin(swap), GCConfig(preserve_recent_turns=0))
+    session.append(Message.from_text(Role.USER, LONG_TEXT, message_id="u0"))
+    for name in ("s1", "s2"):
+        session.append(
+            Message.from_text(
+                Role.USER, LONG_TEXT, message_id=name, synthetic=SyntheticKind.SUMMARY
+            )
+        )
+    speak(session, 1, 2)
+    before = session.history
+
+    outcome = session.manual_gc()
+
+    assert outcome.outcome is GCOutcome.REJECTED
+    assert "order_kept" in (outcome.error or "")
+    assert session.history == before

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import jaato_gc_testing as kit
 from jaato_gc import (
     ContextUsage,
     FunctionCall,
@@ -16,6 +17,7 @@ from jaato_gc import (
     GCPolicy,
     GCResult,
     GCSession,
+    GCTriggerReason,
     InstructionSource,
     InvalidHistoryError,
     Message,
@@ -556,3 +558,31 @@ def test_undoing_every_collection_restores_the_state_without_collections(
     assert session.get_context_usage() == untouched.get_context_usage()
     with pytest.raises(UndoError, match="no collection"):
         session.undo()
+
+
+def test_a_collection_of_sources_only_can_be_undone_when_the_journal_is_full() -> None:
+    enrichment = InstructionSource.ENRICHMENT
+
+    def select(collection: Collection) -> None:
+        if collection.reason is GCTriggerReason.THRESHOLD:
+            collection.take_source(enrichment, None, 500, "enrichment_bulk_clear")
+        else:
+            collection.remove_oldest(collection.turns, "old")
+
+    session = kit.new_session(
+        kit.ScriptedStrategy(select),
+        GCConfig(preserve_recent_turns=1),
+        on_source_removed=lambda _source, _key: None,
+        stash=kit.MemoryStash(),
+        journal_tokens=0,
+    )
+    kit.speak(session, *range(4))
+    session.budget.update_tokens(enrichment, 500)
+    session.apply(session.plan_gc(GCTriggerReason.THRESHOLD))
+    before = session.history
+    assert session.manual_gc().tokens_freed > 0
+
+    session.undo()
+    session.undo()
+
+    assert session.history == before
