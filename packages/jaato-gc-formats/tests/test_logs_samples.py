@@ -29,6 +29,7 @@ CHAT = [
     {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
     {"role": "assistant", "content": "One file."},
 ]
+TIME = "2026-01-01T00:00:00Z"
 CLAUDE_CALL = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
 CLAUDE_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}
 
@@ -36,26 +37,26 @@ CLAUDE_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}
 def claude(kind: str, uuid: str, parent: str | None, content: Any, **fields: Any) -> dict[str, Any]:
     message = {"role": kind, "content": content, **fields.pop("message", {})}
     line = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", **fields}
-    return {**line, "message": message}
+    return {**line, "timestamp": TIME, "message": message}
 
 
 def qwen(kind: str, uuid: str, parent: str | None, *parts: Any, **fields: Any) -> dict[str, Any]:
     message = {"role": "model" if kind == "assistant" else "user", "parts": list(parts)}
     line = {"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind}
-    return {**line, "message": message, **fields}
+    return {**line, "timestamp": TIME, "message": message, **fields}
 
 
 def codex(kind: str, payload: dict[str, Any]) -> dict[str, Any]:
-    return {"timestamp": "2026-01-01T00:00:00Z", "type": kind, "payload": payload}
+    return {"timestamp": TIME, "type": kind, "payload": payload}
 
 
 def pi(entry: str, parent: str | None, **message: Any) -> dict[str, Any]:
-    line = {"type": "message", "id": entry, "parentId": parent, "timestamp": "2026-01-01"}
+    line = {"type": "message", "id": entry, "parentId": parent, "timestamp": TIME}
     return {**line, "message": message}
 
 
 def event(number: int, **fields: Any) -> dict[str, Any]:
-    return {"id": number, "timestamp": "2026-01-01", "message": "", **fields}
+    return {"id": number, "timestamp": TIME, "message": "", **fields}
 
 
 SAMPLES: dict[str, list[Any]] = {
@@ -109,11 +110,11 @@ SAMPLES: dict[str, list[Any]] = {
             "sessionId": "s",
             "projectHash": "p",
             "messages": [
-                {"id": "1", "timestamp": "t", "type": "user", "content": "What is here?"},
-                {"id": "2", "timestamp": "t", "type": "info", "content": "Update!"},
+                {"id": "1", "timestamp": TIME, "type": "user", "content": "What is here?"},
+                {"id": "2", "timestamp": TIME, "type": "info", "content": "Update!"},
                 {
                     "id": "3",
-                    "timestamp": "t",
+                    "timestamp": TIME,
                     "type": "gemini",
                     "content": "",
                     "tokens": {"input": 30, "output": 4, "thoughts": 2},
@@ -137,7 +138,7 @@ SAMPLES: dict[str, list[Any]] = {
             "system_prompt": "Be brief.",
             "messages": [
                 {"role": "user", "content": [{"type": "text", "text": "What is here?"}], "ts": 1},
-                {"role": "assistant", "content": [CLAUDE_CALL], "ts": 2},
+                {"role": "assistant", "content": [CLAUDE_CALL], "ts": 1767225600002},
                 {"role": "user", "content": [{**CLAUDE_RESULT, "name": "ls"}], "ts": 3},
             ],
         }
@@ -148,7 +149,7 @@ SAMPLES: dict[str, list[Any]] = {
         {"role": "user", "message": {"content": [{"type": "tool_result", "content": "a.txt"}]}},
     ],
     "pi": [
-        {"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"},
+        {"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/"},
         pi("1", None, role="user", content=[{"type": "text", "text": "What is here?"}]),
         pi("2", "1", role="assistant", usage={"input": 3, "cacheRead": 4, "output": 2}, content=[
             {"type": "toolCall", "id": "t1", "name": "ls", "arguments": {}}]),
@@ -225,6 +226,7 @@ SAMPLES: dict[str, list[Any]] = {
                     "events": [
                         {
                             "event": "model",
+                            "timestamp": TIME,
                             "output": {
                                 "choices": [{"message": {"id": "m2"}}],
                                 "usage": {"total_tokens": 60, "output_tokens": 10},
@@ -252,10 +254,10 @@ SAMPLES: dict[str, list[Any]] = {
         },
     ],
     "role-lines": [
-        {"timestamp": "t", "role": "user", "content": "What is here?"},
-        {"timestamp": "t", "type": "tool_call", "function": {"name": "ls"}, "arguments": "{}"},
-        {"timestamp": "t", "type": "tool_result", "name": "ls", "result": "a.txt"},
-        {"timestamp": "t", "role": "assistant", "content": "One file."},
+        {"timestamp": TIME, "role": "user", "content": "What is here?"},
+        {"timestamp": TIME, "type": "tool_call", "function": {"name": "ls"}, "arguments": "{}"},
+        {"timestamp": TIME, "type": "tool_result", "name": "ls", "result": "a.txt"},
+        {"timestamp": TIME, "role": "assistant", "content": "One file."},
     ],
     "antigravity": [
         {"step_index": 0, "source": "USER_EXPLICIT", "type": "USER_INPUT", "content": "Hi"},

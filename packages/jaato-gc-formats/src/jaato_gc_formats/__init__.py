@@ -16,7 +16,7 @@ from jaato_gc_formats._convert import (
 )
 from jaato_gc_formats._counting import ProviderCounter, counter_for
 from jaato_gc_formats._errors import FormatError
-from jaato_gc_formats._history import Conversation, History, Problem, Usage
+from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage
 from jaato_gc_formats._load import iter_conversations, iter_messages, load
 from jaato_gc_formats._log_format import Beside, Compaction, LogFormat
 from jaato_gc_formats._plugin import jaato_gc_register_formats
@@ -37,6 +37,7 @@ __all__ = [
     "FormatError",
     "History",
     "LogFormat",
+    "Moment",
     "Problem",
     "ProviderCounter",
     "ProviderSession",

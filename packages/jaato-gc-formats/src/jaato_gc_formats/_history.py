@@ -1,7 +1,7 @@
-"""The results of reading: histories, conversations, reported usage and problems."""
+"""The results of reading: histories, conversations, reported usage, times and problems."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -42,6 +42,20 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """The time at which a model's answer was recorded.
+
+    Args:
+        at: The time in seconds since the epoch. If the log does not name the time zone, UTC is
+            assumed, so that only the difference between two moments is reliable.
+        position: Number of messages before the answer. The reader fills it in.
+    """
+
+    at: float
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem found in a file.
 
@@ -71,6 +85,8 @@ class Conversation:
         usage: The usage that the provider reported, if the file records it.
         compactions: Positions at which the agent compacted its context: each is the position of
             the first message that the model saw after a compaction.
+        moments: The times at which the model's answers were recorded, by position, if the file
+            records them.
     """
 
     name: str
@@ -79,14 +95,16 @@ class Conversation:
     problems: list[Problem] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
     compactions: list[int] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
 
     def segments(self) -> list["Conversation"]:
         """Splits the conversation at its compactions and returns the pieces.
 
         Each piece is what the model saw between two compactions; the last one is what it saw at the
-        end. ``problems`` are not copied to the pieces.
+        end. ``problems`` are not copied to the pieces. A moment is in the piece with its answer.
         """
-        cuts = [0, *self.compactions, len(self.messages)]
+        total = len(self.messages)
+        cuts = [0, *self.compactions, total]
         request = self.messages.request
         return [
             Conversation(
@@ -97,6 +115,11 @@ class Conversation:
                     Usage(each.input_tokens, each.output_tokens, each.position - start)
                     for each in self.usage
                     if start < each.position <= end
+                ],
+                moments=[
+                    replace(each, position=each.position - start)
+                    for each in self.moments
+                    if start <= each.position < end or each.position == end == total
                 ],
             )
             for number, (start, end) in enumerate(pairwise(cuts), 1)

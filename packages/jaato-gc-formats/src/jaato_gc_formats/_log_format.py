@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from jaato_gc import Message
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._history import Conversation, History, Problem, Usage
+from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -31,8 +31,11 @@ class Compaction:
 
 Item = Any
 """An item that the API format can read; a `Record` adds the line that it comes from."""
-Dialogue = Iterator[Item | Record | Beside | Usage | Compaction | Problem]
-"""The items of a conversation, in order. A `Usage` comes before the response that reported it."""
+Dialogue = Iterator[Item | Record | Beside | Usage | Moment | Compaction | Problem]
+"""The items of a conversation, in order.
+
+A `Usage` and a `Moment` come before the response that they belong to.
+"""
 
 
 class LogFormat(ABC):
@@ -82,7 +85,7 @@ class LogFormat(ABC):
             yield from self.api.read(
                 item.value if isinstance(item, Record) else item
                 for item in chain([first] if first else [], dialogue)
-                if not isinstance(item, Beside | Usage | Compaction | Problem)
+                if not isinstance(item, Beside | Usage | Moment | Compaction | Problem)
             )
 
 
@@ -93,6 +96,7 @@ class _ConversationBuilder:
     api: ApiFormat
     messages: list[Message] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     compactions: list[int] = field(default_factory=list)
     request: Fields | None = None
@@ -112,6 +116,9 @@ class _ConversationBuilder:
             case Usage():
                 self._flush()
                 self.usage.append(replace(item, position=len(self.messages)))
+            case Moment():
+                self._flush()
+                self.moments.append(replace(item, position=len(self.messages)))
             case Compaction():
                 self._flush()
                 if self.messages:
@@ -131,7 +138,9 @@ class _ConversationBuilder:
         history = History(self.messages, self.api.name, self.request)
         self.problems += with_lines(self.api.problems(history), self.lines)
         compactions = [each for each in self.compactions if each < len(history)]
-        return Conversation(name, format, history, self.problems, self.usage, compactions)
+        return Conversation(
+            name, format, history, self.problems, self.usage, compactions, self.moments
+        )
 
 
 _WHERE = re.compile(r"\w+[.[](\d+)")

@@ -60,6 +60,7 @@ def repair_conversation(
             for each in conversation.usage
         ],
         compactions=[positions[each] for each in conversation.compactions],
+        moments=[replace(each, position=positions[each.position]) for each in conversation.moments],
     )
 
 

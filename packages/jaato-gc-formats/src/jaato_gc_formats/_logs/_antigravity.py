@@ -6,7 +6,14 @@ from typing import Any
 
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._calls_by_order import CallsByOrder
-from jaato_gc_formats._logs._common import fields_among, fields_in, objects, resemblance, text_in
+from jaato_gc_formats._logs._common import (
+    fields_among,
+    fields_in,
+    moment_of,
+    objects,
+    resemblance,
+    text_in,
+)
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -49,11 +56,13 @@ def _answer(line: int, step: Fields, calls: CallsByOrder) -> Dialogue:
     made = fields_among(step.get("tool_calls"))
     if not made and message["content"]:
         yield from calls.flush()
+        yield from moment_of(step.get("created_at"))
         yield Record(line, {"role": "assistant", **message})
     for position, call in enumerate(made):
         given = {name: _value(value) for name, value in fields_in(call.get("args")).items()}
         start = message if position == 0 else None
-        yield from calls.call(line, text_in(call.get("name")), given, message=start)
+        name, time = text_in(call.get("name")), step.get("created_at")
+        yield from calls.call(line, name, given, message=start, time=time)
 
 
 def _value(value: Any) -> Any:

@@ -16,6 +16,7 @@ from jaato_gc_formats._logs._common import (
     active_branch,
     blocks_of,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -27,6 +28,8 @@ from jaato_gc_formats._wire import Fields
 SPEAKERS = ("user", "assistant")
 SENT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 RECEIVED = ("output_tokens",)
+SYNTHETIC = "<synthetic>"
+"""Model of the answers that Claude Code writes itself, without a request."""
 NON_TREE_KINDS = {
     "file-history-snapshot": "snapshot",
     "queue-operation": "operation",
@@ -158,7 +161,9 @@ def _dialogue(thread: _Thread, records: Iterable[Record]) -> Dialogue:
             answer = thread.answers[number]
             if answer != exchange.answer:
                 yield from exchange.items()
-                exchange = _Exchange(answer, thread.last_piece[answer])
+                is_synthetic = message.get("model") == SYNTHETIC
+                time = None if is_synthetic else record.get("timestamp")
+                exchange = _Exchange(answer, thread.last_piece[answer], time)
             exchange.pieces.append(Record(line, message))
         elif _has_results(message):
             exchange.results.append(Record(line, message))
@@ -176,6 +181,8 @@ class _Exchange:
 
     answer: str = ""
     last_piece: int = -1
+    time: Any = None
+    """Time of the first piece in the log; ``None`` if there was no request."""
     pieces: list[Record] = field(default_factory=list)
     results: list[Record] = field(default_factory=list)
     prompts: list[Record] = field(default_factory=list)
@@ -183,6 +190,7 @@ class _Exchange:
     def items(self) -> Dialogue:
         if self.pieces:
             yield from usage_of(self.pieces[-1].value.get("usage"), SENT, RECEIVED)
+            yield from moment_of(self.time)
             yield _join("assistant", self.pieces)
         if self.results:
             yield _join("user", self.results)

@@ -11,6 +11,7 @@ from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
     list_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -74,6 +75,7 @@ def _items(line: int, message: Fields) -> Dialogue:
         return
     if message["role"] == "assistant":
         yield from usage_of(message.get("metrics"), SENT, ("outputTokens",))
+        yield from moment_of(message.get("ts"))
     yield Record(line, {"role": message["role"], "content": content})
 
 

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
+from jaato_gc_formats._history import Usage
 from jaato_gc_formats._log_format import Beside, Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -71,28 +73,56 @@ def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
     instructions = meta.get("base_instructions") or meta.get("instructions")
     if text := text_in(fields_in(instructions).get("text")) or text_in(instructions):
         yield Beside({"instructions": text})
-    answer: list[Record] = []  # held back, because its usage follows in a later record
+    answer = _Answer()
+    last_report: Fields = {}
     for line, record in records:
         payload = fields_in(record.get("payload"))
         if item := _item(record):
-            if not _is_answer(item):
-                yield from answer
-                answer = []
-                yield Record(line, item)
-            else:
-                answer.append(Record(line, item))
+            if _is_answer(item):
+                answer.add(Record(line, item), record.get("timestamp"))
+                continue
+            yield from answer.flush()
+            yield Record(line, item)
         elif record.get("type") == "compacted":
-            yield from answer
-            answer = []
+            yield from answer.flush()
             if "replacement_history" not in payload:
                 yield Compaction()
             yield from _replacement_items(line, payload)
-        elif answer and payload.get("type") == "token_count":
-            reported = fields_in(payload.get("info")).get("last_token_usage")
-            yield from usage_of(reported, ("input_tokens",), ("output_tokens",))
-            yield from answer
-            answer = []
-    yield from answer
+        elif payload.get("type") == "token_count":
+            report = fields_in(payload.get("info"))
+            if report and report != last_report:  # Codex repeats it, for example when a turn starts
+                answer.report(report)
+                last_report = report
+    yield from answer.flush()
+
+
+class _Answer:
+    """The items of a response. They are held back, because the usage follows in a later record."""
+
+    def __init__(self) -> None:
+        self._items: list[Record] = []
+        self._time: Any = None
+        self._usage: list[Usage] = []
+
+    def add(self, item: Record, time: Any) -> None:
+        """Adds an item. Its time in the log is that of the response if it is the first item."""
+        if not self._items:
+            self._time = time
+        self._items.append(item)
+
+    def report(self, info: Fields) -> None:
+        """Adds the usage, unless there is no response yet or its usage is known."""
+        if self._items and not self._usage:
+            reported = info.get("last_token_usage")
+            self._usage += usage_of(reported, ("input_tokens",), ("output_tokens",))
+
+    def flush(self) -> Dialogue:
+        """Yields the response, if there is one, and starts a new one."""
+        if self._items:
+            yield from self._usage
+            yield from moment_of(self._time)
+            yield from self._items
+        self._items, self._usage = [], []
 
 
 def _replacement_items(line: int, payload: Fields) -> Iterator[Record]:

@@ -1,9 +1,10 @@
 """Helpers for reading logs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from jaato_gc_formats._history import Problem, Usage
+from jaato_gc_formats._history import Moment, Problem, Usage
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -13,6 +14,12 @@ LIKELY = 0.6
 """Confidence if at least one record is certainly of the log."""
 WEAK = 0.1
 """Confidence if records of an unknown kind resemble the log."""
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+"""Earliest time that is accepted. Lower numbers are counters or placeholders such as 0."""
+LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+"""End of the times that are accepted."""
+LONGEST_DATE = len("2000-01-01")
+"""Length of the longest text with a date but no time of day."""
 
 
 def resemblance(
@@ -79,6 +86,41 @@ def usage_of(reported: Any, sent: Iterable[str], received: Iterable[str]) -> Ite
     tokens = sum(number_in(counts.get(name)) for name in sent)
     if tokens:
         yield Usage(tokens, sum(number_in(counts.get(name)) for name in received))
+
+
+def moment_of(*times: Any) -> Iterator[Moment]:
+    """Yields the moment of the first value that is a time, if there is one.
+
+    Args:
+        times: Values of a log that may be times, the preferred one first.
+    """
+    for value in times:
+        if (time := _time_in(value)) is not None:
+            yield Moment(time)
+            return
+
+
+def _time_in(value: Any) -> float | None:
+    """Returns a time in seconds since the epoch; ``None`` if the value is not a time.
+
+    The value is a text in ISO 8601, or a number of seconds or milliseconds since the epoch. A text
+    without a time zone is read as UTC. A date without a time of day is not a time.
+    """
+    if isinstance(value, str):
+        return _time_in_text(value.strip())
+    if not isinstance(value, int | float) or not EARLIEST <= value < LATEST * 1000:
+        return None
+    seconds = value if value < LATEST else value / 1000
+    return float(seconds) if seconds >= EARLIEST else None
+
+
+def _time_in_text(text: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return seconds if len(text) > LONGEST_DATE and EARLIEST <= seconds < LATEST else None
 
 
 def blocks_of(content: Any) -> list[Any]:

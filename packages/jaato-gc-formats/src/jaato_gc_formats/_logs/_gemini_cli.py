@@ -7,12 +7,13 @@ ones. ``$set`` with messages replaces all messages, for example after the chat w
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaato_gc_formats._history import Usage
+from jaato_gc_formats._history import Moment, Usage
 from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
     list_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -80,7 +81,7 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
             else:
                 answer.value["parts"].extend(item.value["parts"])
             continue
-        if answer is not None and not isinstance(item, Usage):
+        if answer is not None and not isinstance(item, Usage | Moment):
             yield answer
             answer = None
         if answer is None:
@@ -90,17 +91,23 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
 
 
 def _items(records: Iterable[Record]) -> Dialogue:
+    answers: set[str] = set()
     for line, message in _final_messages(records):
         if message is None:
             yield Compaction()
         elif _is_content(message):
             role = "user" if message["role"] == "user" else "model"
+            if role == "model":
+                yield from moment_of(message.get("timestamp"), message.get("ts"))
             yield Record(line, {"role": role, "parts": [*list_in(message["parts"])]})
         elif message.get("type") in USER:
             if parts := _parts(message):
                 yield Record(line, {"role": "user", "parts": parts})
         elif message.get("type") in MODEL:
-            yield from _answer(line, message)
+            answer_id = text_in(message.get("id"))
+            # A replacement of all messages repeats those that it keeps.
+            yield from _answer(line, message, is_repeated=answer_id in answers)
+            answers |= {answer_id} - {""}
 
 
 def _final_messages(records: Iterable[Record]) -> Iterator[tuple[int, Fields | None]]:
@@ -136,7 +143,7 @@ def _final_messages(records: Iterable[Record]) -> Iterator[tuple[int, Fields | N
             yield line, message
 
 
-def _answer(line: int, message: Fields) -> Dialogue:
+def _answer(line: int, message: Fields, *, is_repeated: bool) -> Dialogue:
     parts: list[Any] = []
     for thought in fields_among(message.get("thoughts")):
         said = [text_in(thought.get("subject")), text_in(thought.get("description"))]
@@ -149,7 +156,9 @@ def _answer(line: int, message: Fields) -> Dialogue:
         results += fields_among(call.get("result"))
     if not parts:
         return
-    yield from usage_of(message.get("tokens"), ("input",), ("output", "thoughts"))
+    if not is_repeated:
+        yield from usage_of(message.get("tokens"), ("input",), ("output", "thoughts"))
+        yield from moment_of(message.get("timestamp"))
     yield Record(line, {"role": "model", "parts": parts})
     if results:
         yield Record(line, {"role": "user", "parts": results})

@@ -7,8 +7,8 @@ from typing import Any
 
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._history import Conversation, Usage
-from jaato_gc_formats._logs._common import fields_in, objects, resemblance, text_in
+from jaato_gc_formats._history import Conversation, Moment, Usage
+from jaato_gc_formats._logs._common import fields_in, moment_of, objects, resemblance, text_in
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -19,6 +19,8 @@ PATHS: dict[str, str | tuple[str, ...]] = {
     "gemini": ("GenerateContent", "generateContent"),
 }
 """How the URLs of each API end."""
+TIMES = ("created", "created_at", "createTime")
+"""Fields of a response with the time of its creation. Not every API has one."""
 MIN_CONFIDENCE = 0.5
 REFUSED = 400
 
@@ -54,8 +56,8 @@ class HttpExchange:
             opening = as_text(items[0] if isinstance(items, list) else items)
             exchanges = found.setdefault((api.name, opening), _Exchanges(api))
             exchanges.last = request
-            if usage := _usage(api, exchange.get("response")):
-                exchanges.costs.append((items, usage))
+            events = _events(exchange.get("response"))
+            exchanges.answers.append((items, _usage(api, events), _moment(events)))
         for exchanges in found.values():
             yield exchanges.conversation(self.name)
 
@@ -76,17 +78,24 @@ class _Exchanges:
 
     api: ApiFormat
     last: Fields = field(default_factory=dict)
-    costs: list[tuple[Any, Usage]] = field(default_factory=list)
+    answers: list[tuple[Any, Usage | None, Moment | None]] = field(default_factory=list)
+    """The items of each request, with the usage and the moment of its response."""
 
     def conversation(self, format: str) -> Conversation:
         api, key = self.api, self.api.items_key
         history = api.to_history(self.last)
-        usage = [
-            replace(cost, position=len(api.to_history({**self.last, key: sent})))
-            for sent, cost in self.costs
-            if isinstance(sent, list) and sent == self.last[key][: len(sent)]
-        ]
-        return Conversation("", format, history, api.problems(history), usage)
+        usage: list[Usage] = []
+        moments: list[Moment] = []
+        for sent, cost, moment in self.answers:
+            if not isinstance(sent, list) or sent != self.last[key][: len(sent)]:
+                continue
+            position = len(api.to_history({**self.last, key: sent}))
+            usage += [replace(cost, position=position)] if cost else []
+            moments += [replace(moment, position=position)] if moment else []
+        usage.sort(key=lambda each: each.position)
+        moments.sort(key=lambda each: each.position)
+        problems = api.problems(history)
+        return Conversation("", format, history, problems, usage, moments=moments)
 
 
 def _is_own(record: Fields) -> bool:
@@ -108,14 +117,23 @@ def _body(value: Any) -> Fields:
     return fields_in(value)
 
 
-def _usage(api: ApiFormat, response: Any) -> Usage | None:
-    """Returns the usage that a response reports, whole or in streamed events."""
+def _events(response: Any) -> list[Fields]:
+    """Returns a response and its streamed events, which may contain parts of the response."""
     answer = fields_in(response)
     streamed = text_in(answer.get("string")) or text_in(response)
     events = [answer]
     for line in streamed.splitlines():
         event = _body(line.removeprefix("data:").strip()) if line.startswith("data:") else {}
         events += [event, fields_in(event.get("response")), fields_in(event.get("message"))]
+    return events
+
+
+def _moment(events: list[Fields]) -> Moment | None:
+    times = (event.get(name) for event in events for name in TIMES)
+    return next(moment_of(*times), None)
+
+
+def _usage(api: ApiFormat, events: list[Fields]) -> Usage | None:
     reports = [report for event in events if (report := api.usage(event))]
     sent = max((report.input_tokens for report in reports), default=0)
     received = max((report.output_tokens for report in reports), default=0)

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaato_gc_formats._history import Usage
+from jaato_gc_formats._history import Moment, Usage
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
+    moment_of,
     number_in,
     objects,
     resemblance,
@@ -43,10 +44,10 @@ def _is_own(record: Fields) -> bool:
 def _dialogue(line: int, sample: Fields) -> Dialogue:
     kept = fields_in(sample.get("attachments"))
     usage = dict(_usage(sample))
+    moments = dict(_moments(sample))
     for message in fields_among(sample.get("messages")):
-        reported = usage.get(str(message.get("id")))
-        if reported:
-            yield reported
+        answer_id = str(message.get("id"))
+        yield from (each[answer_id] for each in (usage, moments) if answer_id in each)
         item = _item({**message, "content": _resolve_attachments(message.get("content"), kept)})
         if item:
             yield Record(line, item)
@@ -54,14 +55,28 @@ def _dialogue(line: int, sample: Fields) -> Dialogue:
 
 def _usage(sample: Fields) -> Iterator[tuple[str, Usage]]:
     """Yields the id of each response's message, with its usage."""
-    for event in fields_among(sample.get("events")):
-        output = fields_in(event.get("output"))
-        reported = fields_in(output.get("usage"))
+    for answer_id, event in _answers(sample):
+        reported = fields_in(fields_in(event.get("output")).get("usage"))
         received = number_in(reported.get("output_tokens"))
         sent = number_in(reported.get("total_tokens")) - received
-        for choice in fields_among(output.get("choices"))[:1]:
-            if event.get("event") == "model" and sent > 0:
-                yield str(fields_in(choice.get("message")).get("id")), Usage(sent, received)
+        if sent > 0:
+            yield answer_id, Usage(sent, received)
+
+
+def _moments(sample: Fields) -> Iterator[tuple[str, Moment]]:
+    """Yields the id of each response's message, with its moment."""
+    for answer_id, event in _answers(sample):
+        # The timestamp of an event is the time of the request.
+        for moment in moment_of(event.get("completed"), event.get("timestamp")):
+            yield answer_id, moment
+
+
+def _answers(sample: Fields) -> Iterator[tuple[str, Fields]]:
+    """Yields the id of each response's message, with the event of the response."""
+    for event in fields_among(sample.get("events")):
+        choices = fields_among(fields_in(event.get("output")).get("choices"))
+        if event.get("event") == "model" and choices:
+            yield str(fields_in(choices[0].get("message")).get("id")), event
 
 
 def _resolve_attachments(value: Any, kept: Fields) -> Any:

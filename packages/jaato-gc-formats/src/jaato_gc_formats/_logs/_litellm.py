@@ -7,6 +7,7 @@ from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -43,3 +44,4 @@ def _dialogue(line: int, record: Fields, response: Fields) -> Dialogue:
     for message in fields_among(record["messages"]):
         yield Record(line, message)
     yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
+    yield from moment_of(record.get("timestamp"), response.get("created"))

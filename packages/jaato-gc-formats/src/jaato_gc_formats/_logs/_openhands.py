@@ -11,6 +11,7 @@ from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
     list_in,
+    moment_of,
     resemblance,
     text_in,
     usage_of,
@@ -76,12 +77,12 @@ def _dialogue(events: Iterable[tuple[int, Fields]]) -> Dialogue:
     for line, event in events:
         if event.get("kind") == "ActionEvent":
             if actions and _response(actions[0].value) != _response(event):
-                yield _calls_message(actions)
+                yield from _calls(actions)
                 actions = []
             actions.append(Record(line, event))
             continue
         if actions:
-            yield _calls_message(actions)
+            yield from _calls(actions)
             actions = []
         if "kind" in event and event["kind"] in SDK_KINDS:
             yield from _sdk_event(line, event)
@@ -90,7 +91,7 @@ def _dialogue(events: Iterable[tuple[int, Fields]]) -> Dialogue:
         elif isinstance(event.get("observation"), str):
             yield from _observation(line, event)
     if actions:
-        yield _calls_message(actions)
+        yield from _calls(actions)
 
 
 # --- actions and observations ---
@@ -109,6 +110,7 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
             return
         responses.add(response_id)
         yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
+        yield from moment_of(event.get("timestamp"))
         yield Record(line, _answer(fields_in(choices[0].get("message"))))
     elif kind in MESSAGE_KINDS:
         if kind == "system" and fields_among(given.get("tools")):
@@ -118,7 +120,10 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
         said = (given.get(name) for name in ("thought", "content", "final_thought"))
         if text := "\n".join(filter(None, map(text_in, said))):
             speaker = "assistant" if event.get("source") == "agent" else "user"
-            yield Record(line, {"role": "system" if kind == "system" else speaker, "content": text})
+            role = "system" if kind == "system" else speaker
+            if role == "assistant":
+                yield from moment_of(event.get("timestamp"))
+            yield Record(line, {"role": role, "content": text})
     elif event.get("source") == "user":
         yield Record(line, {"role": "user", "content": f"{kind} {as_text(given)}"})
     else:
@@ -126,6 +131,7 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
         call = {"name": kind, "arguments": compact_json(arguments)}
         calls = [{"id": _call_id(event.get("id")), "type": "function", "function": call}]
         thought = text_in(given.get("thought")) or None
+        yield from moment_of(event.get("timestamp"))
         yield Record(line, {"role": "assistant", "content": thought, "tool_calls": calls})
 
 
@@ -172,6 +178,12 @@ def _response(event: Fields) -> Any:
     return event.get("llm_response_id") or event.get("id")
 
 
+def _calls(actions: list[Record]) -> Dialogue:
+    """Yields the message with the actions of one response, after its moment."""
+    yield from moment_of(actions[0].value.get("timestamp"))
+    yield _calls_message(actions)
+
+
 def _calls_message(actions: list[Record]) -> Record:
     calls = []
     thoughts = list(filter(None, (_text(each.value.get("thought")) for each in actions)))
@@ -204,6 +216,8 @@ def _sdk_event(line: int, event: Fields) -> Dialogue:
     elif kind == "MessageEvent":
         said = fields_in(event.get("llm_message"))
         role = said.get("role") if said.get("role") in ("user", "assistant", "system") else "user"
+        if role == "assistant":
+            yield from moment_of(event.get("timestamp"))
         yield Record(line, {"role": role, "content": _text(said.get("content"))})
     elif kind == "CondensationSummaryEvent":
         yield Record(line, {"role": "user", "content": _text(event.get("summary"))})

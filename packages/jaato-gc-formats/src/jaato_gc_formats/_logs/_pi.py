@@ -10,6 +10,7 @@ from jaato_gc_formats._logs._common import (
     blocks_of,
     fields_among,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -104,6 +105,7 @@ def _dialogue(
         elif message.get("role") == "assistant":
             if content := [_block(block) for block in fields_among(message.get("content"))]:
                 yield from usage_of(message.get("usage"), SENT, ("output",))
+                yield from moment_of(record.get("timestamp"), message.get("timestamp"))
                 yield Record(line, {"role": "assistant", "content": content})
         elif content := blocks_of(message.get("content")):
             yield Record(line, {"role": "user", "content": [_block(each) for each in content]})

@@ -9,6 +9,7 @@ from jaato_gc_formats._logs._common import (
     active_branch,
     fields_among,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -70,6 +71,7 @@ def _dialogue(
     yield from problems
     chosen = {node.id for node in nodes if node.number in branch}
     pieces: list[Any] = []
+    time: Any = None
     for number, (line, record) in enumerate(objects(records)):
         node_id = str(record.get("uuid"))
         if node_id not in chosen or not _is_node(record):
@@ -78,6 +80,8 @@ def _dialogue(
         if compressed := fields_among(payload.get("compressedHistory")):
             yield Compaction()
             yield from (Record(line, content) for content in compressed)
+        if not pieces:
+            time = record.get("timestamp")
         pieces += _parts(record)
         if not pieces or number < last_pieces[node_id]:
             continue
@@ -86,5 +90,8 @@ def _dialogue(
             ("promptTokenCount",),
             ("candidatesTokenCount", "thoughtsTokenCount"),
         )
-        yield Record(line, {"role": ROLES.get(record["type"], "user"), "parts": pieces})
+        role = ROLES.get(record["type"], "user")
+        if role == "model":
+            yield from moment_of(time)
+        yield Record(line, {"role": role, "parts": pieces})
         pieces = []

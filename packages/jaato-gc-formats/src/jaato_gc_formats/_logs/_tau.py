@@ -7,6 +7,7 @@ from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
+    moment_of,
     objects,
     resemblance,
     text_in,
@@ -74,6 +75,7 @@ def _simulation(line: int, messages: list[Fields]) -> Dialogue:
         elif role == "assistant":
             sent = message.get("usage")
             yield from usage_of(sent, ("prompt_tokens",), ("completion_tokens",))
+            yield from moment_of(message.get("timestamp"))
             item: Fields = {"role": "assistant", "content": message.get("content")}
             if calls := fields_among(message.get("tool_calls")):
                 item["tool_calls"] = [_call(call) for call in calls]
