@@ -118,6 +118,18 @@ def test_gemini_cli_updates_rewinds_and_replacements_are_applied(path: Path) -> 
     assert conversation.compactions == [3]
 
 
+def test_gemini_cli_usage_includes_cached_tokens_and_results_of_built_in_tools(path: Path) -> None:
+    tokens = {"input": 100, "cached": 80, "tool": 30, "output": 5, "thoughts": 2, "total": 137}
+    [conversation] = conversations(
+        path,
+        {"sessionId": "s", "projectHash": "p"},
+        chat("1", "user", "Search."),
+        chat("2", "gemini", "Found.", tokens=tokens),
+    )
+    [usage] = conversation.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.position) == (130, 7, 1)
+
+
 def test_consecutive_gemini_cli_responses_are_joined(path: Path) -> None:
     thought = {"subject": "Plan", "description": "Look."}
     called = {"id": "c", "name": "ls", "args": {}, "result": [
@@ -139,12 +151,16 @@ def test_consecutive_gemini_cli_responses_are_joined(path: Path) -> None:
 # --- pi ---
 
 
-def test_pi_summaries_are_inserted_before_the_kept_messages(path: Path) -> None:
-    def entry(number: str, parent: str | None, role: str, words: str) -> dict[str, Any]:
-        message = {"role": role, "content": [{"type": "text", "text": words}] if words else []}
-        line = {"type": "message", "id": number, "parentId": parent, "timestamp": "t"}
-        return {**line, "message": message}
+def pi_entry(
+    number: str, parent: str | None, role: str, words: str, **fields: Any
+) -> dict[str, Any]:
+    content = [{"type": "text", "text": words}] if words else []
+    line = {"type": "message", "id": number, "parentId": parent, "timestamp": "t"}
+    return {**line, "message": {"role": role, "content": content, **fields}}
 
+
+def test_pi_summaries_are_inserted_before_the_kept_messages(path: Path) -> None:
+    entry = pi_entry
     [conversation] = conversations(
         path,
         {"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"},
@@ -159,6 +175,29 @@ def test_pi_summaries_are_inserted_before_the_kept_messages(path: Path) -> None:
     )  # fmt: skip
     assert texts(conversation) == ["Long ago.", "Yes.", "In short.", "Lately.", "Now."]
     assert conversation.compactions == [2]
+
+
+def test_pi_answers_that_a_compaction_kept_have_no_usage(path: Path) -> None:
+    """Their usage was reported for requests with the messages that the summary replaced."""
+    [conversation] = conversations(
+        path,
+        {"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"},
+        pi_entry("1", None, "user", "Long ago."),
+        pi_entry("2", "1", "assistant", "Yes.", usage={"input": 90, "output": 1}),
+        pi_entry("3", "2", "user", "Lately."),
+        pi_entry("4", "3", "assistant", "Kept.", usage={"input": 95, "output": 1}),
+        {"type": "compaction", "id": "5", "parentId": "4", "timestamp": "t",
+         "summary": "In short.", "firstKeptEntryId": "3"},
+        pi_entry("6", "5", "user", "Now."),
+        pi_entry("7", "6", "assistant", "Right.", usage={
+            "input": 1, "cacheRead": 20, "cacheWrite": 4, "output": 1}),
+    )  # fmt: skip
+    assert texts(conversation) == [
+        "Long ago.", "Yes.", "In short.", "Lately.", "Kept.", "Now.", "Right.",
+    ]  # fmt: skip
+    assert [(usage.input_tokens, usage.position) for usage in conversation.usage] == [
+        (90, 1), (25, 6),
+    ]  # fmt: skip
 
 
 def test_pi_results_of_one_response_are_one_message(path: Path) -> None:
@@ -330,6 +369,41 @@ def test_qwen_lines_of_one_response_are_joined_and_rewinds_followed(path: Path) 
     )  # fmt: skip
     assert texts(conversation) == ["Look.", "Seen."]
     assert [usage.position for usage in conversation.usage] == [1]
+
+
+def test_qwen_thoughts_are_counted_once(path: Path) -> None:
+    """With models of OpenAI's API, the candidates include the thoughts; with Gemini, they don't."""
+
+    def line(uuid: str, parent: str | None, kind: str, **counts: int) -> dict[str, Any]:
+        record = {"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind}
+        return {**record, "message": {"parts": [{"text": uuid}]}, "usageMetadata": counts}
+
+    [conversation] = conversations(
+        path,
+        line("1", None, "user"),
+        line("2", "1", "assistant", promptTokenCount=100, cachedContentTokenCount=80,
+             candidatesTokenCount=30, thoughtsTokenCount=20, totalTokenCount=130),
+        line("3", "2", "user"),
+        line("4", "3", "assistant", promptTokenCount=140, cachedContentTokenCount=100,
+             candidatesTokenCount=10, thoughtsTokenCount=20, totalTokenCount=170),
+        line("5", "4", "user"),
+        line("6", "5", "assistant", promptTokenCount=180, candidatesTokenCount=10,
+             thoughtsTokenCount=5),
+    )  # fmt: skip
+    assert [(usage.input_tokens, usage.output_tokens) for usage in conversation.usage] == [
+        (100, 30), (140, 30), (180, 15),
+    ]  # fmt: skip
+
+
+def test_inspect_usage_without_ids_of_messages_is_skipped(path: Path) -> None:
+    output = {"choices": [{"message": {}}], "usage": {"total_tokens": 60, "output_tokens": 10}}
+    event = {"event": "model", "timestamp": "2026-01-01T00:00:00Z", "output": output}
+    messages = [{"role": "user", "content": "Look."}, {"role": "assistant", "content": "Seen."}]
+    sample = {"id": 1, "messages": messages, "events": [event]}
+    [conversation] = conversations(path, {"eval": {"model": "m"}, "samples": [sample]})
+    assert texts(conversation) == ["Look.", "Seen."]
+    assert conversation.usage == []
+    assert conversation.moments == []
 
 
 def test_cline_files_and_results_are_converted_to_text(path: Path) -> None:

@@ -157,7 +157,7 @@ def _answer(line: int, message: Fields, *, is_repeated: bool) -> Dialogue:
     if not parts:
         return
     if not is_repeated:
-        yield from usage_of(message.get("tokens"), ("input",), ("output", "thoughts"))
+        yield from usage_of(message.get("tokens"), ("input", "tool"), ("output", "thoughts"))
         yield from moment_of(message.get("timestamp"))
     yield Record(line, {"role": "model", "parts": parts})
     if results:

@@ -46,7 +46,7 @@ def _dialogue(line: int, sample: Fields) -> Dialogue:
     usage = dict(_usage(sample))
     moments = dict(_moments(sample))
     for message in fields_among(sample.get("messages")):
-        answer_id = str(message.get("id"))
+        answer_id = text_in(message.get("id"))
         yield from (each[answer_id] for each in (usage, moments) if answer_id in each)
         item = _item({**message, "content": _resolve_attachments(message.get("content"), kept)})
         if item:
@@ -72,11 +72,16 @@ def _moments(sample: Fields) -> Iterator[tuple[str, Moment]]:
 
 
 def _answers(sample: Fields) -> Iterator[tuple[str, Fields]]:
-    """Yields the id of each response's message, with the event of the response."""
+    """Yields the id of each response's message, with the event of the response.
+
+    Without an id, the message that belongs to a response is unknown.
+    """
     for event in fields_among(sample.get("events")):
         choices = fields_among(fields_in(event.get("output")).get("choices"))
-        if event.get("event") == "model" and choices:
-            yield str(fields_in(choices[0].get("message")).get("id")), event
+        if event.get("event") != "model" or not choices:
+            continue
+        if answer_id := text_in(fields_in(choices[0].get("message")).get("id")):
+            yield answer_id, event
 
 
 def _resolve_attachments(value: Any, kept: Fields) -> Any:

@@ -1,7 +1,7 @@
 """Sessions of the pi coding agent: lines of messages, since version 3 in a tree."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
@@ -44,7 +44,7 @@ class Pi(LogFormat):
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
         name = ""
         nodes: list[Node] = []
-        summaries: dict[str, list[Record]] = {}
+        summaries: dict[str, list[_Summary]] = {}
         for number, (line, record) in enumerate(objects(records)):
             if record.get("type") == "session":
                 name = name or text_in(record.get("id"))
@@ -58,9 +58,18 @@ class Pi(LogFormat):
             )
             if record.get("type") == "compaction":
                 first_kept = str(record.get("firstKeptEntryId"))
-                summaries.setdefault(first_kept, []).append(Record(line, record.get("summary")))
+                summary = _Summary(number, line, text_in(record.get("summary")))
+                summaries.setdefault(first_kept, []).append(summary)
         if nodes:
             yield name, _dialogue(nodes, summaries, records)
+
+
+class _Summary(NamedTuple):
+    """The summary of a compaction, with the number and the line of its record."""
+
+    number: int
+    line: int
+    text: str
 
 
 def _is_own(record: Fields) -> bool:
@@ -82,13 +91,14 @@ def _is_like(record: Fields) -> bool:
 
 
 def _dialogue(
-    nodes: list[Node], summaries: dict[str, list[Record]], records: Iterable[Record]
+    nodes: list[Node], summaries: dict[str, list[_Summary]], records: Iterable[Record]
 ) -> Dialogue:
     branch, problems = active_branch(nodes)
     yield from problems
     ids = {node.number: node.id for node in nodes if node.number in branch}
     results: list[Any] = []
     first_result = 0
+    compaction = -1  # number of the record of the last compaction
     for number, (line, record) in enumerate(objects(records)):
         if number not in branch:
             continue
@@ -98,13 +108,15 @@ def _dialogue(
             results = []
         for summary in summaries.get(ids[number], ()):
             yield Compaction()
-            yield Record(summary.line, {"role": "user", "content": text_in(summary.value)})
+            yield Record(summary.line, {"role": "user", "content": summary.text})
+            compaction = max(compaction, summary.number)
         if message.get("role") == "toolResult":
             first_result = first_result if results else line
             results.append(_result(message))
         elif message.get("role") == "assistant":
             if content := [_block(block) for block in fields_among(message.get("content"))]:
-                yield from usage_of(message.get("usage"), SENT, ("output",))
+                if number > compaction:  # else it is the usage of a request without the summary
+                    yield from usage_of(message.get("usage"), SENT, ("output",))
                 yield from moment_of(record.get("timestamp"), message.get("timestamp"))
                 yield Record(line, {"role": "assistant", "content": content})
         elif content := blocks_of(message.get("content")):

@@ -1,8 +1,10 @@
 """Qwen Code's session logs: a tree of lines like Claude Code's, with Gemini's messages."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from jaato_gc_formats._history import Usage
 from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     Node,
@@ -10,6 +12,7 @@ from jaato_gc_formats._logs._common import (
     fields_among,
     fields_in,
     moment_of,
+    number_in,
     objects,
     resemblance,
     text_in,
@@ -18,6 +21,8 @@ from jaato_gc_formats._logs._common import (
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
+SENT = ("promptTokenCount", "toolUsePromptTokenCount")
+RECEIVED = ("candidatesTokenCount", "thoughtsTokenCount")
 ROLES = {"user": "user", "assistant": "model", "tool_result": "user"}
 
 
@@ -85,13 +90,20 @@ def _dialogue(
         pieces += _parts(record)
         if not pieces or number < last_pieces[node_id]:
             continue
-        yield from usage_of(
-            record.get("usageMetadata"),
-            ("promptTokenCount",),
-            ("candidatesTokenCount", "thoughtsTokenCount"),
-        )
+        yield from _usage(fields_in(record.get("usageMetadata")))
         role = ROLES.get(record["type"], "user")
         if role == "model":
             yield from moment_of(time)
         yield Record(line, {"role": role, "parts": pieces})
         pieces = []
+
+
+def _usage(reported: Fields) -> Iterator[Usage]:
+    """Yields the usage of a response.
+
+    With the models of some providers, the thoughts are also counted as candidates, so that the
+    total is needed to find the tokens of the response.
+    """
+    for usage in usage_of(reported, SENT, RECEIVED):
+        received = number_in(reported.get("totalTokenCount")) - usage.input_tokens
+        yield replace(usage, output_tokens=received) if received > 0 else usage
