@@ -160,18 +160,17 @@ def pi_entry(
 
 
 def test_pi_summaries_are_inserted_before_the_kept_messages(path: Path) -> None:
-    entry = pi_entry
     [conversation] = conversations(
         path,
         {"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"},
-        entry("1", None, "user", "Long ago."),
-        entry("2", "1", "assistant", "Yes."),
-        entry("x", "2", "user", "An inactive branch."),
-        entry("3", "2", "user", "Lately."),
+        pi_entry("1", None, "user", "Long ago."),
+        pi_entry("2", "1", "assistant", "Yes."),
+        pi_entry("x", "2", "user", "An inactive branch."),
+        pi_entry("3", "2", "user", "Lately."),
         {"type": "compaction", "id": "4", "parentId": "3", "timestamp": "t",
          "summary": "In short.", "firstKeptEntryId": "3"},
-        entry("5", "4", "assistant", ""),
-        entry("6", "5", "user", "Now."),
+        pi_entry("5", "4", "assistant", ""),
+        pi_entry("6", "5", "user", "Now."),
     )  # fmt: skip
     assert texts(conversation) == ["Long ago.", "Yes.", "In short.", "Lately.", "Now."]
     assert conversation.compactions == [2]
