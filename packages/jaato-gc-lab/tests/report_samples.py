@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jaato_gc_lab._compare import Cell, CellResult, Comparison
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport, Request
 

@@ -21,7 +21,7 @@ from cli_samples import (
 from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
-from jaato_gc_lab._cli._numbers import PERCENT, SIGNED_PERCENT, TOKENS, CommaSeparated
+from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
 from jaato_gc_lab._cli._text import clean, money, percent, seconds
 from jaato_gc_lab._figures import counted, short
 
@@ -169,7 +169,7 @@ def test_inspect_imports_neither_jinja_nor_tiktoken(tmp_path: Path) -> None:
         (["report", "--from", "request.json"], ["not a saved comparison", "compare"]),
         (["report", "--from", "broken.json"], ["invalid JSON", "compare"]),
         (["report", "--from", "nowhere.json"], ["nowhere.json"]),
-        (["check", "request.json", "--max-regret", "200"], ["from 0 to 100"]),
+        (["check", "request.json", "--max-lost-context", "200"], ["from 0 to 100"]),
         (["config", "show", "nowhere.json"], ["nowhere.json does not exist"]),
         (["config", "show", "broken.json"], ["broken.json", "line 1"]),
         (["config", "show", "--profile", "x", "broken.json"], ["not both"]),
@@ -378,8 +378,12 @@ def test_invalid_percentages_are_refused(text: str) -> None:
         PERCENT.convert(text, None, None)
 
 
-def test_signed_percentages_may_be_negative() -> None:
-    assert SIGNED_PERCENT.convert("-5%", None, None) == -5
+def test_overhead_is_a_word_or_a_number_of_tokens() -> None:
+    found = [OverheadType().convert(each, None, None) for each in ("auto", "none", "0", "20k")]
+
+    assert found == ["auto", "none", 0, 20_000]
+    with pytest.raises(click.BadParameter, match="expected tokens"):
+        OverheadType().convert("some", None, None)
 
 
 def test_comma_separated_values_have_no_duplicates() -> None:

@@ -44,7 +44,7 @@ def test_demo_prints_tables_and_charts_and_writes_the_report() -> None:
     assert result.exit_code == 0, result.stderr
     for strategy in ("none", "gc_budget", "gc_truncate", "gc_marksweep", "gc_summarize"):
         assert f"\n{strategy}: " in result.stdout
-    assert result.stdout.count("100% ") == 6
+    assert result.stdout.count("100% │") == 7
     assert "!" in result.stdout  # requests do not fit without collection
     assert "1. gc_" in result.stdout
     assert "Wrote the report to jaato-gc-demo.html" in result.stdout
@@ -161,10 +161,15 @@ def test_compare_prints_summaries_and_rankings_as_json(compared: Path) -> None:
     assert {"jaato-gc", "jaato-gc-lab"} <= found["versions"].keys()
     lines = {(each["strategy"], each["limit"]): each for each in found["summaries"]}
     assert lines.keys() == {
-        (name, limit) for name in ("none", "gc_budget", "gc_truncate") for limit in (2000, 4000)
+        (name, limit)
+        for name in ("none", "keep-last", "gc_budget", "gc_truncate")
+        for limit in (2000, 4000)
     }
-    assert lines["gc_budget", 2000]["overflows"] == 0
-    assert lines["none", 2000]["overflows"] > 0
+    assert lines["gc_budget", 2000]["refused"] == 0
+    assert lines["none", 2000]["refused"] == 1
+    assert 0 < lines["none", 2000]["refused_after"] < 1
+    assert lines["gc_budget", 2000]["cost_pairs"] == 1
+    assert found["cannot_fit"] == {"2000": [], "4000": []}
     assert lines["gc_budget", 2000]["violations"] == 0
     assert [ranking["limit"] for ranking in found["rankings"]] == [2000, 4000]
     assert list(found["comparison"]["skipped"]) == ["note.txt"]
@@ -195,7 +200,7 @@ def failing(compared: Path, *, at: slice) -> Path:
 
 
 def test_report_lists_failed_replays_and_skipped_files(compared: Path) -> None:
-    result = run("report", "--from", failing(compared, at=slice(1, 2)), "-o", "page.html")
+    result = run("report", "--from", failing(compared, at=slice(2, 3)), "-o", "page.html")
 
     assert result.exit_code == 0, result.stderr
     page = Path("page.html").read_text(encoding="utf-8")
@@ -309,37 +314,37 @@ def test_report_is_written_from_files(logs: Path) -> None:
 
 
 def test_check_succeeds_if_all_limits_are_met(logs: Path) -> None:
-    result = run("check", logs, "-l", "4k", "--keep-turns", "1", "--min-saving", "-100%", *ONE)
+    result = run("check", logs, "-l", "4k", "--keep-turns", "1", "--max-blind-edits", "0%", *ONE)
 
     assert result.exit_code == 0, result.output
     assert "All limits are met." in result.stdout
 
 
-def test_check_shows_failed_limits_with_measured_and_allowed_values(logs: Path) -> None:
-    args = ("check", logs, "-l", "2k", "--keep-turns", "1", "--min-saving", "99%",
-            "--max-cost", "0", *ONE)  # fmt: skip
+def test_check_shows_failed_limits_with_measured_and_allowed_values() -> None:
+    args = ("check", sample_path(), "-l", "16k", "--max-lost-context", "0%",
+            "--max-blind-edits", "100%", "--max-cost", "0", *ONE)  # fmt: skip
     result = run(*args)
     found = json.loads(run(*args, "--json").stdout)
 
     assert result.exit_code == 1
     assert result.stdout.count("FAILED ") == 2
-    assert "Not met: 2 of 4 limits." in result.stdout
-    [line] = [each for each in result.stdout.splitlines() if "saving" in each]
-    assert "at least 99%" in line
+    assert "Not met: 2 of 5 limits." in result.stdout
+    [line] = [each for each in result.stdout.splitlines() if "lost-context" in each]
+    assert "at most 0%" in line
     assert not found["holds"]
     failing = {each["rule"]: each for each in found["verdicts"] if not each["holds"]}
-    assert failing.keys() == {"min_saving", "max_cost"}
-    assert failing["min_saving"]["allowed"] == 99
-    assert failing["min_saving"]["measured"] < 99
-    assert failing["min_saving"]["limit"] == 2000
+    assert failing.keys() == {"max_lost_context", "max_cost"}
+    assert failing["max_lost_context"]["allowed"] == 0
+    assert failing["max_lost_context"]["measured"] > 0
+    assert failing["max_lost_context"]["limit"] == 16_000
 
 
-def test_check_fails_on_overflows_unless_they_are_allowed(logs: Path) -> None:
+def test_check_fails_on_refused_runs_unless_they_are_allowed(logs: Path) -> None:
     result = run("check", logs / "one.json", "-l", "300", *ONE)
-    allowed = run("check", logs / "one.json", "-l", "300", "--max-overflows", "1000", *ONE)
+    allowed = run("check", logs / "one.json", "-l", "300", "--max-refused", "1000", *ONE)
 
     assert result.exit_code == 1
-    assert "overflows" in next(line for line in result.stdout.splitlines() if "FAILED " in line)
+    assert "refused" in next(line for line in result.stdout.splitlines() if "FAILED " in line)
     assert allowed.exit_code == 0
 
 

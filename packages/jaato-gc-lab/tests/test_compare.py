@@ -89,16 +89,16 @@ def test_every_transcript_is_replayed_with_every_strategy_in_every_window(
         on_progress=lambda done, total, _: progress.append((done, total)),
     )  # fmt: skip
 
-    assert comparison.strategies == ["none", "gc_budget", "gc_truncate"]
+    assert comparison.strategies == ["none", "keep-last", "gc_budget", "gc_truncate"]
     cells = [result.cell for result in comparison.results]
     names = [cell.transcript for cell in cells]
     assert list(dict.fromkeys(names)) == ["two.jsonl.gz#1", "two.jsonl.gz#2", "one.json"]
-    assert [(cell.limit, cell.strategy) for cell in cells[:6]] == [
+    assert [(cell.limit, cell.strategy) for cell in cells[:8]] == [
         (limit, strategy) for limit in (900, 2_000) for strategy in comparison.strategies
     ]
-    assert progress == [(number, 18) for number in range(1, 19)]
+    assert progress == [(number, 24) for number in range(1, 25)]
     assert comparison.failures == []
-    assert len(comparison.reports) == 18
+    assert len(comparison.reports) == 24
     assert comparison.skipped["silent.json"] == "it contains no answer of a model"
     [other] = [why for name, why in comparison.skipped.items() if name.endswith("other.json")]
     assert "conversation" in other
@@ -109,19 +109,24 @@ def test_every_transcript_is_replayed_with_every_strategy_in_every_window(
 def test_summaries_are_the_totals_of_the_reports(folder: Path, thread: Executor) -> None:
     comparison = compare([folder], ["truncate"], [900], config=CONFIG, executor=thread)
 
-    none, truncate = comparison.summaries()
+    none, keep_last, truncate = comparison.summaries()
     reports = list(comparison.reports_of("gc_truncate", 900).values())
     assert (none.strategy, truncate.strategy) == ("none", "gc_truncate")
     assert truncate.transcripts == len(reports) == 3
     assert truncate.requests == none.requests == 34
     assert truncate.input_tokens == sum(report.input_tokens for report in reports)
     assert truncate.cost == pytest.approx(sum(report.cost for report in reports))
-    assert truncate.saving == pytest.approx(1 - truncate.cost / none.cost)
-    assert truncate.losses == sum(len(report.losses) for report in reports) > 0
-    assert truncate.regret == truncate.losses / truncate.names_used
+    assert truncate.cost_ratio == pytest.approx(truncate.cost / keep_last.cost)
+    assert (truncate.cost_pairs, keep_last.cost_ratio, none.cost_ratio) == (3, 1, None)
+    assert truncate.names_lost == sum(len(report.losses) for report in reports) > 0
+    assert truncate.lost_name_share == truncate.names_lost / truncate.names_used
     assert truncate.total_cost > truncate.cost
     assert truncate.overflows == 0 < none.overflows
-    assert (none.saving, none.regret, none.collections) == (0, 0, 0)
+    assert (truncate.refused, truncate.refused_after) == (0, None)
+    assert none.refused == 2
+    assert none.refused_after is not None
+    assert 0 < none.refused_after < 1
+    assert none.collections == 0
 
 
 def test_all_installed_strategies_are_compared_by_default(folder: Path, thread: Executor) -> None:
@@ -199,7 +204,7 @@ def test_comparison_runs_on_dask(folder: Path, thread: Executor) -> None:
     local = compare([folder], ["truncate"], [900], config=CONFIG, executor=thread)
 
     assert timeless(distributed) == timeless(local)
-    assert len(distributed.reports) == 6
+    assert len(distributed.reports) == 9
 
 
 # --- failures ---
@@ -217,10 +222,10 @@ def test_failed_replay_is_a_result_with_an_error(
 
     comparison = compare([folder], ["truncate", "budget"], [900], executor=thread)
 
-    assert len(comparison.results) == 9
+    assert len(comparison.results) == 12
     assert {result.error for result in comparison.failures} == {"ValueError: replay failed"}
-    truncate, budget = comparison.summaries()[1:]
-    assert (truncate.transcripts, truncate.failed, truncate.saving) == (0, 3, None)
+    truncate, budget = comparison.summaries()[2:]
+    assert (truncate.transcripts, truncate.failed, truncate.cost_ratio) == (0, 3, None)
     assert (budget.transcripts, budget.failed) == (3, 0)
 
 
@@ -234,7 +239,7 @@ def test_deleted_file_fails_only_its_own_replays(folder: Path, thread: Executor)
     )
 
     assert {result.cell.transcript for result in comparison.failures} <= {"one.json"}
-    assert len(comparison.results) == 6
+    assert len(comparison.results) == 9
 
 
 def test_dead_workers_fail_replays_but_not_the_comparison(folder: Path) -> None:
@@ -247,7 +252,7 @@ def test_dead_workers_fail_replays_but_not_the_comparison(folder: Path) -> None:
     with Dying(1) as pool:
         comparison = compare([folder / "one.json"], ["truncate"], [900], executor=pool)
 
-    assert [each.error for each in comparison.results] == ["RuntimeError: all workers died"] * 2
+    assert [each.error for each in comparison.results] == ["RuntimeError: all workers died"] * 3
 
 
 def test_ctrl_c_cancels_pending_replays(folder: Path) -> None:
@@ -297,7 +302,7 @@ def test_ctrl_c_ends_local_processes(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_marksweep_saves_cost_on_the_sample_run(thread: Executor) -> None:
     comparison = compare([sample_path()], ["marksweep"], [32_000], executor=thread)
 
-    [none, marksweep] = comparison.reports
+    [none, _, marksweep] = comparison.reports
     assert none.overflows > 0 == marksweep.overflows
     assert marksweep.violations == []
     assert marksweep.cost < none.cost

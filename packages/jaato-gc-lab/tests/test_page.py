@@ -17,7 +17,7 @@ from jaato_gc_lab._charts import (
     cost_parts_at,
     usage_chart,
 )
-from jaato_gc_lab._compare import Cell, CellResult, Comparison
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._figures import short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank

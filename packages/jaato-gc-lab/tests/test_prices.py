@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lab_runs import turns
 
 from jaato_gc import GCConfig, GCConfigError
-from jaato_gc_lab import Price, ReplayReport, Request, load_prices, replay, saving
+from jaato_gc_lab import Price, Request, load_prices, replay
 
 PRICE = Price(
     models=["m"], input=2.0, output=10.0, cache_read=0.2, cache_write=2.5, date=date(2026, 11, 16)
@@ -70,9 +70,7 @@ def test_collection_can_cost_more_than_it_saves() -> None:
     truncated = replay(messages, "truncate", limit=tokens, config=late)
 
     assert truncated.input_tokens < none.input_tokens
-    assert saving(truncated, none) < 0
-    assert saving(none, none) == 0
-    assert saving(ReplayReport("", "none", 1, 80, 60), ReplayReport("", "none", 1, 80, 60)) == 0
+    assert truncated.cost > none.cost
 
 
 # --- the table ---

@@ -12,12 +12,19 @@ from jaato_gc_lab._ranking import is_significant
 
 
 def report(
-    strategy: str, cost: float, *, overflows: int = 0, violations: int = 0, lookups: float = 0.0
+    strategy: str,
+    cost: float,
+    *,
+    overflows: int = 0,
+    violations: int = 0,
+    lookups: float = 0.0,
+    lost: int = 0,
 ) -> ReplayReport:
     requests = [Request(1, 100, {}, 0, 10, fits=number >= overflows) for number in range(10)]
     return ReplayReport(
         "run", strategy, 8_000, 80, 60, requests, overflows=overflows,
         violations=["bad"] * violations, cost=cost, lookup_cost=lookups, names_used=10,
+        context_used=10, context_lost=lost,
     )  # fmt: skip
 
 
@@ -38,7 +45,7 @@ def places(reports: Mapping[str, Sequence[ReplayReport | None]]) -> list[str]:
     return [place.strategy for place in ranking.places]
 
 
-def test_violations_rank_before_overflows_and_overflows_before_cost() -> None:
+def test_violations_rank_before_refused_runs_and_refused_runs_before_cost() -> None:
     found = places(
         {
             "cheap_but_invalid": [report("a", 0.1, violations=1)] * 3,
@@ -49,6 +56,17 @@ def test_violations_rank_before_overflows_and_overflows_before_cost() -> None:
     )
 
     assert found == ["better", "expensive", "cheap_but_overflows", "cheap_but_invalid"]
+
+
+def test_lost_context_ranks_before_cost() -> None:
+    found = places(
+        {
+            "cheap": [report("a", 0.1, lost=3)] * 3,
+            "careful": [report("b", 0.9, lost=1)] * 3,
+        }
+    )
+
+    assert found == ["careful", "cheap"]
 
 
 def test_cost_includes_repeated_lookups() -> None:
@@ -75,16 +93,13 @@ def test_reasons_and_note_explain_the_ranking() -> None:
     )
 
     good, worse = ranking.places
-    assert good.reason.startswith(
-        "every request fits; 10.45 USD (48% less than without collection)"
-    )
-    assert "no name used later was removed" in good.reason
-    assert "lookups" not in good.reason
-    assert worse.reason.startswith("10 of 100 requests do not fit")
-    assert worse.reason.endswith("has more overflows than good")
+    assert good.reason.startswith("every request fits; 0.0% of the context used later was lost")
+    assert worse.reason.startswith("10 of 10 runs are refused, at the median after 0% of the run")
+    assert worse.reason.endswith("has more refused runs than good")
     assert not worse.below_noise
     assert ranking.note == (
-        "without collection, 30 of 100 requests do not fit, and the runs cost 20.00 USD"
+        "without collection, 10 of 10 runs are refused, at the median after 0% of the run: "
+        "30 of 100 requests do not fit"
     )
 
 

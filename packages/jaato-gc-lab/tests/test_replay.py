@@ -95,7 +95,7 @@ def test_report_of_the_sample_run_matches_its_requests(strategy: str, limit: int
 def test_report_of_any_run_matches_its_requests(
     messages: list[Message], strategy: str, limit: int, tools: int
 ) -> None:
-    report, sent = watched(messages, strategy, limit, tools_tokens=tools)
+    report, sent = watched(messages, strategy, limit, overhead=tools)
 
     check_against_requests(report, sent, tools)
     assert report.violations == []

@@ -72,7 +72,7 @@ class ProviderCounter:
         format: str,
         costs: FrameCosts,
         *,
-        tools: ToolCosts = ToolCosts(),  # noqa: B008
+        tools: ToolCosts = ToolCosts(),
         scale: float = 1.0,
         tolerance: float | None = None,
     ) -> None:

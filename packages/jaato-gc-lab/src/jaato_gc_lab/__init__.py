@@ -3,18 +3,24 @@
 Import every public name from here. Modules whose names start with an underscore are private.
 """
 
-from jaato_gc_lab._compare import Cell, CellResult, Comparison, Summary, compare, find_files
+from jaato_gc_lab._compare import compare, find_files
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison, Summary
+from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
+from jaato_gc_lab._overhead import estimated_overhead
 from jaato_gc_lab._page import chart_svg, report_page
-from jaato_gc_lab._prices import Price, Prices, load_prices, saving
+from jaato_gc_lab._prices import Price, Prices, load_prices
 from jaato_gc_lab._ranking import RULE, Place, Ranking, rank
-from jaato_gc_lab._replay import NONE, replay
-from jaato_gc_lab._reports import Collection, Loss, ReplayReport, Request
+from jaato_gc_lab._replay import replay
+from jaato_gc_lab._reports import BlindEdit, Collection, Loss, ReplayReport, Request
 from jaato_gc_lab._sample import sample_conversation, sample_path
 from jaato_gc_lab._version import __version__
 
 __all__ = [
+    "CONTENDERS",
+    "KEEP_LAST",
     "NONE",
     "RULE",
+    "BlindEdit",
     "Cell",
     "CellResult",
     "Collection",
@@ -30,6 +36,7 @@ __all__ = [
     "__version__",
     "chart_svg",
     "compare",
+    "estimated_overhead",
     "find_files",
     "load_prices",
     "rank",
@@ -37,5 +44,4 @@ __all__ = [
     "report_page",
     "sample_conversation",
     "sample_path",
-    "saving",
 ]

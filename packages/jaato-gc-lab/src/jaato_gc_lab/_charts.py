@@ -6,11 +6,12 @@ Coordinates are percentages of the chart's width and height, measured from its u
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._prices import Price
 from jaato_gc_lab._reports import Collection, ReplayReport
 from jaato_gc_lab._series import Point, downsample, outline, ticks
 
-BASELINE = "none"
+BASELINE = NONE
 """Strategy name of the run without collection."""
 HEADROOM = 1.12
 """Height of a chart, relative to the window or the largest request."""
@@ -143,7 +144,7 @@ class CostBar:
         report: The run.
         colour: Colour number of the strategy.
         parts: Segments of the cost. The last one is the cost of repeated lookups.
-        saving: Fraction saved compared to no collection, or ``None`` if unknown.
+        saving: Fraction saved compared to `KEEP_LAST`, or ``None`` unless both runs finished.
     """
 
     report: ReplayReport
@@ -188,7 +189,7 @@ def cost_bars(
 ) -> list[CostBar]:
     """Returns one cost bar per strategy. The most expensive one fills the chart's width."""
     highest = max(report.total_cost for report in reports) or 1.0
-    full = next((report.cost for report in reports if report.strategy == BASELINE), 0.0)
+    simple = next((report for report in reports if report.strategy == KEEP_LAST), None)
     bars = []
     for report in reports:
         parts: list[CostPart] = []
@@ -198,7 +199,10 @@ def cost_bars(
             width = 100 * money / highest
             parts.append(CostPart(name, money, round(start, 2), round(width, 2)))
             start += width
-        saving = 1 - report.cost / full if full and report.strategy != BASELINE else None
+        is_comparable = simple and simple.cost and report.strategy not in (BASELINE, KEEP_LAST)
+        saving = None
+        if simple and is_comparable and report.refused_at is simple.refused_at is None:
+            saving = 1 - report.cost / simple.cost
         bars.append(CostBar(report, colours[report.strategy], parts, saving))
     return bars
 

@@ -2,194 +2,25 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from jaato_gc import GCConfig, PluginRegistry, Role
 from jaato_gc_formats import Conversation, FormatError, load
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison
+from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
+from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._processes import sigint_blocked, worker_pool
-from jaato_gc_lab._replay import NONE, replay
-from jaato_gc_lab._reports import ReplayReport
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One replay of a comparison.
-
-    Args:
-        path: The file.
-        index: Position of the conversation in the file, starting at 0.
-        transcript: Display name of the conversation.
-        strategy: Name of the strategy.
-        limit: Window size in tokens.
-    """
-
-    path: str
-    index: int
-    transcript: str
-    strategy: str
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class CellResult:
-    """The result of one replay: a report or an error message."""
-
-    cell: Cell
-    report: ReplayReport | None = None
-    error: str | None = None
-
+from jaato_gc_lab._replay import replay
 
 NO_ANSWER = "it contains no answer of a model"
 """Reason for skipping a conversation that has no request to replay."""
 
 Progress = Callable[[int, int, CellResult], None]
 """Called after each replay with the number of finished replays, the total and the result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Totals of all transcripts with one strategy in one window.
-
-    Args:
-        strategy: Name of the strategy.
-        limit: Window size in tokens.
-        transcripts: Number of replayed transcripts.
-        failed: Number of failed replays.
-        requests: Number of requests.
-        overflows: Number of requests that did not fit into the window.
-        violations: Number of violations that a provider would reject.
-        collections: Number of collections.
-        input_tokens: Input tokens of all requests.
-        cached_tokens: Input tokens that the provider could read from its cache.
-        output_tokens: Tokens of all answers.
-        cost: Cost of all runs.
-        lookup_cost: Minimum additional cost of looking up removed content again.
-        currency: Currency of ``cost`` and ``lookup_cost``.
-        saving: Fraction of the cost saved compared to no collection; ``None`` if the cost without
-            collection is unknown.
-        losses: Number of names that were used after they were removed.
-        names_used: Number of uses of names that an earlier message showed.
-        rereads: Number of files that would have to be read again.
-        reread_tokens: Tokens of these files.
-        seconds: Time spent on collections, in seconds.
-    """
-
-    strategy: str
-    limit: int
-    transcripts: int
-    failed: int
-    requests: int
-    overflows: int
-    violations: int
-    collections: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    cost: float
-    lookup_cost: float
-    currency: str
-    saving: float | None
-    losses: int
-    names_used: int
-    rereads: int
-    reread_tokens: int
-    seconds: float
-
-    @property
-    def total_cost(self) -> float:
-        """Cost of all runs plus the cost of repeated lookups."""
-        return self.cost + self.lookup_cost
-
-    @property
-    def regret(self) -> float:
-        """Fraction of the used names that were removed before their use, from 0 to 1."""
-        return self.losses / self.names_used if self.names_used else 0.0
-
-
-@dataclass(slots=True)
-class Comparison:
-    """The results of `compare`.
-
-    Args:
-        strategies: Names of the strategies: the baseline ``none``, then the given order.
-        limits: Window sizes in tokens, in the given order.
-        results: One result per replay, ordered by transcript, window and strategy.
-        skipped: Reasons by file or conversation that could not be replayed with any strategy.
-    """
-
-    strategies: list[str]
-    limits: list[int]
-    results: list[CellResult] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def reports(self) -> list[ReplayReport]:
-        """Reports of the successful replays."""
-        return [result.report for result in self.results if result.report is not None]
-
-    @property
-    def failures(self) -> list[CellResult]:
-        """Results of the failed replays."""
-        return [result for result in self.results if result.report is None]
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """Error messages of the failed replays, by transcript, strategy and window."""
-        return {
-            f"{each.cell.transcript}, {each.cell.strategy}, {each.cell.limit:,}": each.error or ""
-            for each in self.failures
-        }
-
-    def reports_of(self, strategy: str, limit: int) -> dict[tuple[str, int], ReplayReport]:
-        """Returns the reports of one strategy in one window, by file and conversation."""
-        return {
-            (result.cell.path, result.cell.index): result.report
-            for result in self.results
-            if result.report and (result.cell.strategy, result.cell.limit) == (strategy, limit)
-        }
-
-    def summaries(self) -> list[Summary]:
-        """Returns one summary per window and strategy."""
-        return [self.summary(name, limit) for limit in self.limits for name in self.strategies]
-
-    def summary(self, strategy: str, limit: int) -> Summary:
-        """Returns the summary of one strategy in one window."""
-        own, baseline = self.reports_of(strategy, limit), self.reports_of(NONE, limit)
-        reports = list(own.values())
-        both = own.keys() & baseline.keys()
-        before = sum(baseline[key].cost for key in sorted(both))
-        after = sum(own[key].cost for key in sorted(both))
-        cells = [each.cell for each in self.failures]
-
-        def total(value_of: Callable[[ReplayReport], Any]) -> Any:
-            return sum(map(value_of, reports))
-
-        return Summary(
-            strategy=strategy,
-            limit=limit,
-            transcripts=len(reports),
-            failed=sum((cell.strategy, cell.limit) == (strategy, limit) for cell in cells),
-            requests=total(lambda report: len(report.requests)),
-            overflows=total(lambda report: report.overflows),
-            violations=total(lambda report: len(report.violations)),
-            collections=total(lambda report: len(report.collections)),
-            input_tokens=total(lambda report: report.input_tokens),
-            cached_tokens=total(lambda report: report.cached_tokens),
-            output_tokens=total(lambda report: report.output_tokens),
-            cost=total(lambda report: report.cost),
-            lookup_cost=total(lambda report: report.lookup_cost),
-            currency=reports[0].currency if reports else "",
-            saving=1 - after / before if before else None,
-            losses=total(lambda report: len(report.losses)),
-            names_used=total(lambda report: report.names_used),
-            rereads=total(lambda report: report.rereads),
-            reread_tokens=total(lambda report: report.reread_tokens),
-            seconds=total(lambda report: report.seconds),
-        )
 
 
 def compare(
@@ -200,11 +31,14 @@ def compare(
     config: GCConfig | None = None,
     model: str | None = None,
     prices: Prices | None = None,
+    overhead: Overhead = "auto",
     executor: Executor | None = None,
     workers: int | None = None,
     on_progress: Progress | None = None,
 ) -> Comparison:
-    """Replays every transcript with every strategy in every window, and once without collection.
+    """Replays every transcript with every strategy in every window.
+
+    Every transcript is also replayed without collection and with `KEEP_LAST`.
 
     A failed replay is recorded in its result; the other replays continue. Ctrl-C or an error in
     ``on_progress`` cancels the pending replays and is raised.
@@ -215,11 +49,13 @@ def compare(
 
     Args:
         paths: Files with transcripts in any installed format, or folders that contain such files.
-        strategies: Names of strategies; all installed strategies by default.
+        strategies: Names of strategies and contenders; all installed strategies by default. The
+            name ``all`` stands for these and all contenders.
         limits: Window sizes in tokens.
         config: Thresholds and other collection settings.
         model: Model whose prices apply; by default the default of the price table.
         prices: The price table; by default the bundled one.
+        overhead: Tokens of every request that the logs do not show, as for `replay`.
         executor: Executor for the replays, which stays open. Local processes by default.
         workers: Number of local processes; by default one per processor.
         on_progress: Called after every replay.
@@ -232,7 +68,7 @@ def compare(
     table = prices or load_prices()
     name = table.known(model or table.default)
     only = Prices({name: table.by_model[name]}, name)  # keeps the pickled jobs small
-    comparison = Comparison([NONE, *chosen], list(dict.fromkeys(limits)))
+    comparison = Comparison([NONE, KEEP_LAST, *chosen], list(dict.fromkeys(limits)))
     with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
         cells = [
@@ -245,7 +81,7 @@ def compare(
         lengths = {(each.path, each.index): each.length for each in transcripts}
         # Longest first, so that no long replay runs alone at the end.
         cells.sort(key=lambda cell: -lengths[cell.path, cell.index])
-        _run(pool, cells, (config, only), comparison.results, on_progress)
+        _run(pool, cells, (config, only, overhead), comparison.results, on_progress)
     comparison.results.sort(key=lambda result: order[result.cell])
     return comparison
 
@@ -264,10 +100,17 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 def _canonical(strategies: Sequence[str] | None) -> list[str]:
     """Returns the full names of strategies and creates each once, to fail early on errors."""
+    installed = list(_registry().strategies())
     if strategies is None:
-        return list(_registry().strategies())
-    names = (name for name in strategies if name != NONE)
-    return list(dict.fromkeys(_registry().create(name).name for name in names))
+        return installed
+    chosen: list[str] = []
+    for name in strategies:
+        if name == "all":
+            chosen += [*installed, *CONTENDERS]
+        else:
+            known = name in CONTENDERS or name == NONE
+            chosen.append(name if known else _registry().create(name).name)
+    return list(dict.fromkeys(name for name in chosen if name not in (NONE, KEEP_LAST)))
 
 
 # --- running jobs ---
@@ -365,7 +208,9 @@ def _lengths(path: str) -> list[int]:
     ]
 
 
-def _replay_cell(cell: Cell, config: GCConfig | None, prices: Prices) -> CellResult:
+def _replay_cell(
+    cell: Cell, config: GCConfig | None, prices: Prices, overhead: Overhead
+) -> CellResult:
     try:
         report = replay(
             _conversations(cell.path)[cell.index],
@@ -375,6 +220,7 @@ def _replay_cell(cell: Cell, config: GCConfig | None, prices: Prices) -> CellRes
             name=cell.transcript,
             prices=prices,
             registry=_registry(),
+            overhead=overhead,
         )
     except Exception as error:
         return CellResult(cell, error=_explained(error))

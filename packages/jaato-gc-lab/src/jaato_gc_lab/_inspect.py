@@ -18,8 +18,9 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import TokenCounter, as_text, message_tokens
 from jaato_gc_formats import Conversation, FormatError, Problem, load
+from jaato_gc_lab._overhead import hidden_tokens
+from jaato_gc_lab._recording import TOOL_FRAME
 from jaato_gc_lab._repeats import Repeat, call_subject, find_repeats, part_tokens
-from jaato_gc_lab._replay import TOOL_FRAME
 from jaato_gc_lab._sources import SOURCES, tokens_by_source
 
 BIGGEST = 10
@@ -82,6 +83,8 @@ class Inspection:
         tolerance: Maximum error of ``tokens``, as a fraction.
         reported_tokens: Input tokens that the provider reported for the last request, if the file
             contains them.
+        hidden_tokens: Difference between these and the counted tokens of that request, rounded to
+            hundreds: system prompt, tools and other content that the file does not show.
         compactions: Number of times the agent compacted the conversation.
         by_source: Tokens by source.
         by_role: Tokens by role, without tool schemas.
@@ -102,6 +105,7 @@ class Inspection:
     tokens: int
     tolerance: float
     reported_tokens: int | None
+    hidden_tokens: int
     compactions: int
     by_source: dict[str, int]
     by_role: dict[str, int]
@@ -177,6 +181,7 @@ def inspect_conversation(
         tokens=sum(by_role.values()) + sum(schemas.values()),
         tolerance=counter.tolerance,
         reported_tokens=conversation.usage[-1].input_tokens if conversation.usage else None,
+        hidden_tokens=_hidden(conversation, sum(schemas.values()), counter),
         compactions=len(conversation.compactions),
         by_source={source: by_source[source] for source in SOURCES if by_source[source]},
         by_role=dict(by_role.most_common()),
@@ -192,6 +197,11 @@ def inspect_conversation(
             for each in check_history(messages)
         ],
     )
+
+
+def _hidden(conversation: Conversation, shown_tokens: int, counter: TokenCounter) -> int:
+    found = hidden_tokens(conversation, shown_tokens, counter)
+    return max(0, round(found[-1], -2)) if found else 0
 
 
 def tool_schemas(request: Mapping[str, Any] | None, counter: TokenCounter) -> dict[str, int]:

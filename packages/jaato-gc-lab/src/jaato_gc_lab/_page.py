@@ -15,7 +15,7 @@ from jaato_gc_lab._charts import (
     cost_bars,
     usage_chart,
 )
-from jaato_gc_lab._compare import Summary
+from jaato_gc_lab._comparison import Summary
 from jaato_gc_lab._figures import counted
 from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
@@ -245,6 +245,16 @@ class Page:
             max(len(report.requests) for report in reports)
             for reports in self.runs.by_transcript.values()
         )
+
+    @property
+    def cannot_fit(self) -> dict[str, list[int]]:
+        """Windows that the fixed content of a run exceeds, by transcript."""
+        found: dict[str, list[int]] = {}
+        for report in self.runs.reports:
+            limits = found.setdefault(report.transcript, [])
+            if report.cannot_fit and report.limit not in limits:
+                limits.append(report.limit)
+        return {name: limits for name, limits in found.items() if limits}
 
     @property
     def first_limit(self) -> int:

@@ -9,11 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from jaato_gc import GCConfigError
 from jaato_gc.plugin import Settings
-from jaato_gc_lab._reports import ReplayReport, Request
+from jaato_gc_lab._reports import Request
 
 LOOKUP_TOKENS = 100
 """Output tokens of one tool call that repeats a lookup."""
@@ -40,6 +40,8 @@ class Price(Settings):
     currency: str = "USD"
     min_cached_tokens: NonNegativeInt = 0
     """Minimum length of a cached prefix, in tokens."""
+    cache_seconds: PositiveFloat = 300
+    """Lifetime of a cache entry since its last use, in seconds."""
     date: date
     """The day on which the price was looked up."""
     source: str = ""
@@ -51,7 +53,8 @@ class Price(Settings):
 
         The prefix that a request shares with the previous one is read from the cache; the rest is
         written to it. A collection that changes an early message therefore pays for rewriting
-        everything after that message. Cache entries are assumed never to expire.
+        everything after that message. A request that comes later than ``cache_seconds`` after the
+        previous one finds nothing in the cache. Without recorded times, entries never expire.
         """
         return sum(map(self._cost_of, requests))
 
@@ -81,7 +84,8 @@ class Price(Settings):
 
     def _cost_of(self, request: Request) -> float:
         least = self.min_cached_tokens
-        cached = request.cached_tokens if request.cached_tokens >= least else 0
+        is_cold = (request.idle_seconds or 0) > self.cache_seconds
+        cached = 0 if is_cold or request.cached_tokens < least else request.cached_tokens
         fresh = self._write if request.tokens >= least else self.input
         return (
             cached * self.cache_read
@@ -152,18 +156,6 @@ def load_prices(path: str | Path | None = None) -> Prices:
     merged = Prices({**prices.by_model, **custom.by_model}, custom.default)
     merged.of()  # raises if the default model has no price
     return merged
-
-
-def saving(report: ReplayReport, baseline: ReplayReport) -> float:
-    """Returns the fraction of the cost that a strategy saves, including cache rewrites.
-
-    A negative fraction means that the strategy costs more than it saves.
-
-    Args:
-        report: The run with the strategy.
-        baseline: The same run without collection.
-    """
-    return 1 - report.cost / baseline.cost if baseline.cost else 0.0
 
 
 def _parse(text: str, place: str, default: str = "") -> Prices:

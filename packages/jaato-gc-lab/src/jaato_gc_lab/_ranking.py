@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from jaato_gc_lab._compare import Comparison, Summary
-from jaato_gc_lab._replay import NONE
+from jaato_gc_lab._comparison import Comparison, Summary
+from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._reports import ReplayReport
 
-RULE = (
-    "Fewest violations first, then fewest overflows, then lowest cost including repeated lookups."
-)
+RULE = "Fewest violations first, then fewest refused runs, least lost context, and lowest cost."
 """The ranking rule, as shown to the user."""
 
 RESAMPLES = 2_000
@@ -60,14 +58,13 @@ class Ranking:
 def rank(comparison: Comparison) -> list[Ranking]:
     """Ranks the strategies of each window by `RULE`.
 
-    The cost includes repeated lookups: one more request for every request that lacked a name or a
-    file, and every file that has to be read again. That is the minimum cost of removed content. In
-    the worst case the model answers wrongly, so consider the regret as well.
+    The cost includes repeated lookups: one more request for every request that lacked a name, a
+    quoted text or a file, and every file that has to be read again.
 
     A difference between two neighbours is significant if they differ on six transcripts or more,
     and a paired bootstrap with 2,000 samples and a fixed seed gives a 95 % confidence interval
     that excludes zero. Differences in violations are always significant. Only transcripts that
-    were replayed with all strategies count.
+    were replayed with all strategies count, and that can fit at all.
     """
     return [_rank(comparison, limit) for limit in comparison.limits]
 
@@ -93,7 +90,8 @@ def _rank(comparison: Comparison, limit: int) -> Ranking:
 VIOLATIONS = "has more violations than"
 MEASURES: tuple[tuple[str, Measure], ...] = (
     (VIOLATIONS, lambda report: len(report.violations)),
-    ("has more overflows than", lambda report: report.overflows),
+    ("has more refused runs than", lambda report: report.refused_at is not None),
+    ("loses more context than", lambda report: report.context_lost),
     ("costs more than", lambda report: report.total_cost),
 )
 """The ranking criteria, most important first, with the verdict for the worse strategy."""
@@ -132,35 +130,29 @@ def _figures(summary: Summary) -> str:
     parts = []
     if summary.violations:
         parts.append(f"{summary.violations:,} violations")
-    parts.append(
-        f"{summary.overflows:,} of {summary.requests:,} requests do not fit"
-        if summary.overflows
-        else "every request fits"
-    )
-    money = f"{summary.cost:,.2f} {summary.currency}"
-    if summary.saving is not None:
-        more_or_less = "less" if summary.saving >= 0 else "more"
-        money += f" ({abs(summary.saving):.0%} {more_or_less} than without collection)"
-    if summary.lookup_cost:
-        money += f" plus {summary.lookup_cost:,.2f} for repeated lookups"
-    parts.append(money)
-    parts.append(
-        f"{summary.regret:.1%} of the names used later were removed"
-        if summary.losses
-        else "no name used later was removed"
-    )
-    if summary.rereads:
-        files = "1 file" if summary.rereads == 1 else f"{summary.rereads:,} files"
-        parts.append(f"{files} to read again")
+    parts.append(_refused(summary))
+    if summary.context_used:
+        parts.append(f"{summary.lost_context_share:.1%} of the context used later was lost")
+    if summary.edits:
+        parts.append(f"{summary.blind_edits:,} of {summary.edits:,} edits were blind")
+    if summary.cost_ratio is not None and summary.strategy != KEEP_LAST:
+        parts.append(f"costs {summary.cost_ratio:.0%} of {KEEP_LAST}")
     return "; ".join(parts)
+
+
+def _refused(summary: Summary) -> str:
+    if not summary.refused:
+        return "every request fits"
+    runs = f"{summary.refused:,} of {summary.transcripts:,} runs are refused"
+    return f"{runs}, at the median after {summary.refused_after:.0%} of the run"
 
 
 def _note(baseline: Summary, common: int) -> str:
     if not common:
         return "no transcript could be replayed with all strategies"
-    if not baseline.overflows:
+    if not baseline.refused:
         return "all requests fit without collection: the window is large enough for these runs"
     return (
-        f"without collection, {baseline.overflows:,} of {baseline.requests:,} requests do not fit, "
-        f"and the runs cost {baseline.cost:,.2f} {baseline.currency}"
+        f"without collection, {_refused(baseline)}: "
+        f"{baseline.overflows:,} of {baseline.requests:,} requests do not fit"
     )

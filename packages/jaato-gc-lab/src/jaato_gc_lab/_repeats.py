@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc.plugin import TokenCounter, as_text, message_tokens
-from jaato_gc_lab._rereads import path_of, reads_file
+from jaato_gc_lab._measures.rereads import path_of, reads_file
 from jaato_gc_marksweep import ToolNames
 
 MIN_DUPLICATE_LENGTH = 200

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaato_gc import (
     ContextFloorError,
@@ -18,25 +18,17 @@ from jaato_gc import (
     PluginRegistry,
     Role,
     extractive_summary,
-    repair_history,
 )
-from jaato_gc.plugin import TokenCounter, as_text, hookimpl, message_tokens
-from jaato_gc_formats import Conversation, History
+from jaato_gc.plugin import TokenCounter, hookimpl, message_tokens
+from jaato_gc_formats import Conversation
+from jaato_gc_lab._contenders import CONTENDERS, NONE
+from jaato_gc_lab._measures import Losses, Rereads, Wanted
+from jaato_gc_lab._overhead import Overhead, estimated_overhead
 from jaato_gc_lab._prices import Price, Prices, load_prices
-from jaato_gc_lab._regret import Regret
+from jaato_gc_lab._recording import Recording, fixed_tokens, tools_tokens_of
 from jaato_gc_lab._reports import Collection, ReplayReport, Request
-from jaato_gc_lab._rereads import Rereads
 from jaato_gc_lab._sources import Sources
 from jaato_gc_lab._validity import Validity
-
-NONE = "none"
-"""Strategy name that disables collection."""
-
-SILENCE = "(nothing was said)"
-"""Text of the message that is inserted if no user message exists. Providers require one."""
-
-TOOL_FRAME = 8
-"""Token overhead of one tool schema."""
 
 
 def replay(
@@ -50,16 +42,18 @@ def replay(
     prices: Prices | None = None,
     counter: TokenCounter | None = None,
     registry: PluginRegistry | None = None,
-    tools_tokens: int | None = None,
+    overhead: Overhead = "auto",
 ) -> ReplayReport:
     """Replays a recorded run with a strategy, as if it were live.
 
     For each recorded answer the replay builds a request from the preceding messages, collects if
     necessary, and then validates, counts and prices the request. The answer is appended as
     recorded, even if the model would answer the changed request differently. Consecutive answers
-    count as one. At the end of a turn the session may collect again. A request that does not fit
-    is counted and the replay continues. Messages after the last answer are ignored, because no
-    request contains them.
+    count as one. At the end of a turn the session may collect again. Messages after the last answer
+    are ignored, because no request contains them.
+
+    At a request that does not fit, the run counts as over: every name and edit after it counts as
+    lost. The replay continues, to show what would have been sent.
 
     The recording is repaired first: empty messages and model messages before the first user
     message are removed, and calls without results and results without calls are repaired.
@@ -68,9 +62,9 @@ def replay(
 
     Args:
         transcript: A conversation from a file, or a list of messages.
-        strategy: Name of an installed strategy, or a strategy instance; ``"none"`` for the
-            baseline without collection. A strategy that needs a summarizer gets core's extractive
-            one, so no model is called.
+        strategy: Name of an installed strategy or of a contender such as ``"keep-last"``, or a
+            strategy instance; ``"none"`` for the run without collection. A strategy that needs a
+            summarizer gets core's extractive one, so no model is called.
         limit: Window size in tokens.
         config: Thresholds and other collection settings; ``plugin_config`` has the options of the
             strategy.
@@ -80,7 +74,8 @@ def replay(
         counter: Token counter; by default core's estimate, which is the same on every machine and
             for every provider. Its counts also serve as the usage that the provider reports.
         registry: Registry of strategies and formats; by default all installed ones.
-        tools_tokens: Tokens of the tool schemas; by default counted from the recorded request.
+        overhead: Tokens of every request that the log does not show (system prompt, tools): a
+            number, ``"none"``, or ``"auto"`` to estimate them from the reported usage.
 
     Raises:
         GCPluginError: The strategy is not installed or can't be used.
@@ -88,15 +83,23 @@ def replay(
     """
     registry = registry or PluginRegistry()
     counter = counter or EstimateCounter()
-    recording = _Recording.of(transcript)
+    recording = Recording.of(transcript)
     table = prices or load_prices()
     price = table.of(model)
     config = config or GCConfig()
-    plugin = make_strategy(strategy, config, registry) if isinstance(strategy, str) else strategy
+    if isinstance(strategy, str):
+        if strategy in CONTENDERS:  # options are those of another strategy
+            config = config.model_copy(update={"plugin_config": {}})
+        plugin = make_strategy(strategy, config, registry)
+    else:
+        plugin = strategy
     log = _Log()
     session = _session(plugin, config, limit, counter, log)
-    if tools_tokens is None:
-        tools_tokens = _tools_tokens(recording.request, counter)
+    tools_tokens = tools_tokens_of(recording.request, counter)
+    if overhead == "auto":
+        tools_tokens += estimated_overhead(transcript, tools_tokens, counter)
+    elif overhead != "none":
+        tools_tokens += overhead
     if tools_tokens:
         session.budget.add_child(InstructionSource.PLUGIN, "tools", tools_tokens, GCPolicy.LOCKED)
     report = ReplayReport(
@@ -108,42 +111,14 @@ def replay(
         currency=price.currency,
         model=table.known(model or table.default),
     )
+    fixed = tools_tokens + fixed_tokens(recording.messages, counter)
+    report.cannot_fit = fixed > (config.request_limit(limit) or limit)
     validity = Validity(recording.format, recording.request, registry)
-    player = _Player(session, log, report, validity, counter, tools_tokens)
+    player = _Player(session, log, report, validity, counter, tools_tokens, recording)
     player.play(recording.messages)
     session.close()
     player.finish(price)
     return report
-
-
-class _Recording(NamedTuple):
-    name: str
-    messages: list[Message]
-    format: str | None
-    request: dict[str, Any] | None
-
-    @classmethod
-    def of(cls, transcript: Conversation | Sequence[Message]) -> "_Recording":
-        name, messages = "", transcript
-        if isinstance(messages, Conversation):
-            name, messages = messages.name, messages.messages
-        if isinstance(messages, History):
-            return cls(name, sendable(messages), messages.format, messages.request)
-        return cls(name, sendable(messages), None, None)
-
-
-def sendable(messages: Iterable[Message]) -> list[Message]:
-    """Returns the messages from the first request to the last answer, repaired if necessary."""
-    kept = [message for message in messages if not message.is_empty]
-    if not any(message.opens_turn for message in kept):  # only a system prompt starts the run
-        not_system = (index for index, each in enumerate(kept) if each.role is not Role.SYSTEM)
-        kept.insert(next(not_system, len(kept)), Message.from_text(Role.USER, SILENCE))
-    begin = next(index for index, message in enumerate(kept) if message.opens_turn)
-    system = [message for message in kept[:begin] if message.role is Role.SYSTEM]
-    repaired = repair_history([*system, *kept[begin:]])
-    while repaired and repaired[-1].role is not Role.MODEL:
-        repaired.pop()
-    return repaired
 
 
 def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPlugin | None:
@@ -154,6 +129,8 @@ def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPl
     """
     if name == NONE:
         return None
+    if name in CONTENDERS:
+        return CONTENDERS[name]()
     options = dict(config.plugin_config)
     info = registry.strategies().get(name if name.startswith("gc_") else f"gc_{name}")
     if info and info.config_model and "summarizer" in info.config_model.model_fields:
@@ -174,13 +151,6 @@ def _session(
     if plugin is not None:
         session.set_gc_plugin(plugin, config)
     return session
-
-
-def _tools_tokens(request: dict[str, Any] | None, counter: TokenCounter) -> int:
-    tools = (request or {}).get("tools")
-    if not isinstance(tools, list):
-        return 0
-    return sum(TOOL_FRAME + counter.count_text(as_text(tool)) for tool in tools)
 
 
 class _Ended(NamedTuple):
@@ -218,6 +188,7 @@ class _Player:
         validity: Validity,
         counter: TokenCounter,
         tools_tokens: int,
+        recording: Recording,
     ) -> None:
         self._session = session
         self._log = log
@@ -226,11 +197,13 @@ class _Player:
         self._counter = counter
         self._tools_tokens = tools_tokens
         self._sources = Sources(counter, tools_tokens)
-        self._regret = Regret()
+        self._times = recording.times
+        self._losses = Losses(Wanted.of(recording.messages))
         self._rereads = Rereads(counter)
         self._recorded: list[Message] = []
         self._live: list[Message] = []
         self._cached = 0
+        self._sent_at: float | None = None
         self._unchecked = True
         self._turn = 0
         self._was_answered = True
@@ -246,12 +219,16 @@ class _Player:
 
     def finish(self, price: Price) -> None:
         """Computes the totals of the report."""
-        report, regret, rereads = self._report, self._regret, self._rereads
-        report.losses, report.names_used = regret.losses, regret.names_used
+        report, losses, rereads = self._report, self._losses, self._rereads
+        report.edits, report.blind_edits = losses.edits, losses.blind_edits
+        report.context_used, report.context_lost = losses.context_used, losses.context_lost
+        report.names_used, report.names_lost = losses.names_used, losses.names_lost
+        report.losses = losses.losses
         report.rereads, report.reread_tokens = rereads.count, rereads.tokens
         report.seconds = sum(collection.seconds for collection in report.collections)
         report.overflows = sum(not request.fits for request in report.requests)
         lacking = {loss.request for loss in report.losses} | rereads.requests
+        lacking |= {edit.request for edit in report.blind_edits}
         report.cost = price.cost(report.requests)
         report.lookup_cost = price.lookup_cost(report.requests, lacking, rereads.tokens)
 
@@ -286,10 +263,12 @@ class _Player:
                 cached_tokens=self._cached,
                 output_tokens=answered,
                 fits=fits,
+                idle_seconds=self._idle_seconds(answer[0]),
             )
         )
         self._cached = tokens
-        self._regret.use(answer, position)
+        self._losses.is_over |= not fits
+        self._losses.use(answer, position)
         self._rereads.use(answer, position)
         if fits:
             self._session.report_usage(tokens, answered)
@@ -297,12 +276,19 @@ class _Player:
             self._append(message)
         self._was_answered = True
 
+    def _idle_seconds(self, answer: Message) -> float | None:
+        """Returns the time between this answer and the one before it, if both are known."""
+        before, self._sent_at = self._sent_at, self._times.get(answer.message_id)
+        if before is None or self._sent_at is None:
+            return None
+        return max(0.0, self._sent_at - before)
+
     def _append(self, message: Message) -> None:
         booked = self._session.append(message)
         self._recorded.append(booked)
         self._live.append(booked)
         self._sources.add(booked)
-        self._regret.add_recorded(booked)
+        self._losses.add_recorded(booked)
         self._rereads.add(booked)
 
     def _note_collections(self) -> None:
@@ -339,10 +325,10 @@ class _Player:
         added = [message for message in after if id(message) not in ids_before]
         for message in removed:
             self._sources.remove(message)
-            self._regret.remove(message, collection)
+            self._losses.remove(message, collection)
         for message in added:
             self._sources.add(message)
-            self._regret.add(message)
+            self._losses.add(message)
         self._rereads.collected(removed, added)
         self._live = list(after)
         self._unchecked = True

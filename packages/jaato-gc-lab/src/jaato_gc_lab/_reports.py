@@ -16,6 +16,8 @@ class Request:
         cached_tokens: Input tokens of the prefix shared with the previous request.
         output_tokens: Tokens of the answer.
         fits: Whether the request fits into the window. A request that does not fit can't be sent.
+        idle_seconds: Time since the previous request, if the recording has times. After the
+            lifetime of the prompt cache, nothing is read from it.
     """
 
     turn: int
@@ -24,6 +26,7 @@ class Request:
     cached_tokens: int
     output_tokens: int
     fits: bool = True
+    idle_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,21 @@ class Loss:
     removed_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class BlindEdit:
+    """An edit that quotes text which is not in the context any more.
+
+    Args:
+        tool: The tool that edits.
+        request: Position of the request that lacked the text, in the list of requests.
+        line: One of the missing lines, normalized; empty if the run was over before the edit.
+    """
+
+    tool: str
+    request: int
+    line: str
+
+
 @dataclass(slots=True)
 class ReplayReport:
     """The replay of one transcript with one strategy in one window.
@@ -83,14 +101,23 @@ class ReplayReport:
         target_percent: Usage that a collection aims for, in percent of the window.
         requests: All requests, in order.
         collections: All collections, in order.
+        cannot_fit: Whether the fixed content alone (system prompt, tools, the first and the newest
+            user message) exceeds the window. Then no strategy can help.
         overflows: Number of requests that did not fit into the window.
         violations: Descriptions of what a provider would reject. Expected to be empty.
-        losses: Names that were used after they were removed. `regret` is their share.
+        edits: Number of edits that quote text which the recording showed before.
+        blind_edits: Those whose quoted text was not in the context any more. After a request that
+            did not fit, all of them.
+        context_used: Number of uses of names in calls that an earlier message showed.
+        context_lost: Those whose original surroundings were not in the context any more. After a
+            request that did not fit, all of them.
         names_used: Number of uses of names that an earlier message showed.
+        names_lost: Those that no message showed any more. After a request that did not fit, all of
+            them.
+        losses: The names that were used after they were removed.
         rereads: Number of files that were needed again after their content was removed.
         reread_tokens: Tokens of the tool results that would have to be fetched again.
-        cost: Cost of the whole run. Requests that did not fit are priced as if they had been sent,
-            so that runs stay comparable.
+        cost: Cost of the whole run. Requests that did not fit are priced as if they had been sent.
         seconds: Time spent on collections, in seconds.
         lookup_cost: Minimum additional cost of looking up removed content again.
         currency: Currency of ``cost`` and ``lookup_cost``.
@@ -104,10 +131,16 @@ class ReplayReport:
     target_percent: float
     requests: list[Request] = field(default_factory=list)
     collections: list[Collection] = field(default_factory=list)
+    cannot_fit: bool = False
     overflows: int = 0
     violations: list[str] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
+    edits: int = 0
+    blind_edits: list[BlindEdit] = field(default_factory=list)
+    context_used: int = 0
+    context_lost: int = 0
     names_used: int = 0
+    names_lost: int = 0
+    losses: list[Loss] = field(default_factory=list)
     rereads: int = 0
     reread_tokens: int = 0
     cost: float = 0.0
@@ -147,9 +180,17 @@ class ReplayReport:
         return self.input_tokens / len(self.requests) if self.requests else 0.0
 
     @property
-    def regret(self) -> float:
-        """Fraction of the used names that were removed before their use, from 0 to 1."""
-        return len(self.losses) / self.names_used if self.names_used else 0.0
+    def refused_at(self) -> int | None:
+        """Position of the first request that did not fit; ``None`` if all of them did.
+
+        The run counts as over from there.
+        """
+        return next((at for at, request in enumerate(self.requests) if not request.fits), None)
+
+    @property
+    def played(self) -> float:
+        """Fraction of the requests before the first one that did not fit, from 0 to 1."""
+        return 1.0 if self.refused_at is None else self.refused_at / len(self.requests)
 
     @property
     def freed_by_reason(self) -> Counter[str]:

@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from jaato_gc import GCConfigError, GCError
-from jaato_gc_lab._compare import Comparison
+from jaato_gc_lab._comparison import Comparison
 from jaato_gc_lab._prices import Price
 from jaato_gc_lab._ranking import rank
 
 FORMAT = "jaato-gc comparison"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(slots=True)
@@ -46,7 +46,9 @@ class SavedComparison:
                 {
                     **dataclasses.asdict(summary),
                     "total_cost": summary.total_cost,
-                    "regret": summary.regret,
+                    "blind_edit_share": summary.blind_edit_share,
+                    "lost_context_share": summary.lost_context_share,
+                    "lost_name_share": summary.lost_name_share,
                 }
                 for summary in self.comparison.summaries()
             ],
@@ -66,6 +68,7 @@ class SavedComparison:
                 }
                 for ranking in rank(self.comparison)
             ],
+            "cannot_fit": self.comparison.cannot_fit,
             "comparison": dataclasses.asdict(self.comparison),
         }
 

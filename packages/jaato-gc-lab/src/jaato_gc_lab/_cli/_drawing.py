@@ -80,6 +80,8 @@ def say_table(
 ) -> None:
     """Prints a table without borders.
 
+    If it is too wide, the flexible column is truncated and the last columns are left out.
+
     Args:
         headings: Column headings.
         rows: The cells. Control characters are removed.
@@ -90,21 +92,28 @@ def say_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index in left else "right")
     cells = [[Text(clean(str(each))) for each in row] for row in rows]
+    widths = [
+        gap + max([*(row[n].cell_len for row in cells), *map(len, heading.split("\n"))])
+        for n, heading in enumerate(headings)
+    ]
+    least = list(widths)
     if flexible is not None:
-        others = [n for n in range(len(headings)) if n != flexible]
-        used = sum(
-            gap + max([*(row[n].cell_len for row in cells), *map(len, headings[n].split("\n"))])
-            for n in others
-        )
-        room = max(width() - used, len(headings[flexible]), MIN_COLUMN)
+        least[flexible] = min(widths[flexible], gap + max(len(headings[flexible]), MIN_COLUMN))
+    columns = len(headings)
+    while columns > 2 and sum(least[:columns]) - gap > width():
+        columns -= 1
+    if flexible is not None:
+        room = width() - sum(widths[:columns]) + widths[flexible]
         for row in cells:
-            row[flexible].truncate(room, overflow="crop" if is_plain() else "ellipsis")
+            row[flexible].truncate(
+                max(room, least[flexible]) - gap, overflow="crop" if is_plain() else "ellipsis"
+            )
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for index, heading in enumerate(headings[:columns]):
+        table.add_column(heading, justify="left" if index in left else "right")
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*row[:columns])
     _print(table)
 
 

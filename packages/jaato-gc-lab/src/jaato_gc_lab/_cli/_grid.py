@@ -7,10 +7,12 @@ from pathlib import Path
 
 from jaato_gc import GCConfig, GCError
 from jaato_gc_lab._cli._drawing import progress, say, say_heading, say_item, say_table
-from jaato_gc_lab._cli._text import clean, money, percent, seconds
-from jaato_gc_lab._compare import CellResult, Comparison, Summary, compare
+from jaato_gc_lab._cli._text import clean, percent, seconds
+from jaato_gc_lab._compare import compare
+from jaato_gc_lab._comparison import CellResult, Comparison, Summary
 from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._files import write_all
+from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import load_prices
 from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
@@ -20,14 +22,15 @@ FEW = 8
 NO_FILES = "no file to replay: pass files, or folders with files"
 HEADINGS = (
     "strategy",
-    "over-\nflows",
-    "viola-\ntions",
-    "collec-\ntions",
-    "tokens\nsent",
-    "cost,\n{currency}",
-    "saved",
-    "regret",
+    "refused\nruns",
+    "blind\nedits",
+    "lost\ncontext",
+    "lost\nnames",
     "re-\nreads",
+    "cost",
+    "viola-\ntions",
+    "tokens\nsent",
+    "collec-\ntions",
     "time",
 )
 
@@ -40,6 +43,7 @@ def run_grid(
     config: GCConfig | None = None,
     model: str | None = None,
     prices: Path | None = None,
+    overhead: Overhead = "auto",
     workers: int | None = None,
 ) -> SavedComparison:
     """Replays all files with all strategies in all windows, with a progress bar.
@@ -64,6 +68,7 @@ def run_grid(
             config=config,
             model=model,
             prices=table,
+            overhead=overhead,
             workers=workers,
             on_progress=on_progress,
         )
@@ -104,13 +109,12 @@ def say_comparison(comparison: Comparison) -> None:
             f"Window of {number(ranking.limit)} tokens, {counted(transcripts, 'transcript')}, "
             f"{counted(max(row.requests for row in rows), 'request')}"
         )
-        currency = next((row.currency for row in rows if row.currency), "")
-        headings = [heading.format(currency=currency) for heading in HEADINGS]
-        say_table(headings, map(_row, rows), gap=1)
+        say_table(HEADINGS, map(_row, rows), gap=1)
         say()
         for place in ranking.places:
             say_item(f"{place.strategy}: {place.reason}", f"{place.position}.")
         say(f"{ranking.note[:1].upper()}{ranking.note[1:]}.")
+    say_unfit(comparison)
     say()
     say(f"Ranking: {RULE[:1].lower()}{RULE[1:]}")
 
@@ -118,33 +122,55 @@ def say_comparison(comparison: Comparison) -> None:
 def _row(summary: Summary) -> tuple[object, ...]:
     return (
         summary.strategy,
-        number(summary.overflows),
-        number(summary.violations),
-        number(summary.collections),
-        short(summary.input_tokens),
-        money(summary.cost),
-        percent(summary.saving) if summary.strategy != "none" else "-",
-        percent(summary.regret),
+        _refused(summary),
+        percent(summary.blind_edit_share),
+        percent(summary.lost_context_share),
+        percent(summary.lost_name_share),
         number(summary.rereads),
+        _cost(summary),
+        number(summary.violations),
+        short(summary.input_tokens),
+        number(summary.collections),
         seconds(summary.seconds),
     )
+
+
+def _refused(summary: Summary) -> str:
+    if summary.refused_after is None:
+        return "0"
+    return f"{number(summary.refused)} ({summary.refused_after:.0%})"
+
+
+def _cost(summary: Summary) -> str:
+    if summary.cost_ratio is None:
+        return "-"
+    return f"{summary.cost_ratio:.0%} ({number(summary.cost_pairs)})"
+
+
+def say_unfit(comparison: Comparison) -> None:
+    """Prints the runs whose fixed content exceeds the window."""
+    for limit, names in comparison.cannot_fit.items():
+        if names:
+            runs = counted(len(names), "run")
+            say_heading(f"Cannot fit into {number(limit)} tokens, and count for nothing: {runs}")
+            _say_list(names)
 
 
 def say_skipped(comparison: Comparison) -> None:
     """Prints the skipped files and the failed replays with their reasons."""
     if comparison.skipped:
         say_heading(f"Skipped: {number(len(comparison.skipped))}")
-        _say_reasons(comparison.skipped)
+        _say_list([f"{name}: {reason}" for name, reason in comparison.skipped.items()])
     if comparison.failures:
         say_heading(f"Failed: {counted(len(comparison.failures), 'replay')}")
-        _say_reasons(comparison.failed)
+        _say_list([f"{name}: {reason}" for name, reason in comparison.failed.items()])
 
 
-def _say_reasons(reasons: dict[str, str]) -> None:
-    for name, reason in list(reasons.items())[:FEW]:
-        say_item(clean(f"{name}: {reason}", 300))
-    if len(reasons) > FEW:
-        say(f"and {number(len(reasons) - FEW)} more")
+def _say_list(items: Sequence[str]) -> None:
+    for item in items[:FEW]:
+        say_item(clean(item, 300))
+    if len(items) > FEW:
+        say(f"and {number(len(items) - FEW)} more")
 
 
 def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> None:

@@ -31,22 +31,32 @@ class Tokens(click.ParamType):  # type: ignore[type-arg]
         return int(amount)
 
 
+class OverheadType(click.ParamType):  # type: ignore[type-arg]
+    """``auto``, ``none`` or a number of tokens."""
+
+    name = "overhead"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | int:
+        if value in ("auto", "none"):
+            return str(value)
+        if isinstance(value, str) and value.strip() == "0":
+            return 0
+        return TOKENS.convert(value, param, ctx)
+
+
 class Percent(click.ParamType):  # type: ignore[type-arg]
     """A percentage from 0 to 100, with or without ``%``."""
 
     name = "percent"
-
-    def __init__(self, *, may_be_negative: bool = False) -> None:
-        self._may_be_negative = may_be_negative
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         if isinstance(value, float | int):
             return float(value)
-        text = value.strip()
-        sign = -1 if self._may_be_negative and text.startswith("-") else 1
-        match = _NUMBER.fullmatch(text.removeprefix("-") if sign < 0 else text)
+        match = _NUMBER.fullmatch(value.strip())
         if not match or match["unit"].lower() in ("k", "m"):
             self.fail(f"expected a percentage such as 60 or 60%, got {value!r}", param, ctx)
         amount = _plain(match["digits"])
@@ -59,7 +69,7 @@ class Percent(click.ParamType):  # type: ignore[type-arg]
             )
         if amount > 100:
             self.fail(f"expected a percentage from 0 to 100, got {value!r}", param, ctx)
-        return sign * amount
+        return amount
 
 
 class CommaSeparated(click.ParamType):  # type: ignore[type-arg]
@@ -82,7 +92,6 @@ class CommaSeparated(click.ParamType):  # type: ignore[type-arg]
 
 TOKENS = Tokens()
 PERCENT = Percent()
-SIGNED_PERCENT = Percent(may_be_negative=True)
 
 
 def _plain(digits: str) -> float:

@@ -8,9 +8,31 @@ from typing import Any, TypeVar
 import click
 
 from jaato_gc import GCConfig, GCError, load_gc_from_file
-from jaato_gc_lab._cli._numbers import PERCENT
+from jaato_gc_lab._cli._numbers import PERCENT, OverheadType
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+MEASURES = """\b
+refused runs  runs with a request that does not fit, and the median share of
+              the run before it. The run counts as over from there: all that
+              it uses later counts as lost.
+blind edits   edits that quote text which was in the context and no longer is.
+              An agent could read the file again first.
+lost context  names in calls that no longer stand beside the same text as in
+              the original. A name in a summary or a list does not count.
+lost names    names used later that stand nowhere any more. Weak: a list of
+              words keeps names, but no content.
+re-reads      files that would have to be read again
+violations    problems that make a provider reject a request; should be 0
+cost          compared with keep-last, over the runs that both finished (their
+              number in brackets), including rewrites of the prompt cache
+cannot fit    runs whose system prompt, tools, first and newest user message
+              exceed the window; they count for no strategy
+
+All of them compare strings in recordings. None shows that a model would answer
+better or worse.
+"""
+"""Definitions of the measures, for ``--help``."""
 
 EXISTING = click.Path(path_type=Path)
 """An input file. Not checked here, because the error on reading it has more detail."""
@@ -24,6 +46,14 @@ format_option = click.option(
 model_option = click.option("--model", metavar="NAME", help="Model whose prices apply.")
 prices_option = click.option(
     "--prices", type=EXISTING, metavar="FILE", help="Your own price table (TOML)."
+)
+overhead_option = click.option(
+    "--overhead",
+    type=OverheadType(),
+    default="auto",
+    metavar="auto|none|N",
+    help="Tokens of every request that the logs do not show, such as the system prompt and the "
+    "tools; auto estimates them from the reported usage (auto).",
 )
 workers_option = click.option(
     "--workers",

@@ -9,20 +9,24 @@ import click
 
 from jaato_gc_lab._cli._drawing import say, say_json, say_table
 from jaato_gc_lab._cli._exits import Exit
-from jaato_gc_lab._cli._grid import run_grid, say_skipped
-from jaato_gc_lab._cli._numbers import PERCENT, SIGNED_PERCENT, TOKENS, CommaSeparated
+from jaato_gc_lab._cli._grid import run_grid, say_skipped, say_unfit
+from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
+    MEASURES,
     config_option,
     configured,
     json_option,
     model_option,
+    overhead_option,
     prices_option,
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._compare import Comparison, Summary
+from jaato_gc_lab._comparison import Comparison, Summary
+from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._figures import number
+from jaato_gc_lab._overhead import Overhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +35,34 @@ class Rule:
 
     Args:
         option: The option that sets the limit.
-        measure: Returns the measured value, or ``None`` if it is unknown.
-        is_maximum: Whether the limit is a maximum rather than a minimum.
+        measure: Returns the measured value.
         format: Formats a value.
     """
 
     option: str
-    measure: Callable[[Summary], float | None]
-    is_maximum: bool
+    measure: Callable[[Summary], float]
     format: Callable[[float], str]
-
-    def holds(self, measured: float | None, allowed: float) -> bool:
-        """Returns whether a value is known and within the limit."""
-        if measured is None:
-            return False
-        return measured <= allowed if self.is_maximum else measured >= allowed
 
 
 def _percent(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def _share(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
 RULES = {
-    "max_overflows": Rule("--max-overflows", lambda each: each.overflows, True, number),
-    "max_violations": Rule("--max-violations", lambda each: each.violations, True, number),
-    "max_regret": Rule("--max-regret", lambda each: _share(each.regret), True, _percent),
-    "max_rereads": Rule("--max-rereads", lambda each: each.rereads, True, number),
-    "min_saving": Rule("--min-saving", lambda each: _share(each.saving), False, _percent),
-    "max_cost": Rule("--max-cost", lambda each: each.total_cost, True, lambda v: f"{v:,.4f}"),
-    "max_failed": Rule("--max-failed", lambda each: each.failed, True, number),
+    "max_refused": Rule("--max-refused", lambda each: each.refused, number),
+    "max_violations": Rule("--max-violations", lambda each: each.violations, number),
+    "max_blind_edits": Rule(
+        "--max-blind-edits", lambda each: 100 * (each.blind_edit_share or 0), _percent
+    ),
+    "max_lost_context": Rule(
+        "--max-lost-context", lambda each: 100 * (each.lost_context_share or 0), _percent
+    ),
+    "max_lost_names": Rule(
+        "--max-lost-names", lambda each: 100 * (each.lost_name_share or 0), _percent
+    ),
+    "max_rereads": Rule("--max-rereads", lambda each: each.rereads, number),
+    "max_cost": Rule("--max-cost", lambda each: each.total_cost, lambda cost: f"{cost:,.4f}"),
+    "max_failed": Rule("--max-failed", lambda each: each.failed, number),
 }
 
 
@@ -74,12 +73,12 @@ class Verdict:
     strategy: str
     limit: int
     rule: str
-    measured: float | None
+    measured: float
     allowed: float
     holds: bool
 
 
-@click.command("check")
+@click.command("check", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
 @click.option(
     "-s",
@@ -97,11 +96,11 @@ class Verdict:
     help="Window sizes (128k).",
 )
 @click.option(
-    "--max-overflows",
+    "--max-refused",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Maximum requests that do not fit (0).",
+    help="Maximum runs with a request that does not fit (0).",
 )
 @click.option(
     "--max-violations",
@@ -111,16 +110,16 @@ class Verdict:
     help="Maximum violations (0).",
 )
 @click.option(
-    "--max-regret", type=PERCENT, metavar="PERCENT", help="Maximum share of removed names."
+    "--max-blind-edits", type=PERCENT, metavar="PERCENT", help="Maximum share of blind edits."
+)
+@click.option(
+    "--max-lost-context", type=PERCENT, metavar="PERCENT", help="Maximum share of lost context."
+)
+@click.option(
+    "--max-lost-names", type=PERCENT, metavar="PERCENT", help="Maximum share of lost names."
 )
 @click.option(
     "--max-rereads", type=click.IntRange(0), metavar="N", help="Maximum files to read again."
-)
-@click.option(
-    "--min-saving",
-    type=SIGNED_PERCENT,
-    metavar="PERCENT",
-    help="Minimum saving compared to no collection.",
 )
 @click.option(
     "--max-cost",
@@ -132,6 +131,7 @@ class Verdict:
 @config_option
 @model_option
 @prices_option
+@overhead_option
 @workers_option
 @json_option
 def command(
@@ -144,6 +144,7 @@ def command(
     config_file: Path | None,
     model: str | None,
     prices: Path | None,
+    overhead: Overhead,
     workers: int | None,
     as_json: bool,
     **allowed: float | None,
@@ -158,7 +159,7 @@ def command(
     \b
     Examples:
       jaato-gc check logs/ --limits 32k,128k
-      jaato-gc check logs/ --max-overflows 0 --max-regret 2% --min-saving 40%
+      jaato-gc check logs/ --max-blind-edits 10% --max-lost-context 5%
       jaato-gc check logs/ --config .jaato/gc.json --json
     """
     named, config = configured(
@@ -171,6 +172,7 @@ def command(
         config=config,
         model=model,
         prices=prices,
+        overhead=overhead,
         workers=workers,
     )
     verdicts = check_limits(saved.comparison, {"max_failed": 0, **allowed})
@@ -180,12 +182,14 @@ def command(
             {
                 "holds": holds,
                 "verdicts": [dataclasses.asdict(verdict) for verdict in verdicts],
+                "cannot_fit": saved.comparison.cannot_fit,
                 "skipped": saved.comparison.skipped,
                 "failed": saved.comparison.failed,
             }
         )
     else:
         _show(verdicts, holds)
+        say_unfit(saved.comparison)
         say_skipped(saved.comparison)
     return Exit.OK if holds else Exit.CHECK_FAILED
 
@@ -194,7 +198,7 @@ def check_limits(comparison: Comparison, allowed: dict[str, float | None]) -> li
     """Checks every given limit for every strategy in every window."""
     verdicts = []
     for summary in comparison.summaries():
-        if summary.strategy == comparison.strategies[0]:  # the baseline has no limits
+        if summary.strategy in (NONE, KEEP_LAST):  # only there for comparison
             continue
         for name, rule in RULES.items():
             limit = allowed.get(name)
@@ -208,7 +212,7 @@ def check_limits(comparison: Comparison, allowed: dict[str, float | None]) -> li
                     name,
                     measured,
                     limit,
-                    rule.holds(measured, limit),
+                    measured <= limit,
                 )
             )
     return verdicts
@@ -218,16 +222,14 @@ def _show(verdicts: list[Verdict], holds: bool) -> None:
     rows = []
     for each in verdicts:
         rule = RULES[each.rule]
-        measured = "unknown" if each.measured is None else rule.format(each.measured)
-        comparative = "at most" if rule.is_maximum else "at least"
         rows.append(
             (
                 "ok" if each.holds else "FAILED",
                 each.strategy,
                 number(each.limit),
-                rule.option.removeprefix("--max-").removeprefix("--min-"),
-                measured,
-                f"{comparative} {rule.format(each.allowed)}",
+                rule.option.removeprefix("--max-"),
+                rule.format(each.measured),
+                f"at most {rule.format(each.allowed)}",
             )
         )
     say_table(

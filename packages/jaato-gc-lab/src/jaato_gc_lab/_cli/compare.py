@@ -9,19 +9,22 @@ from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_skipped, write
 from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
+    MEASURES,
     NEW,
     configured,
     force_option,
     json_option,
     model_option,
+    overhead_option,
     prices_option,
     tuning_options,
     workers_option,
 )
 from jaato_gc_lab._files import refuse_overwriting
+from jaato_gc_lab._overhead import Overhead
 
 
-@click.command("compare")
+@click.command("compare", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
 @click.option(
     "-s",
@@ -41,6 +44,7 @@ from jaato_gc_lab._files import refuse_overwriting
 @tuning_options
 @model_option
 @prices_option
+@overhead_option
 @workers_option
 @click.option("--report", type=NEW, metavar="FILE", help="Write an HTML report to FILE.")
 @force_option
@@ -54,6 +58,7 @@ def command(
     keep_turns: int | None,
     model: str | None,
     prices: Path | None,
+    overhead: Overhead,
     workers: int | None,
     report: Path | None,
     force: bool,
@@ -62,22 +67,15 @@ def command(
     """Replay recorded runs with several strategies and rank them.
 
     FILES are files, or folders that contain files with conversations. Every run is replayed with
-    every strategy in every window, and once without collection, on all processors.
-
-    \b
-    overflows   requests that do not fit into the window
-    violations  problems that make a provider reject a request; should be 0
-    saved       cost saved compared to no collection, including rewrites of
-                the prompt cache; negative if collection costs more
-    regret      share of the names (paths, identifiers, numbers) used
-                later that were removed before
-    re-reads    files that would have to be read again
-    time        time spent on collections
+    every strategy in every window, with keep-last (the oldest exchanges are removed), and without
+    collection, on all processors. Other contenders to name: clear-tool-results, mask-observations,
+    head-tail; all stands for every strategy and contender.
 
     \b
     Examples:
       jaato-gc compare session.jsonl
-      jaato-gc compare logs/ --strategies budget,marksweep --limits 32k,128k
+      jaato-gc compare logs/ --strategies budget,head-tail --limits 32k,128k
+      jaato-gc compare logs/ --strategies all --overhead 20k
       jaato-gc compare logs/ --limits 128k --report report.html
       jaato-gc compare logs/ --json > comparison.json
     """
@@ -90,6 +88,7 @@ def command(
         config=config,
         model=model,
         prices=prices,
+        overhead=overhead,
         workers=workers,
     )
     if report is not None:

@@ -114,6 +114,8 @@ def _show(file: Path, found: Inspection) -> None:
     )
     if found.reported_tokens:
         say(f"the provider reported {number(found.reported_tokens)} tokens for the last request")
+    if found.hidden_tokens:
+        say(f"not in the log: about {number(found.hidden_tokens)}: system prompt, tools")
     if found.compactions:
         times = counted(found.compactions, "time")
         say(f"compacted {times} by the agent; the figures include the compacted messages")

@@ -24,18 +24,22 @@ from jaato_gc_lab._cli._grid import NO_FILES
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import (
     EXISTING,
+    MEASURES,
     config_option,
     configured,
     json_option,
     model_option,
+    overhead_option,
     prices_option,
     tuning_options,
 )
 from jaato_gc_lab._cli._text import money, percent, seconds
 from jaato_gc_lab._compare import NO_ANSWER, find_files
+from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import load_prices
-from jaato_gc_lab._replay import NONE, replay
+from jaato_gc_lab._replay import replay
 from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._sawtooth import sawtooth
 
@@ -43,7 +47,7 @@ FEW = 8
 """Maximum number of listed violations and skipped files."""
 
 
-@click.command("replay")
+@click.command("replay", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
 @click.option("-s", "--strategy", metavar="NAME", help="Strategy, or none (budget).")
 @click.option("-l", "--limit", type=TOKENS, default=128_000, help="Window size (128k).")
@@ -51,6 +55,7 @@ FEW = 8
 @config_option
 @model_option
 @prices_option
+@overhead_option
 @json_option
 def command(
     files: tuple[Path, ...],
@@ -62,6 +67,7 @@ def command(
     config_file: Path | None,
     model: str | None,
     prices: Path | None,
+    overhead: Overhead,
     as_json: bool,
 ) -> None:
     """Replay recorded runs with one strategy.
@@ -102,6 +108,7 @@ def command(
                     model=model,
                     prices=table,
                     registry=registry,
+                    overhead=overhead,
                 )
                 if report.requests:
                     reports.append(report)
@@ -124,7 +131,8 @@ def _data(report: ReplayReport) -> dict[str, Any]:
         "peak_tokens": report.peak_tokens,
         "mean_tokens": report.mean_tokens,
         "input_tokens": report.input_tokens,
-        "regret": report.regret,
+        "refused_at": report.refused_at,
+        "played": report.played,
         "total_cost": report.total_cost,
         "freed_by_reason": dict(report.freed_by_reason),
     }
@@ -144,27 +152,29 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     say_table(
         [
             "transcript",
-            "requests",
+            "re-\nquests",
+            "refused\nafter",
+            "blind\nedits",
+            "lost\ncontext",
+            "lost\nnames",
+            "viola-\ntions",
             "collec-\ntions",
             "peak",
-            "mean",
-            "over-\nflows",
-            "viola-\ntions",
             "removed",
-            "regret",
             f"cost,\n{first.currency}",
         ],
         [
             (
                 each.transcript,
                 number(len(each.requests)),
+                "-" if each.refused_at is None else percent(each.played),
+                _share(len(each.blind_edits), each.edits),
+                _share(each.context_lost, each.context_used),
+                _share(each.names_lost, each.names_used),
+                number(len(each.violations)),
                 number(len(each.collections)),
                 percent(each.peak_tokens / each.limit),
-                percent(each.mean_tokens / each.limit),
-                number(each.overflows),
-                number(len(each.violations)),
                 short(each.freed_by_reason.total()),
-                percent(each.regret),
                 money(each.cost),
             )
             for each in reports
@@ -172,6 +182,8 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         flexible=0,
         gap=1,
     )
+    for name in [each.transcript for each in reports if each.cannot_fit]:
+        say_item(f"{name}: cannot fit, whatever the strategy removes")
     _show_reasons(reports)
     violations = [fault for each in reports for fault in each.violations]
     if violations:
@@ -182,6 +194,10 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         say_heading(f"Skipped: {number(len(skipped))}")
         for name, reason in list(skipped.items())[:FEW]:
             say_item(f"{name}: {reason}")
+
+
+def _share(count: int, of: int) -> str:
+    return percent(count / of if of else None)
 
 
 def _show_reasons(reports: list[ReplayReport]) -> None:

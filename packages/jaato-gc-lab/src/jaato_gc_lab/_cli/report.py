@@ -10,15 +10,18 @@ from jaato_gc_lab._cli._grid import run_grid, say_skipped, write_page
 from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
+    MEASURES,
     NEW,
     configured,
     force_option,
     model_option,
+    overhead_option,
     prices_option,
     tuning_options,
     workers_option,
 )
 from jaato_gc_lab._files import refuse_overwriting
+from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._saved import load_comparison
 
 REPLAY_OPTIONS = {
@@ -29,12 +32,13 @@ REPLAY_OPTIONS = {
     "keep_turns",
     "model",
     "prices",
+    "overhead",
     "workers",
 }
 """Options of the replays, which a saved comparison does not accept."""
 
 
-@click.command("report")
+@click.command("report", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1)
 @click.option(
     "--from",
@@ -70,6 +74,7 @@ REPLAY_OPTIONS = {
 @tuning_options
 @model_option
 @prices_option
+@overhead_option
 @workers_option
 @force_option
 def command(
@@ -84,6 +89,7 @@ def command(
     keep_turns: int | None,
     model: str | None,
     prices: Path | None,
+    overhead: Overhead,
     workers: int | None,
     force: bool,
 ) -> None:
@@ -111,7 +117,14 @@ def command(
             None, None, threshold=threshold, target=target, keep_turns=keep_turns
         )
         saved = run_grid(
-            files, strategies, limits, config=config, model=model, prices=prices, workers=workers
+            files,
+            strategies,
+            limits,
+            config=config,
+            model=model,
+            prices=prices,
+            overhead=overhead,
+            workers=workers,
         )
     write_page(saved, out, svg)
     say(f"Wrote the report to {out}")

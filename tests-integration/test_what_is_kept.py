@@ -1,4 +1,4 @@
-"""What gc_marksweep finds and loses in recorded agent runs.
+"""What collections keep of recorded agent runs, and how much of them is garbage.
 
 The recorded runs are not part of this repository. They are read where they lie: in the folder that
 the environment variable JAATO_GC_TRANSCRIPTS names, or beside the repository.
@@ -43,36 +43,38 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-# --- lost identifiers ---
+# --- what is kept, at equal tokens ---
 
 
 @cache
-def figures(at: int) -> dict[str, Any]:
-    """Returns the benchmark's figures of all sources when half of the tokens are kept."""
-    command = [sys.executable, "identifiers_lost.py", "--json", "--at", str(at)]
-    command += ["--strategies", "gc_marksweep,gc_truncate", "--keep", "50"]
+def figures() -> dict[str, Any]:
+    """Returns the benchmark's figures by strategy."""
+    command = [sys.executable, "what_is_kept.py", "--json", "--at", "32000,64000", "--keep", "60"]
+    command += ["--strategies", "keep-last,head-tail,gc_marksweep,oracle", "--workers", "1"]
     done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
     content = json.loads(done.stdout)
     assert content["errors"] == []
-    return {each["strategy"]: each for each in content["rows"] if each["source"] == "total"}
+    return {each["strategy"]: each for each in content["rows"]}
 
 
-@pytest.mark.parametrize("at", [32_000, 64_000])
-def test_gc_marksweep_loses_less_than_half_of_what_keeping_the_last_messages_loses(at: int) -> None:
-    swept = figures(at)["gc_marksweep"]
+def test_keep_last_loses_what_dropping_the_oldest_exchanges_loses() -> None:
+    kept = figures()["keep-last"]
 
-    assert swept["probes"] > 200
-    assert swept["lost"] < swept["keep_last_lost"] / 2
-    assert swept["lost_anywhere"] < swept["keep_last_lost_anywhere"] / 2
-    assert swept["lost_basename"] < swept["keep_last_lost_basename"] / 2
+    assert kept["runs"] >= 10
+    for measure in ("names", "context", "edits"):
+        assert 0.85 < kept[measure]["value"] < 1.15
 
 
-@pytest.mark.parametrize("at", [32_000, 64_000])
-def test_gc_marksweep_loses_less_than_half_of_what_gc_truncate_loses(at: int) -> None:
-    truncated, swept = figures(at)["gc_truncate"], figures(at)["gc_marksweep"]
+def test_contender_that_knows_the_future_loses_least() -> None:
+    oracle, others = figures()["oracle"], [figures()["keep-last"], figures()["head-tail"]]
 
-    assert swept["lost"] < truncated["lost"] / 2
-    assert swept["tokens"] < 0.6 * swept["window"]
+    for measure in ("context", "edits"):
+        assert oracle[measure]["lost"] < min(each[measure]["lost"] for each in others)
+    assert oracle["context"]["low"] <= oracle["context"]["value"] <= oracle["context"]["high"] < 1
+
+
+def test_gc_marksweep_loses_less_than_half_of_the_names_that_keep_last_loses() -> None:
+    assert figures()["gc_marksweep"]["names"]["value"] < 0.5
 
 
 # --- garbage ---

@@ -1,0 +1,72 @@
+"""A recorded run in the form in which it is replayed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaato_gc import Message, Role, repair_history
+from jaato_gc.plugin import TokenCounter, as_text, message_tokens
+from jaato_gc_formats import Conversation, History
+
+SILENCE = "(nothing was said)"
+"""Text of the message that is inserted if no user message exists. Providers require one."""
+
+TOOL_FRAME = 8
+"""Token overhead of one tool schema."""
+
+
+class Recording(NamedTuple):
+    """A recorded run that can be sent again, request by request."""
+
+    name: str
+    messages: list[Message]
+    format: str | None
+    request: dict[str, Any] | None
+    times: Mapping[str, float]
+    """The time of each answer in seconds, by the id of its first message."""
+
+    @classmethod
+    def of(cls, transcript: Conversation | Sequence[Message]) -> "Recording":
+        """Returns a recording, repaired if necessary."""
+        if isinstance(transcript, Conversation):
+            messages = transcript.messages
+            times = {
+                messages[moment.position].message_id: moment.at
+                for moment in transcript.moments
+                if moment.position < len(messages)
+            }
+            return cls.of(messages)._replace(name=transcript.name, times=times)
+        if isinstance(transcript, History):
+            return cls("", sendable(transcript), transcript.format, transcript.request, {})
+        return cls("", sendable(transcript), None, None, {})
+
+
+def sendable(messages: Iterable[Message]) -> list[Message]:
+    """Returns the messages from the first request to the last answer, repaired if necessary."""
+    kept = [message for message in messages if not message.is_empty]
+    if not any(message.opens_turn for message in kept):  # only a system prompt starts the run
+        not_system = (index for index, each in enumerate(kept) if each.role is not Role.SYSTEM)
+        kept.insert(next(not_system, len(kept)), Message.from_text(Role.USER, SILENCE))
+    begin = next(index for index, message in enumerate(kept) if message.opens_turn)
+    system = [message for message in kept[:begin] if message.role is Role.SYSTEM]
+    repaired = repair_history([*system, *kept[begin:]])
+    while repaired and repaired[-1].role is not Role.MODEL:
+        repaired.pop()
+    return repaired
+
+
+def fixed_tokens(messages: Sequence[Message], counter: TokenCounter) -> int:
+    """Returns the most tokens that no strategy may remove from any request of a run.
+
+    These are the system messages, the first request, and the newest one.
+    """
+    system = sum(message_tokens(each, counter) for each in messages if each.role is Role.SYSTEM)
+    requests = [message_tokens(each, counter) for each in messages if each.opens_turn]
+    return system + sum(requests[:1]) + max(requests[1:], default=0)
+
+
+def tools_tokens_of(request: dict[str, Any] | None, counter: TokenCounter) -> int:
+    """Returns the tokens of the tool schemas in a request."""
+    tools = (request or {}).get("tools")
+    if not isinstance(tools, list):
+        return 0
+    return sum(TOOL_FRAME + counter.count_text(as_text(tool)) for tool in tools)
