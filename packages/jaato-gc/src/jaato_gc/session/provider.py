@@ -1,7 +1,7 @@
 """The provider callable of a host, and its answers: whole or streamed, sync or async."""
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,17 +83,11 @@ class Answer:
             raise ProviderError("the provider gave an empty answer")
         return message
 
-    def collect(self, reply: Any) -> Message:
-        """Returns the answer of a synchronous provider."""
-        refuse_awaitable(reply, "the provider")
-        for chunk in _chunks(reply):
-            self.take(chunk)
-        return self.message()
-
-    async def collect_async(self, reply: Any) -> Message:
-        """Returns the answer of any provider."""
-        if inspect.isawaitable(reply):
-            reply = await reply
+    async def collect(self, reply: Any, on_loop: bool) -> Message:
+        """Returns the answer, assembled from what the provider returned."""
+        reply = await awaited(reply, on_loop)
+        if not on_loop:
+            refuse_awaitable(reply, "the provider")
         if isinstance(reply, AsyncIterable):
             async for chunk in reply:
                 self.take(chunk)
@@ -106,8 +100,6 @@ class Answer:
 def _chunks(reply: Any) -> Iterator[Chunk]:
     if isinstance(reply, str | Message):
         return iter((reply,))
-    if isinstance(reply, tuple):  # an answer and the report on it
-        return iter(reply)
     try:
         return iter(reply)
     except TypeError:
@@ -124,9 +116,9 @@ def refuse_awaitable(value: Any, whose: str) -> None:
         raise ProviderError(f"{whose} is asynchronous: use await session.send_message_async(…)")
 
 
-async def awaited(value: Any) -> Any:
-    """Returns the value, awaited if it is awaitable."""
-    return await value if isinstance(value, Awaitable) else value
+async def awaited(value: Any, on_loop: bool) -> Any:
+    """Returns the value, awaited if it is awaitable and there is an event loop."""
+    return await value if on_loop and inspect.isawaitable(value) else value
 
 
 _REFUSALS = (

@@ -36,7 +36,7 @@ from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import Sender
-from jaato_gc.session.turn_loop import Turn, run, run_async, turn
+from jaato_gc.session.turn_loop import Turn
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.tokens import TokenCounter
 
@@ -308,7 +308,7 @@ class GCSession:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
             NotConfiguredError: The session has no provider.
         """
-        return run(self._turn(prompt, on_output, on_gc_threshold))
+        return self._turn(prompt, on_output, on_gc_threshold).run()
 
     async def send_message_async(
         self,
@@ -317,7 +317,7 @@ class GCSession:
         on_gc_threshold: ThresholdCallback | None = None,
     ) -> Message:
         """`send_message` for an event loop: provider and tools may be async."""
-        return await run_async(self._turn(prompt, on_output, on_gc_threshold))
+        return await self._turn(prompt, on_output, on_gc_threshold).run_async()
 
     def _turn(
         self,
@@ -339,7 +339,7 @@ class GCSession:
                 on_usage=lambda usage: self.report_usage(usage.input_tokens, usage.output_tokens),
             )
 
-        return turn(self, self.provider, self.tools, new_answer)
+        return Turn(self, self.provider, self.tools, new_answer)
 
     # --- pins ---
 
