@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, Self, TypedDict, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,8 @@ from pydantic_core import PydanticCustomError
 
 from jaato_gc.errors import GCConfigError
 from jaato_gc.frozen import FrozenDict, frozen
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 ENVIRONMENT_VARIABLES = {
     "threshold_percent": "JAATO_GC_THRESHOLD",
@@ -279,13 +281,13 @@ class StrategySettings(Settings):
         return self.notification_template if self.notify_on_gc else None
 
 
-def split_options(
-    name: str, options: Mapping[str, Any], model: type[BaseModel]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of a strategy into those of its own model and those of `GCConfig`.
+def validate_options(
+    name: str, options: Mapping[str, Any], model: type[ModelT]
+) -> tuple[ModelT, dict[str, Any]]:
+    """Returns the options of a strategy in its own model, and those of `GCConfig` among them.
 
     Raises:
-        GCConfigError: A key belongs to neither.
+        GCConfigError: A key belongs to neither, or a value is invalid.
     """
     own: dict[str, Any] = {}
     shared: dict[str, Any] = {}
@@ -297,7 +299,11 @@ def split_options(
         else:
             known = [*model.model_fields, *GCConfig.model_fields]
             raise GCConfigError(f"{name}: {unknown_key(key, known)}")
-    return own, shared
+    GCConfig().for_one_collection(shared)  # validates them
+    try:
+        return model(**own), shared
+    except ValidationError as error:
+        raise GCConfigError(f"{name}: {explain(error, model.model_fields)}") from None
 
 
 def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
@@ -324,8 +330,13 @@ def _sibling_keys(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) ->
 def unknown_key(key: str, known_keys: Iterable[str]) -> str:
     """Returns the message for an unknown key, with the closest valid one."""
     known = sorted(known_keys)
+    near = closest(key, known)
+    hint = f"did you mean {near!r}?" if near else f"valid keys are {', '.join(known)}"
+    return f"unknown key {key!r}: {hint}"
+
+
+def closest(word: str, known: Sequence[str]) -> str | None:
+    """Returns the known word that is most like a misspelled one, if there is any."""
     import difflib  # here, because only mistakes need it
 
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(known)}"
-    return f"unknown key {key!r}: {hint}"
+    return next(iter(difflib.get_close_matches(word, known, n=1)), None)

@@ -15,7 +15,7 @@ from jaato_gc.collecting import (
     open_collection,
     should_collect,
 )
-from jaato_gc.config import GCConfig, StrategySettings, split_options
+from jaato_gc.config import GCConfig, StrategySettings, validate_options
 from jaato_gc.errors import GCError
 from jaato_gc.messages import Message
 
@@ -54,10 +54,7 @@ class GCStrategy(Generic[SettingsT]):
             GCConfigError: An option is unknown or has an invalid value.
         """
         options = dict(config or {})
-        own, overrides = split_options(self.name, options, self.settings_model)
-        settings = self.settings_model(**own)
-        if overrides:
-            GCConfig().for_one_collection(overrides)  # validates them
+        settings, overrides = validate_options(self.name, options, self.settings_model)
         self.options, self.overrides = options, overrides
         self.settings = settings  # type: ignore[assignment]
 
@@ -69,11 +66,6 @@ class GCStrategy(Generic[SettingsT]):
     ) -> tuple[bool, GCTriggerReason | None]:
         """Returns whether to collect now, and why."""
         return should_collect(context_usage, config.with_options(self.overrides))
-
-    @classmethod
-    def is_complete(cls) -> bool:
-        """Returns whether a subclass says what to remove: it overrides `select` or `collect`."""
-        return cls.select is not GCStrategy.select or cls.collect is not GCStrategy.collect
 
     def select(self, collection: Collection) -> None:
         """Chooses what is removed: call the methods of the collection. Raise an error to fail."""

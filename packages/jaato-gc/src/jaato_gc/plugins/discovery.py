@@ -83,31 +83,20 @@ def installed_entry_points() -> "list[EntryPoint]":
     import importlib.metadata  # here, because it takes long to import
 
     groups = (PROJECT_NAME, FACTORY_GROUP)
-    try:
-        return [
-            entry_point
-            for group in groups
-            for entry_point in importlib.metadata.entry_points(group=group)
-        ]
-    except Exception:
-        logger.debug("reading distributions one by one: one of them is broken", exc_info=True)
     # The first of a name counts, as on sys.path.
-    found: dict[tuple[str, str, str], EntryPoint] = {}
+    found: dict[tuple[int, str, str], EntryPoint] = {}
     for distribution in importlib.metadata.distributions():
         try:
             for entry_point in distribution.entry_points:
                 if entry_point.group in groups:
                     name, _ = _name_and_version(distribution)
-                    key = (entry_point.group, name, entry_point.name)
+                    key = (groups.index(entry_point.group), name, entry_point.name)
                     found.setdefault(key, entry_point)
         except Exception as error:
-            logger.warning(
-                "the entry points of %s can't be read: %s: %s",
-                _name_and_version(distribution)[0],
-                type(error).__name__,
-                error,
-            )
-    return sorted(found.values(), key=lambda entry_point: groups.index(entry_point.group))
+            name, _ = _name_and_version(distribution)
+            cause = f"{type(error).__name__}: {error}"
+            logger.warning("the entry points of %s can't be read: %s", name, cause)
+    return [found[key] for key in sorted(found, key=lambda key: key[0])]
 
 
 def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:

@@ -1,13 +1,12 @@
 """The registry of plugins: strategies, formats, stashes, counters and observers."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
-from pydantic import BaseModel, ValidationError
 
-from jaato_gc.config import GCConfig, explain, split_options
+from jaato_gc.config import closest, validate_options
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins import hookspecs
 from jaato_gc.plugins.base import GCStrategy
@@ -19,7 +18,7 @@ from jaato_gc.plugins.discovery import (
     installed_entry_points,
     record_of,
 )
-from jaato_gc.plugins.hookspecs import PROJECT_NAME, hookimpl
+from jaato_gc.plugins.hookspecs import PROJECT_NAME
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
@@ -50,7 +49,6 @@ class PluginRegistry:
         self._manager.add_hookspecs(hookspecs)
         self._plugins: dict[str, InstalledPlugin] = {}
         self._to_load = load_installed
-        self._observed: dict[str, bool] = {}
 
     def register(self, plugin: object, name: str) -> None:
         """Adds a plugin of the host: a module or object with hook implementations.
@@ -59,9 +57,11 @@ class PluginRegistry:
             GCPluginError: Its hook implementations are invalid.
         """
         record = InstalledPlugin(name, "this process", "-")
-        self._admit(plugin, record)
-        if record.status is PluginStatus.BROKEN:
-            raise GCPluginError(f"{record.origin} can't be used: {record.cause}")
+        try:
+            self._admit(plugin, record, self._list(record))
+        except Exception as error:
+            record.fail(error)
+            raise GCPluginError(f"{record.origin} can't be used: {record.cause}") from error
 
     def plugins(self) -> list[InstalledPlugin]:
         """Returns every installed plugin, usable or not."""
@@ -72,18 +72,12 @@ class PluginRegistry:
         return list(self._plugins.values())
 
     def strategies(self) -> dict[str, StrategyInfo]:
-        """Returns the usable strategies, by name."""
-        offers = self._offers()
-        return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
+        """Returns the strategies that only one plugin offers, by name."""
+        return _unambiguous(self._offers(lambda plugin: plugin.strategies))
 
     def formats(self) -> dict[str, FormatInfo]:
         """Returns the formats that only one plugin offers, by name."""
-        found: dict[str, list[FormatInfo]] = {}
-        for plugin in self.plugins():
-            if plugin.status is PluginStatus.OK:
-                for info in plugin.formats:
-                    found.setdefault(info.name, []).append(info)
-        return {name: found[name][0] for name in sorted(found) if len(found[name]) == 1}
+        return _unambiguous(self._offers(lambda plugin: plugin.formats))
 
     def create(self, name: str, config: Mapping[str, Any] | None = None) -> GCPlugin:
         """Returns a strategy, initialized with its options.
@@ -100,11 +94,11 @@ class PluginRegistry:
         options = dict(config or {})
         try:
             strategy = info.factory()
-            is_complete = not isinstance(strategy, GCStrategy) or strategy.is_complete()
-            if isinstance(strategy, GCPlugin) and is_complete:
+            missing = _missing_members(strategy)
+            if not missing:
                 # Our own base class validates its options itself.
                 if info.config_model is not None and not isinstance(strategy, GCStrategy):
-                    _check_options(info.name, options, info.config_model)
+                    validate_options(info.name, options, info.config_model)
                 strategy.initialize(options)
                 return strategy
         except GCConfigError:
@@ -113,10 +107,7 @@ class PluginRegistry:
             raise GCPluginError(
                 f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
             ) from error
-        members = ("name", "initialize", "shutdown", "should_collect", "collect")
-        missing = ", ".join(member for member in members if not hasattr(strategy, member))
-        missing = missing or "select"
-        raise GCPluginError(f"{plugin.origin}: strategy {info.name!r} lacks {missing}")
+        raise GCPluginError(f"{plugin.origin}: strategy {info.name!r} lacks {', '.join(missing)}")
 
     def token_counter(self, model: str | None = None) -> TokenCounter:
         """Returns the counter for a model: from a plugin, or core's choice."""
@@ -149,10 +140,8 @@ class PluginRegistry:
 
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
-        known = self._observed.get(hook)
-        if known is None:
-            known = self._observed[hook] = any(True for _ in self._implementations(hook))
-        return known
+        self.plugins()
+        return bool(getattr(self._manager.hook, hook).get_hookimpls())
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Calls every observer of a hook. Errors are logged and do not stop the others."""
@@ -170,18 +159,17 @@ class PluginRegistry:
 
     def _load(self, entry_point: "EntryPoint") -> None:
         record = record_of(entry_point)
+        key = self._list(record)
         if record.status is PluginStatus.BLOCKED:
-            self._list(record)
             return
         try:
             loaded = entry_point.load()
+            if entry_point.group == FACTORY_GROUP:
+                record.strategies = [StrategyInfo(entry_point.name, loaded)]
+            else:
+                self._admit(loaded, record, key)
         except (Exception, SystemExit) as error:  # an import may raise anything
             record.fail(error)
-            self._list(record)
-            return
-        if entry_point.group == FACTORY_GROUP:
-            loaded = _FactoryPlugin(StrategyInfo(entry_point.name, loaded))
-        self._admit(loaded, record)
 
     def _list(self, record: InstalledPlugin) -> str:
         # Numbered, because two distributions may use the same name.
@@ -189,49 +177,34 @@ class PluginRegistry:
         self._plugins[key] = record
         return key
 
-    def _admit(self, plugin: object, record: InstalledPlugin) -> None:
-        key = self._list(record)
-        self._observed.clear()
+    def _admit(self, plugin: object, record: InstalledPlugin, key: str) -> None:
+        """Registers the hook implementations of a plugin, all or none."""
         try:
             self._manager.register(plugin, name=key)
             self._manager.check_pending()
             for caller in self._manager.get_hookcallers(plugin) or ():
                 for implementation in caller.get_hookimpls():
-                    if implementation.plugin is plugin and (
-                        implementation.wrapper or implementation.hookwrapper
-                    ):
-                        raise GCPluginError(f"{caller.name} can't be wrapped, only implemented")
-            record.strategies = self._announced(
-                "jaato_gc_register_strategies", plugin, StrategyInfo
-            )
-            record.formats = self._announced("jaato_gc_register_formats", plugin, FormatInfo)
-        except Exception as error:
+                    if implementation.plugin is plugin:
+                        _check_and_read(implementation, caller.name, record)
+        except BaseException:
             # By name: the same object may be registered under another one.
             if self._manager.has_plugin(key):
                 self._manager.unregister(name=key)
-            record.fail(error)
+            raise
 
-    def _announced(self, hook: str, plugin: object, kind: type[InfoT]) -> list[InfoT]:
-        """Returns what a plugin registers through a hook."""
-        found: list[InfoT] = []
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            if implementation.plugin is plugin:
-                for info in _call(implementation, {}):
-                    if not isinstance(info, kind) or not isinstance(info.name, str):
-                        raise GCPluginError(f"{hook}: expected a {kind.__name__}, got {info!r:.80}")
-                    found.append(info)
-        return found
-
-    def _offers(self) -> dict[str, list[tuple[InstalledPlugin, StrategyInfo]]]:
-        offers: dict[str, list[tuple[InstalledPlugin, StrategyInfo]]] = {}
+    def _offers(
+        self, infos_of: Callable[[InstalledPlugin], list[InfoT]]
+    ) -> dict[str, list[tuple[InstalledPlugin, InfoT]]]:
+        """Returns what usable plugins offer, by name."""
+        offers: dict[str, list[tuple[InstalledPlugin, InfoT]]] = {}
         for plugin in self.plugins():
             if plugin.status is PluginStatus.OK:
-                for info in plugin.strategies:
+                for info in infos_of(plugin):
                     offers.setdefault(info.name, []).append((plugin, info))
         return offers
 
     def _choose(self, name: str) -> tuple[InstalledPlugin, StrategyInfo]:
-        offers = self._offers()
+        offers = self._offers(lambda plugin: plugin.strategies)
         for spelling in _spellings(name):
             if found := offers.get(spelling):
                 if len(found) > 1:
@@ -244,40 +217,23 @@ class PluginRegistry:
         raise GCPluginError(self._why_missing(name, offers))
 
     def _why_missing(self, name: str, offers: Mapping[str, object]) -> str:
-        for plugin in self.plugins():
+        unusable = [plugin for plugin in self.plugins() if plugin.status is not PluginStatus.OK]
+        for plugin in unusable:
             names = {plugin.name, *(info.name for info in plugin.strategies)}
-            if plugin.status is not PluginStatus.OK and names.intersection(_spellings(name)):
-                return f"strategy {name!r} can't be used: {plugin.origin} is {plugin.status}: " + (
-                    plugin.cause or ""
-                )
+            if names.intersection(_spellings(name)):
+                state = f"{plugin.origin} is {plugin.status}: {plugin.cause}"
+                return f"strategy {name!r} can't be used: {state}"
         short = name.removeprefix("gc_")
         if short in OWN_STRATEGIES:
             return f"strategy {name!r} is not installed: pip install jaato-gc-{short}"
-        installed = sorted(offers)
-        known = [*installed, *OWN_STRATEGIES]
-        import difflib  # here, because only mistakes need it
-
-        near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(
-            f"gc_{name}", known, n=1
-        )
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        unusable = [plugin for plugin in self.plugins() if plugin.status is not PluginStatus.OK]
+        known = [*sorted(offers), *OWN_STRATEGIES]
+        near = closest(name, known) or closest(f"gc_{name}", known)
+        hint = f"did you mean {near!r}? " if near else ""
         others = "".join(f"; {plugin.origin} is {plugin.status}" for plugin in unusable)
         return (
             f"unknown strategy {name!r}: {hint}"
-            f"installed strategies are {', '.join(installed) or 'none'}{others}"
+            f"installed strategies are {', '.join(sorted(offers)) or 'none'}{others}"
         )
-
-
-class _FactoryPlugin:
-    """A factory as a plugin."""
-
-    def __init__(self, info: StrategyInfo) -> None:
-        self._info = info
-
-    @hookimpl
-    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
-        return [self._info]
 
 
 def discover_gc_plugins(registry: PluginRegistry | None = None) -> dict[str, StrategyInfo]:
@@ -298,13 +254,38 @@ def _spellings(name: str) -> tuple[str, str, str]:
     return name, f"gc_{name}", name.removeprefix("gc_")
 
 
-def _check_options(name: str, options: Mapping[str, Any], model: type[BaseModel]) -> None:
-    own, overrides = split_options(name, options, model)
-    GCConfig().for_one_collection(overrides)
-    try:
-        model(**own)
-    except ValidationError as error:
-        raise GCConfigError(f"{name}: {explain(error, model.model_fields)}") from None
+def _unambiguous(
+    offers: Mapping[str, list[tuple[InstalledPlugin, InfoT]]],
+) -> dict[str, InfoT]:
+    return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
+
+
+def _missing_members(strategy: GCPlugin) -> list[str]:
+    members = ("name", "initialize", "shutdown", "should_collect", "collect")
+    missing = [member for member in members if not hasattr(strategy, member)]
+    if isinstance(strategy, GCStrategy):
+        kind = type(strategy)
+        if kind.select is GCStrategy.select and kind.collect is GCStrategy.collect:
+            missing.append("select")
+    return missing
+
+
+def _check_and_read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
+    """Checks an implementation, and lists what it announces."""
+    if implementation.wrapper or implementation.hookwrapper:
+        raise GCPluginError(f"{hook} can't be wrapped, only implemented")
+    if hook == "jaato_gc_register_strategies":
+        record.strategies += _announced(implementation, hook, StrategyInfo)
+    elif hook == "jaato_gc_register_formats":
+        record.formats += _announced(implementation, hook, FormatInfo)
+
+
+def _announced(implementation: pluggy.HookImpl, hook: str, kind: type[InfoT]) -> list[InfoT]:
+    infos = list(_call(implementation, {}))
+    for info in infos:
+        if not isinstance(info, kind) or not isinstance(info.name, str):
+            raise GCPluginError(f"{hook}: expected a {kind.__name__}, got {info!r:.80}")
+    return infos
 
 
 def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
