@@ -113,8 +113,13 @@ class Collections:
             self.plans_made += 1
             gc_id = f"gc_{self.plans_made}"
         with self._live.lent() as (history, budget):
-            name, agent_id = planner.plugin.name, budget.agent_id
-            self._observers.collection_starts(name, history, usage, reason, agent_id)
+            self._observers.notify(
+                "jaato_gc_before_collect",
+                plugin_name=planner.plugin.name,
+                history=history,
+                context_usage=usage,
+                reason=reason,
+            )
             started = time.perf_counter()
             plan = planner.plan(history, usage, reason, budget, gc_id, config)
             return replace(plan, seconds=time.perf_counter() - started)
@@ -134,8 +139,10 @@ class Collections:
         else:
             self.results.append(result)
         seconds = plan.seconds + time.perf_counter() - started
-        agent_id = self._live.budget.agent_id
-        self._observers.collection_ended(result, self._live.messages, agent_id, seconds)
+        history = tuple(self._live.messages)
+        self._observers.notify(
+            "jaato_gc_after_collect", result=result, history=history, seconds=seconds
+        )
         return result
 
     def _apply(self, plan: GCPlan) -> GCResult:
@@ -170,7 +177,7 @@ class Collections:
                 removal_list=_with_stash_keys(result.removal_list, keys),
             )
             self._enter(result, applied)
-        self._observers.budget_changed(live.budget)
+        self._observers.budget_changed()
         return result
 
     def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
@@ -213,12 +220,12 @@ class Collections:
         )
         self.results.append(failed)
         if dropped:
-            self._observers.budget_changed(self._live.budget)
+            self._observers.budget_changed()
         return failed
 
     def budget_changed(self) -> None:
         """Notifies the observers that the budget changed."""
-        self._observers.budget_changed(self._live.budget)
+        self._observers.budget_changed()
 
     def repaired(self, edits: Sequence[Edit]) -> None:
         """Notes a repair: a collection can't be undone if what it left was repaired."""
@@ -243,7 +250,7 @@ class Collections:
             entry.result.details["undone"] = True
             self._live.budget.collections -= not entry.is_restore
             self._schedule.waits_for_message = True
-        self._observers.budget_changed(self._live.budget)
+        self._observers.budget_changed()
 
     def restore(self, keys: Sequence[str], at: Place) -> GCResult:
         """Puts stashed messages back.
@@ -275,7 +282,7 @@ class Collections:
             self._enter(result, applied)
             self._schedule.history_changed()
             self._schedule.waits_for_message = True
-        self._observers.budget_changed(live.budget)
+        self._observers.budget_changed()
         return result
 
 

@@ -1,14 +1,11 @@
 """Notifying the host and observer plugins. Their errors never break a turn."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any
 
-from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
-from jaato_gc.messages import Message
 from jaato_gc.plugins import PluginRegistry
+from jaato_gc.session.live_history import LiveHistory
 
 logger = logging.getLogger("jaato_gc")
 
@@ -17,20 +14,26 @@ BudgetListener = Callable[[dict[str, Any]], None]
 
 
 class Observers:
-    """The callbacks of the host, and the plugins that implement observer hooks."""
+    """The callbacks of the host, and the plugins that implement observer hooks.
+
+    Args:
+        live: The history and its budget.
+        registry: The registry of plugins.
+        on_budget: The host's callback for changes of the budget.
+        ui_hooks: An object with a method for the same, which also gets the agent's id.
+    """
 
     def __init__(
         self,
+        live: LiveHistory,
         registry: PluginRegistry,
         on_budget: BudgetListener | None,
         ui_hooks: Any,
-        lock: AbstractContextManager[Any],
     ) -> None:
-        self.registry = registry
-        self.on_budget = on_budget
-        self.ui_hooks = ui_hooks
+        self._live = live
+        self._registry = registry
+        self._on_budget = on_budget
         self._show = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
-        self._lock = lock
 
     def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
         """Calls an observer, if there is one. Errors are logged."""
@@ -41,61 +44,17 @@ class Observers:
         except Exception:
             logger.exception("an observer failed; the turn goes on")
 
-    def collection_starts(
-        self,
-        plugin_name: str,
-        history: Sequence[Message],
-        context_usage: ContextUsage,
-        reason: GCTriggerReason,
-        agent_id: str,
-    ) -> None:
-        """Notifies that a collection starts."""
-        if self.registry.is_observed("jaato_gc_before_collect"):
-            self.registry.notify(
-                "jaato_gc_before_collect",
-                plugin_name=plugin_name,
-                history=tuple(history),
-                context_usage=context_usage,
-                reason=reason,
-                agent_id=agent_id,
-            )
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Calls the plugins that implement a hook, with the arguments and the agent's id."""
+        self._registry.notify(hook, agent_id=self._live.budget.agent_id, **arguments)
 
-    def collection_ended(
-        self, result: GCResult, history: Sequence[Message], agent_id: str, seconds: float
-    ) -> None:
-        """Notifies that a collection ended."""
-        if self.registry.is_observed("jaato_gc_after_collect"):
-            self.registry.notify(
-                "jaato_gc_after_collect",
-                result=result,
-                history=tuple(history),
-                agent_id=agent_id,
-                seconds=seconds,
-            )
-
-    def threshold_crossed(
-        self,
-        host: Callable[[float, float], None] | None,
-        percent_used: float,
-        threshold: float,
-        agent_id: str,
-    ) -> None:
-        """Notifies that usage crossed the threshold while an answer is streaming."""
-        self.call(host, percent_used, threshold)
-        self.registry.notify(
-            "jaato_gc_threshold_crossed",
-            percent_used=percent_used,
-            threshold=threshold,
-            agent_id=agent_id,
-        )
-
-    def budget_changed(self, budget: InstructionBudget) -> None:
+    def budget_changed(self) -> None:
         """Notifies that the budget changed."""
-        observed = self.registry.is_observed("jaato_gc_budget_updated")
-        if not (self.on_budget or self._show or observed):
+        observed = self._registry.is_observed("jaato_gc_budget_updated")
+        if not (self._on_budget or self._show or observed):
             return  # the cost of a snapshot grows with the budget
-        with self._lock:
-            snapshot = budget.snapshot()
-        self.call(self.on_budget, snapshot)
-        self.call(self._show, budget.agent_id, snapshot)
-        self.registry.notify("jaato_gc_budget_updated", agent_id=budget.agent_id, snapshot=snapshot)
+        with self._live.lock:
+            snapshot = self._live.budget.snapshot()
+        self.call(self._on_budget, snapshot)
+        self.call(self._show, self._live.budget.agent_id, snapshot)
+        self.notify("jaato_gc_budget_updated", snapshot=snapshot)

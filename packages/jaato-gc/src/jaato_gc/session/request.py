@@ -34,15 +34,10 @@ class Request(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Message | list[Message]:
-        places = range(self._length)[index]
-        if isinstance(places, range):
-            return [self._messages[place] for place in places]
-        return self._messages[places]
+        return list(self)[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Request({list(self)!r})"

@@ -119,7 +119,7 @@ class GCSession:
         budget.has_stash = stash is not None
         self._live = LiveHistory(Booking(budget, policy_of, tool_policies))
         self._observers = Observers(
-            self.registry, on_instruction_budget_updated, ui_hooks, self._live.lock
+            self._live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = Schedule(self._live)
         self._collections = Collections(
@@ -167,7 +167,7 @@ class GCSession:
         with self._live.lock:
             self.budget.context_limit = context_limit
         self._schedule.window_changed()
-        self._observers.budget_changed(self.budget)
+        self._observers.budget_changed()
         reason = self._schedule.due()
         return self._collections.collect_automatically(reason) if reason else None
 
@@ -244,7 +244,7 @@ class GCSession:
         """
         booked = self._live.append(message)
         self._schedule.history_changed()
-        self._observers.budget_changed(self._live.budget)
+        self._observers.budget_changed()
         return booked
 
     def before_send(self) -> Request:
@@ -263,10 +263,14 @@ class GCSession:
         per turn.
         """
         if self._live.anchor(input_tokens):
-            self._observers.budget_changed(self.budget)
+            self._observers.budget_changed()
         if crossed := self._schedule.crosses_threshold(input_tokens + output_tokens):
+            percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
-            self._observers.threshold_crossed(callback, *crossed, self.budget.agent_id)
+            self._observers.call(callback, percent_used, threshold)
+            self._observers.notify(
+                "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
+            )
 
     def after_turn(self) -> GCResult | None:
         """Collects if that became due during the turn."""
