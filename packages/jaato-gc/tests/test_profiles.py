@@ -261,19 +261,22 @@ def test_a_path_below_a_file_gives_none(file: Path) -> None:
 # --- invalid files ---
 
 CONFIG_MISTAKES = {
-    "broken JSON": ('{"type": "loose",}', ["not valid JSON", "line 1 column "]),
-    "broken JSON further down": ('{\n"type": loose}', ["not valid JSON", "line 2 column 9"]),
-    "cut off": ('{"type": "loo', ["not valid JSON", "line 1 column "]),
-    "empty": ("", ["not valid JSON", "line 1 column 1"]),
-    "single quotes": ("{'type': 'loose'}", ["not valid JSON", "line 1 column 2"]),
-    "not UTF-8": (b'{"type": "\xff"}', ["not UTF-8", "byte 10"]),
-    "UTF-16": ('{"type": "loose"}'.encode("utf-16"), ["not UTF-8", "byte 0"]),
-    "NUL bytes": (bytes(64), ["not valid JSON"]),
+    "broken JSON": ('{"type": "loose",}', ["can't be read as JSON", "line 1 column "]),
+    "broken JSON further down": ('{\n"type": loose}', ["can't be read as JSON", "line 2 column 9"]),
+    "cut off": ('{"type": "loo', ["can't be read as JSON", "line 1 column "]),
+    "empty": ("", ["can't be read as JSON", "line 1 column 1"]),
+    "single quotes": ("{'type': 'loose'}", ["can't be read as JSON", "line 1 column 2"]),
+    "not UTF-8": (b'{"type": "\xff"}', ["can't be read as JSON", "'utf-8'", "position 10"]),
+    "UTF-16": (
+        '{"type": "loose"}'.encode("utf-16"),
+        ["can't be read as JSON", "'utf-8'", "position 0"],
+    ),
+    "NUL bytes": (bytes(64), ["can't be read as JSON"]),
     "a list": ("[]", ['must hold a JSON object, such as {"type": "truncate"}']),
     "null": ("null", ["must hold a JSON object"]),
     "a string": ('"truncate"', ["must hold a JSON object"]),
     "a number": ("1", ["must hold a JSON object"]),
-    "nested too deeply": ("[" * 200_000, ["nested too deeply"]),
+    "nested too deeply": ("[" * 200_000, ["can't be read as JSON"]),
     "deep value": (
         {"threshold_percent": json.loads("[" * 500 + "]" * 500)},
         ["threshold_percent=[[["],
@@ -444,7 +447,7 @@ def test_a_fraction_in_the_environment_is_an_error_that_names_file_and_variable(
 
 
 def test_a_directory_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(GCConfigError, match="is a directory: name the JSON file") as caught:
+    with pytest.raises(GCConfigError, match="is not a regular file: name a JSON file") as caught:
         load_gc_from_file(tmp_path)
 
     assert str(caught.value).startswith(str(tmp_path))

@@ -15,12 +15,13 @@ from pydantic import (
     NonNegativeInt,
     PositiveInt,
     PrivateAttr,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from jaato_gc.errors import GCConfigError
 from jaato_gc.frozen import FrozenDict, frozen
@@ -45,12 +46,9 @@ TEMPLATE_FIELD = re.compile(r"\{([A-Za-z_][^{}]*)\}")
 
 def _not_a_fraction(percent: float) -> float:
     if 0 < percent < 1:
-        raise PydanticCustomError("fraction", _fraction_hint(percent))
+        hint = f"expected a percentage from 0 to 100: did you mean {percent * 100:g}?"
+        raise PydanticCustomError("fraction", hint)
     return percent
-
-
-def _fraction_hint(percent: float) -> str:
-    return f"expected a percentage from 0 to 100: did you mean {percent * 100:g}?"
 
 
 def _as_tuple(values: Any) -> Any:
@@ -60,6 +58,7 @@ def _as_tuple(values: Any) -> Any:
 Percent = Annotated[
     float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_not_a_fraction)
 ]
+PositivePercent = Annotated[Percent, Field(gt=0)]
 
 
 class Settings(BaseModel):
@@ -77,23 +76,17 @@ class Settings(BaseModel):
             raise GCConfigError(explain(error, cls.model_fields)) from None
 
 
-def _from_environment(key: str, default: float) -> Callable[[], float]:
+def _from_environment(key: str, default: float, kind: Any = Percent) -> Callable[[], float]:
     def read() -> float:
         variable = ENVIRONMENT_VARIABLES[key]
         text = os.environ.get(variable, "").strip()
         if not text:
             return default
         try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        where = f"environment variable {variable}={text!r}"
-        if 0 < value < 1:
-            raise GCConfigError(f"{where}: {_fraction_hint(value)}")
-        if 0 < value <= 100 or (value == 0 and key != "threshold_percent"):
-            return value
-        above = "above 0 and up to" if key == "threshold_percent" else "from 0 to"
-        raise GCConfigError(f"{where}: {key} must be a number {above} 100; correct it or unset it")
+            return TypeAdapter[float](kind).validate_python(text)
+        except ValidationError as error:
+            where = f"environment variable {variable}={text!r} (correct it or unset it)"
+            raise GCConfigError(f"{where}: {key}: {_message(error.errors()[0])}") from None
 
     return read
 
@@ -121,8 +114,8 @@ class GCConfig(Settings):
     A setting that is not given comes from the environment, then from its default.
     """
 
-    threshold_percent: Percent = Field(
-        default_factory=_from_environment("threshold_percent", 80.0), gt=0
+    threshold_percent: PositivePercent = Field(
+        default_factory=_from_environment("threshold_percent", 80.0, PositivePercent)
     )
     """Collect when this percentage of the window is used. Ignored in continuous mode."""
     target_percent: Percent = Field(default_factory=_from_environment("target_percent", 60.0))
@@ -237,10 +230,8 @@ class GCConfig(Settings):
 
     def window(self, context_limit: int | None) -> int | None:
         """Returns the part of the model's window that may be used."""
-        cap = self.max_tokens
-        if not context_limit or context_limit < 0:
-            return cap
-        return context_limit if cap is None or cap > context_limit else cap
+        limits = [each for each in (context_limit, self.max_tokens) if each and each > 0]
+        return min(limits, default=None)
 
     def request_limit(self, context_limit: int | None) -> int | None:
         """Returns the size of the largest request that leaves room for the answer."""
@@ -249,11 +240,10 @@ class GCConfig(Settings):
 
     def target_tokens(self, context_limit: int | None) -> int | None:
         """Returns the size of the context after a collection."""
-        window = self.window(context_limit)
-        if window is None:
+        window, limit = self.window(context_limit), self.request_limit(context_limit)
+        if window is None or limit is None:
             return None
-        target, limit = int(window * self.target_percent / 100), window - self.reserve_output_tokens
-        return min(target, max(0, limit))
+        return min(int(window * self.target_percent / 100), limit)
 
 
 class StrategySettings(Settings):
@@ -314,9 +304,12 @@ def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
         if item["type"] == "extra_forbidden":
             problems.append(unknown_key(key, _sibling_keys(item["loc"], fields)))
         else:
-            message = item["msg"][0].lower() + item["msg"][1:]
-            problems.append(f"{key}={item['input']!r:.80}: {message}")
+            problems.append(f"{key}={item['input']!r:.80}: {_message(item)}")
     return "; ".join(problems)
+
+
+def _message(problem: ErrorDetails) -> str:
+    return problem["msg"][0].lower() + problem["msg"][1:]
 
 
 def _sibling_keys(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) -> list[str]:

@@ -39,12 +39,9 @@ class GCProfileConfig(GCConfig):
 
     def to_plugin_config(self) -> dict[str, Any]:
         """Returns the options of the strategy."""
-        options = dict(self.model_extra or {})
-        if "notify_on_gc" in self.model_fields_set:
-            options["notify_on_gc"] = self.notify_on_gc
-        if self.summarize_middle_turns is not None:
-            options["summarize_middle_turns"] = self.summarize_middle_turns
-        return options | self.plugin_config
+        named = {"notify_on_gc", "summarize_middle_turns"}
+        options = self.model_dump(include=named, exclude_unset=True, exclude_none=True)
+        return {**(self.model_extra or {}), **options, **self.plugin_config}
 
     def load(self, registry: PluginRegistry | None = None) -> tuple[GCPlugin, GCConfig]:
         """Returns the strategy, initialized, and the configuration of the session."""
@@ -174,8 +171,6 @@ def _find_profile(profile: str, directory: Path) -> Path:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.is_dir():
-            raise GCConfigError(f"{path} is a directory: name the JSON file itself")
         if path.exists() and not path.is_file():
             raise GCConfigError(f"{path} is not a regular file: name a JSON file")
         size = path.stat().st_size
@@ -189,31 +184,17 @@ def _read_json(path: Path) -> dict[str, Any]:
         )
     except OSError as error:
         raise GCConfigError(f"{path} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise GCConfigError(f"{path} is not UTF-8 text, at byte {error.start}") from error
-    except _DuplicateKeyError as error:
-        raise GCConfigError(f"{path}: {error} is given twice: keep one") from error
-    except json.JSONDecodeError as error:
-        raise GCConfigError(
-            f"{path} is not valid JSON, at line {error.lineno} column {error.colno}: {error.msg}"
-        ) from error
-    except ValueError as error:  # a NUL in the path, a number of thousands of digits
-        raise GCConfigError(f"{path} can't be read: {error}") from error
-    except RecursionError as error:
-        raise GCConfigError(f"{path} is nested too deeply to be a configuration") from error
+    except (ValueError, RecursionError) as error:
+        raise GCConfigError(f"{path} can't be read as JSON: {error}") from error
     if not isinstance(document, dict):
         raise GCConfigError(f'{path} must hold a JSON object, such as {{"type": "truncate"}}')
     return document
-
-
-class _DuplicateKeyError(Exception):
-    pass
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
         if key in document:
-            raise _DuplicateKeyError(repr(key))
+            raise ValueError(f"{key!r} is given twice: keep one")
         document[key] = value
     return document
