@@ -230,8 +230,9 @@ class GCConfig(Settings):
 
     def window(self, context_limit: int | None) -> int | None:
         """Returns the part of the model's window that may be used."""
-        limits = [each for each in (context_limit, self.max_tokens) if each and each > 0]
-        return min(limits, default=None)
+        if not context_limit or context_limit < 0:
+            return self.max_tokens
+        return min(context_limit, self.max_tokens or context_limit)
 
     def request_limit(self, context_limit: int | None) -> int | None:
         """Returns the size of the largest request that leaves room for the answer."""

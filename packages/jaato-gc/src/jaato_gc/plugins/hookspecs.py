@@ -18,18 +18,15 @@ An implementation may leave out arguments that it does not need.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pluggy
 
-from jaato_gc.plugins.protocol import StrategyInfo
-
-if TYPE_CHECKING:
-    from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
-    from jaato_gc.messages import Message
-    from jaato_gc.plugins.protocol import FormatInfo
-    from jaato_gc.stash import Stash
-    from jaato_gc.tokens import TokenCounter
+from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
+from jaato_gc.messages import Message
+from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
+from jaato_gc.stash import Stash
+from jaato_gc.tokens import TokenCounter
 
 PROJECT_NAME = "jaato_gc"
 """Pluggy's project name, and the group of entry points."""
@@ -58,7 +55,7 @@ def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[em
 
 
 @hookspec
-def jaato_gc_register_formats() -> "Iterable[FormatInfo]":  # type: ignore[empty-body]
+def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-body]
     """Register formats that histories are read from and written to.
 
     Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
@@ -73,7 +70,7 @@ def jaato_gc_register_formats() -> "Iterable[FormatInfo]":  # type: ignore[empty
 
 
 @hookspec(firstresult=True)
-def jaato_gc_stash(agent_id: str) -> "Stash | None":
+def jaato_gc_stash(agent_id: str) -> Stash | None:
     """Returns the stash for an agent. The first plugin that has one wins.
 
     Called by `PluginRegistry.stash` when a session is created without a stash, never within a turn.
@@ -92,7 +89,7 @@ def jaato_gc_stash(agent_id: str) -> "Stash | None":
 
 
 @hookspec(firstresult=True)
-def jaato_gc_token_counter(model: str | None) -> "TokenCounter | None":
+def jaato_gc_token_counter(model: str | None) -> TokenCounter | None:
     """Returns the counter for a model. The first plugin that has one wins.
 
     Called by `PluginRegistry.token_counter`, once per session, never within a turn. Return ``None``
@@ -115,9 +112,9 @@ def jaato_gc_token_counter(model: str | None) -> "TokenCounter | None":
 @hookspec
 def jaato_gc_before_collect(
     plugin_name: str,
-    history: "tuple[Message, ...]",
-    context_usage: "ContextUsage",
-    reason: "GCTriggerReason",
+    history: tuple[Message, ...],
+    context_usage: ContextUsage,
+    reason: GCTriggerReason,
     agent_id: str,
 ) -> None:
     """Called before a collection runs.
@@ -142,7 +139,7 @@ def jaato_gc_before_collect(
 
 @hookspec
 def jaato_gc_after_collect(
-    result: "GCResult", history: "tuple[Message, ...]", agent_id: str, seconds: float
+    result: GCResult, history: tuple[Message, ...], agent_id: str, seconds: float
 ) -> None:
     """Called after a collection, even if it failed.
 

@@ -140,7 +140,8 @@ class PluginRegistry:
 
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
-        self.plugins()
+        if self._to_load:
+            self.plugins()
         return bool(getattr(self._manager.hook, hook).get_hookimpls())
 
     def notify(self, hook: str, **arguments: Any) -> None:

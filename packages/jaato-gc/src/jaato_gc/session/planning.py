@@ -54,7 +54,10 @@ class Planner:
     """Whether core decides when to collect, because the strategy does not override it."""
 
     def __post_init__(self) -> None:
-        self.takes_budget = _accepts(self.plugin.collect, "budget")
+        parameters = inspect.signature(self.plugin.collect).parameters.values()
+        self.takes_budget = any(
+            each.name == "budget" or each.kind is each.VAR_POSITIONAL for each in parameters
+        )
         asked = getattr(type(self.plugin), "should_collect", None)
         self.uses_core_trigger = asked is GCStrategy.should_collect
 
@@ -91,19 +94,12 @@ class Planner:
         collection = open_collection(plugin.name, notice, history, usage, config, reason, budget)
         edits: Sequence[Edit] = ()
         try:
-            if self.disabled:
-                raise _DisabledError(self.disabled)
             outcome, result = self._run(collection, usage, notice)
             if violations := broken_outcome_rules(outcome):
                 raise RejectedAnswerError(str(violations[0]))
             edits = outcome.edits
         except RejectedAnswerError as error:
             result = self._unchanged(collection, GCOutcome.REJECTED, str(error))
-        except DeadlineError as error:
-            self.disabled = f"collect took {error} and is not called any more"
-            result = self._unchanged(collection, GCOutcome.FAILED, self.disabled)
-        except _DisabledError as error:
-            result = self._unchanged(collection, GCOutcome.FAILED, str(error))
         except _FailedError as error:
             result = failure(collection, plugin.name, GCOutcome.FAILED, str(error))
         except Exception as error:
@@ -121,7 +117,7 @@ class Planner:
         plugin = self.plugin
         if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
             try:
-                self._within(lambda: plugin.select(collection))
+                self._within_deadline(lambda: plugin.select(collection))
             except GCError as error:
                 raise _FailedError(str(error)) from error
             return conclude(collection, plugin.name, notice)
@@ -129,19 +125,23 @@ class Planner:
         config = self._config_for_plugin(collection)
         arguments: list[Any] = [list(given), usage, config, collection.reason]
         named: dict[str, Any] = {}
-        if self.takes_budget:
-            if _is_keyword_only(plugin.collect, "budget"):
-                named["budget"] = collection.budget
-            else:
-                arguments.append(collection.budget)
-        returned = self._within(lambda: plugin.collect(*arguments, **named))
+        if "budget" in inspect.signature(plugin.collect).parameters:
+            named["budget"] = collection.budget
+        elif self.takes_budget:
+            arguments.append(collection.budget)
+        returned = self._within_deadline(lambda: plugin.collect(*arguments, **named))
         answer = read_answer(returned, collection, given, takes_budget=self.takes_budget)
         if answer.error is not None:
             raise _FailedError(answer.error)
         return account(collection, answer.changes, plugin.name, answer.details, answer.notification)
 
-    def _within(self, work: Callable[[], Any]) -> Any:
-        return work() if self.deadline_seconds is None else within(self.deadline_seconds, work)
+    def _within_deadline(self, work: Callable[[], Any]) -> Any:
+        if self.disabled is None:
+            try:
+                return within(self.deadline_seconds, work)
+            except DeadlineError as error:
+                self.disabled = f"collect took {error} and is not called any more"
+        raise _FailedError(f"{origin_of(self.plugin)}: {self.disabled}")
 
     def _config_for_plugin(self, collection: Collection) -> GCConfig:
         """Returns the configuration, with pins as turns for a strategy that sees no budget."""
@@ -162,10 +162,6 @@ class Planner:
         return failure(collection, self.plugin.name, outcome, error)
 
 
-class _DisabledError(Exception):
-    """The strategy is not used any more."""
-
-
 class _FailedError(Exception):
     """The strategy reported a failure."""
 
@@ -183,13 +179,3 @@ def _distribution_of(module: str) -> str:
     for distribution in importlib.metadata.packages_distributions().get(package, ()):
         return f"{distribution} {importlib.metadata.version(distribution)}"
     return f"module {module}"
-
-
-def _is_keyword_only(function: Callable[..., Any], argument: str) -> bool:
-    parameter = inspect.signature(function).parameters.get(argument)
-    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
-
-
-def _accepts(function: Callable[..., Any], argument: str) -> bool:
-    parameters = inspect.signature(function).parameters.values()
-    return any(each.name == argument or each.kind is each.VAR_POSITIONAL for each in parameters)

@@ -56,38 +56,27 @@ class Schedule:
 
     def __init__(self, live: LiveHistory) -> None:
         self._live = live
-        self._planner: Planner | None = None
-        self._default_config = GCConfig()
-        self.breaker = Breaker()
         self.waits_for_message = False
         """Set by an undo, whose effect must not be collected again at once."""
         self.threshold_told = False
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
         """Whether usage crossed the threshold since the last automatic collection."""
-        self.settle()
-
-    @property
-    def planner(self) -> Planner | None:
-        """The strategy; ``None`` if there is none."""
-        return self._planner
+        self.use(None)
 
     def use(self, planner: Planner | None) -> None:
-        """Uses another strategy."""
-        self._planner = planner
+        """Uses another strategy, or none."""
+        self.planner = planner
+        self.config = planner.config if planner else GCConfig()
+        """The effective configuration."""
         self.breaker = Breaker()
         self.settle()
 
     @property
-    def config(self) -> GCConfig:
-        """The effective configuration."""
-        return self._planner.config if self._planner else self._default_config
-
-    @property
     def paused_because(self) -> str | None:
         """Why automatic collections are off, if they are."""
-        if self._planner and self._planner.disabled:
-            return self._planner.disabled
+        if self.planner and self.planner.disabled:
+            return self.planner.disabled
         return self.breaker.reason if self.breaker.blocks else None
 
     def history_changed(self) -> None:
@@ -104,10 +93,8 @@ class Schedule:
         """Works out the limits of the current configuration and window."""
         limit = self._live.budget.context_limit
         self._limits = Limits.of(self.config, limit)
-        self.request_limit = limit
+        self.request_limit = self.config.request_limit(limit) or 0
         """The size of the largest request that may be sent."""
-        if self._planner:
-            self.request_limit = self.config.request_limit(limit) or 0
 
     def due(
         self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD, *, after_turn: bool = False
@@ -119,7 +106,7 @@ class Schedule:
             after_turn: Whether the turn ended: then a threshold that the provider's figures crossed
                 is a reason too.
         """
-        planner = self._planner
+        planner = self.planner
         if (
             planner is None
             or planner.disabled

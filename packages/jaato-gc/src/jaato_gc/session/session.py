@@ -366,10 +366,9 @@ class GCSession:
             self.budget.pinned_message_ids.discard(message_id)
 
     def _check_message_id(self, message_id: object) -> None:
-        if isinstance(message_id, Message):
-            raise MessageError("expected a message id, got a Message: give message.message_id")
         if not isinstance(message_id, str):
-            raise MessageError(f"expected a message id, got {message_id!r:.80}")
+            hint = "give message.message_id"
+            raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
 
     # --- collecting ---
 
