@@ -73,8 +73,14 @@ def record_of(entry_point: "EntryPoint") -> InstalledPlugin:
     """Returns the record of a plugin that is not loaded yet, blocked if the environment says so."""
     record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
     record.core_range = _core_range(entry_point.dist)
-    if cause := _why_blocked(record):
-        record.status, record.cause = PluginStatus.BLOCKED, cause
+    names = {_normalized(record.name), _normalized(record.distribution)}
+    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
+    if names & blocked:
+        record.cause = f"it is named in {BLOCKED_VARIABLE}"
+    elif allowed and not names & allowed:
+        record.cause = f"it is not named in {ALLOWED_VARIABLE}"
+    if record.cause:
+        record.status = PluginStatus.BLOCKED
     return record
 
 
@@ -108,16 +114,6 @@ def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:
 def _core_range(distribution: "Distribution | None") -> str | None:
     needs = (distribution.requires if distribution else None) or ()
     return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
-
-
-def _why_blocked(plugin: InstalledPlugin) -> str | None:
-    names = {_normalized(plugin.name), _normalized(plugin.distribution)}
-    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
-    if names & blocked:
-        return f"it is named in {BLOCKED_VARIABLE}"
-    if allowed and not names & allowed:
-        return f"it is not named in {ALLOWED_VARIABLE}"
-    return None
 
 
 def _names_in(variable: str) -> set[str]:

@@ -146,16 +146,13 @@ class Planner:
     def _config_for_plugin(self, collection: Collection) -> GCConfig:
         """Returns the configuration, with pins as turns for a strategy that sees no budget."""
         config, budget = collection.config, collection.budget
-        if self.takes_budget or budget is None or not budget.pinned_message_ids:
+        if self.takes_budget or budget is None:
             return config
-        pinned = budget.pinned_message_ids
-        turns = {
-            turn.index
-            for turn in split_into_turns(collection.history)
-            if any(message.message_id in pinned for message in turn.messages)
-        }
-        indices = tuple(sorted(turns.union(config.pinned_turn_indices)))
-        return config.model_copy(update={"pinned_turn_indices": indices})
+        indices = set(config.pinned_turn_indices)
+        for turn in split_into_turns(collection.history):
+            if any(each.message_id in budget.pinned_message_ids for each in turn.messages):
+                indices.add(turn.index)
+        return config.model_copy(update={"pinned_turn_indices": tuple(sorted(indices))})
 
     def _unchanged(self, collection: Collection, outcome: GCOutcome, cause: str) -> GCResult:
         error = f"{origin_of(self.plugin)}: {cause}"

@@ -34,10 +34,16 @@ Chunk = str | Part | UsageReport | Message
 
 @dataclass(slots=True)
 class Answer:
-    """An answer that is assembled from its chunks."""
+    """An answer that is assembled from its chunks.
+
+    Args:
+        on_text: Called with each piece of text.
+        on_usage: Called with the input and output tokens of each report.
+        has_begun: Whether there is any chunk yet.
+    """
 
     on_text: Callable[[str], None]
-    on_usage: Callable[[UsageReport], None]
+    on_usage: Callable[[int, int], None]
     has_begun: bool = False
     _parts: list[Part] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
@@ -58,7 +64,7 @@ class Answer:
                 self._show(chunk.text)
             self._finished = chunk
         elif isinstance(chunk, UsageReport):
-            self.on_usage(chunk)
+            self.on_usage(chunk.input_tokens, chunk.output_tokens)
         else:
             raise ProviderError(
                 f"expected str, Part, Message or UsageReport, the provider gave {chunk!r:.80}"

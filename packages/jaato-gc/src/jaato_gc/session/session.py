@@ -1,6 +1,7 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -30,7 +31,7 @@ from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
-from jaato_gc.session.provider import Answer, Provider, ToolHandler
+from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
@@ -157,9 +158,8 @@ class GCSession:
         else:
             overrides = {key: options[key] for key in options if key in GCConfig.model_fields}
         planner = Planner(plugin, config.with_options(overrides), self.deadline_seconds)
-        self._shut_down_plugin()
         self._pin_turns(planner.config.pinned_turn_indices)
-        self._schedule.use(planner)
+        self._use(planner)
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
         """Sets the model's window. Collects at once if it is too full then."""
@@ -186,12 +186,12 @@ class GCSession:
 
     def close(self) -> None:
         """Shuts the strategy down. The history stays readable."""
-        self._shut_down_plugin()
-        self._schedule.use(None)
+        self._use(None)
 
-    def _shut_down_plugin(self) -> None:
+    def _use(self, planner: Planner | None) -> None:
         if self.plugin:
             self._observers.call(self.plugin.shutdown)
+        self._schedule.use(planner)
 
     # --- reading ---
 
@@ -333,17 +333,13 @@ class GCSession:
             raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
         self._turn_callback = on_gc_threshold
         if prompt is not None:
-            is_text = isinstance(prompt, str)
-            self.append(Message.from_text(Role.USER, prompt) if is_text else prompt)  # type: ignore[arg-type]
+            if isinstance(prompt, str):
+                prompt = Message.from_text(Role.USER, prompt)
+            self.append(prompt)
             self._schedule.threshold_told = False  # even if the previous turn ended in an error
 
-        def new_answer() -> Answer:
-            return Answer(
-                on_text=lambda text: self._observers.call(on_output, text),
-                on_usage=lambda usage: self.report_usage(usage.input_tokens, usage.output_tokens),
-            )
-
-        return Turn(self, self.provider, self.tools, new_answer)
+        on_text = partial(self._observers.call, on_output)
+        return Turn(self, self.provider, self.tools, on_text)
 
     # --- pins ---
 

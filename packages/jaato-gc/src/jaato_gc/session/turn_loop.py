@@ -33,13 +33,13 @@ class Turn:
         session: The session.
         provider: Sends the requests.
         tools: Runs tool calls; without it, they are left to the host.
-        new_answer: Returns an empty answer, to be filled by the provider.
+        on_text: Called with each piece of text of an answer.
     """
 
     session: "GCSession"
     provider: Provider
     tools: ToolHandler | None
-    new_answer: Callable[[], Answer]
+    on_text: Callable[[str], None]
 
     def run(self) -> Message:
         """Runs the turn in plain code."""
@@ -67,7 +67,7 @@ class Turn:
     async def _exchange(self, on_loop: bool) -> Message:
         """Returns one answer. A refused request is made smaller and sent once more."""
         request = await _work(self.session.before_send, on_loop)
-        answer = self.new_answer()
+        answer = Answer(self.on_text, self.session.report_usage)
         try:
             return await answer.collect(self.provider(list(request)), on_loop)
         except Exception as error:
@@ -76,7 +76,8 @@ class Turn:
             if not await _work(self.session.recover_from_refusal, on_loop):
                 raise self.session.floor_error() from error
         request = await _work(self.session.before_send, on_loop)
-        return await self.new_answer().collect(self.provider(list(request)), on_loop)
+        answer = Answer(self.on_text, self.session.report_usage)
+        return await answer.collect(self.provider(list(request)), on_loop)
 
 
 async def _work(function: Callable[[], T], on_loop: bool) -> T:
