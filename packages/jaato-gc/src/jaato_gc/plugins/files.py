@@ -90,8 +90,7 @@ def load_gc_from_profile(
         GCPluginError: The strategy can't be used.
     """
     path = _find_profile(str(profile), Path(directory))
-    document = _read_json(path)
-    return _load_block(str(path), document, registry)
+    return _load_block(str(path), _read_json(path), registry)
 
 
 def load_gc_inline(
