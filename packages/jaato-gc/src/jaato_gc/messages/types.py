@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any
 
 from jaato_gc.errors import MessageError
@@ -74,7 +73,7 @@ class InlineData:
     height: int | None = None
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Part:
     """One piece of a message. Usually exactly one of the first five fields is set.
 
@@ -88,23 +87,6 @@ class Part:
     inline_data: InlineData | None = None
     thought: str | None = None
     extra: dict[str, Any] | None = None
-
-    def __init__(
-        self,
-        text: str | None = None,
-        function_call: FunctionCall | None = None,
-        function_response: ToolResult | None = None,
-        inline_data: InlineData | None = None,
-        thought: str | None = None,
-        extra: dict[str, Any] | None = None,
-    ) -> None:
-        # Written by hand, here and below: that of a frozen dataclass takes twice as long.
-        _set(self, "text", text)
-        _set(self, "function_call", function_call)
-        _set(self, "function_response", function_response)
-        _set(self, "inline_data", inline_data)
-        _set(self, "thought", thought)
-        _set(self, "extra", extra)
 
     @property
     def is_signed(self) -> bool:
@@ -126,10 +108,7 @@ def _names_a_signature(fields: object) -> bool:
     )
 
 
-_result_of = attrgetter("function_response")
-
-
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a history. It can't be changed: make another with `with_parts`.
 
@@ -152,39 +131,26 @@ class Message:
     extra: dict[str, Any] | None = None
     origin: object = field(default=None, repr=False, compare=False)
     # The last count of tokens and the counter that made it: written by `message_tokens` alone.
-    _counted_by: str | None = field(init=False, repr=False, compare=False)
-    _tokens: int = field(init=False, repr=False, compare=False)
+    _counted_by: str | None = field(default=None, init=False, repr=False, compare=False)
+    _tokens: int = field(default=0, init=False, repr=False, compare=False)
 
-    def __init__(
-        self,
-        role: Role,
-        parts: Sequence[Part],
-        message_id: str = "",
-        synthetic: SyntheticKind | None = None,
-        policy: GCPolicy | None = None,
-        extra: dict[str, Any] | None = None,
-        origin: object = None,
-    ) -> None:
-        if type(parts) is not tuple:
-            if isinstance(parts, str):
+    def __post_init__(self) -> None:
+        if type(self.parts) is not tuple:
+            if isinstance(self.parts, str):
                 raise MessageError(
-                    f"parts={parts!r:.80}: expected a sequence of Part; "
+                    f"parts={self.parts!r:.80}: expected a sequence of Part; "
                     "use Message.from_text(role, text)"
                 )
-            parts = tuple(parts)
-        if policy is not None and type(policy) is not GCPolicy:
-            policy = GCPolicy(policy)
-        if synthetic is not None and type(synthetic) is not SyntheticKind:
-            synthetic = SyntheticKind(synthetic)
-        _set(self, "role", role if type(role) is Role else Role(role))  # a string, as from JSON
-        _set(self, "parts", parts)
-        _set(self, "message_id", message_id or mint_message_id())
-        _set(self, "synthetic", synthetic)
-        _set(self, "policy", policy)
-        _set(self, "extra", extra)
-        _set(self, "origin", origin)
-        _set(self, "_counted_by", None)
-        _set(self, "_tokens", 0)  # copy and pickle read every field
+            _set(self, "parts", tuple(self.parts))
+        if not self.message_id:
+            _set(self, "message_id", mint_message_id())
+        # Strings, as from JSON, become members of their enums.
+        if type(self.role) is not Role:
+            _set(self, "role", Role(self.role))
+        if self.policy is not None:
+            _set(self, "policy", GCPolicy(self.policy))
+        if self.synthetic is not None:
+            _set(self, "synthetic", SyntheticKind(self.synthetic))
 
     @classmethod
     def from_text(cls, role: Role, text: str, **fields: Any) -> "Message":
@@ -209,9 +175,7 @@ class Message:
     @property
     def is_tool_output(self) -> bool:
         """Whether this message carries tool results, whichever role the provider gives them."""
-        if self.role is TOOL:
-            return True
-        return any(map(_result_of, self.parts))
+        return self.role is TOOL or any(part.function_response for part in self.parts)
 
     @property
     def opens_turn(self) -> bool:
