@@ -9,7 +9,6 @@ from jaato_gc.messages import SYSTEM
 from jaato_gc.policies import GCPolicy
 
 _LOCKED, _PARTIAL = GCPolicy.LOCKED, GCPolicy.PARTIAL
-_PINNED = Hold.PINNED
 _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
 
 
@@ -34,7 +33,7 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
         if policy is _LOCKED:
             hold = Hold.LOCKED
         elif pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
-            hold = _PINNED
+            hold = Hold.PINNED
         elif group.is_open:
             hold = Hold.OPEN_CALL
         if hold is not None and first_held is None and not group.is_outside_turns:
@@ -48,30 +47,18 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
 
 def _holds_of_turns(groups: Sequence[Group], config: GCConfig) -> list[Hold | None]:
     """Returns for each group the hold that it has as a part of a pinned or recent turn."""
-    spans = [(_recent_from(groups, config.preserve_recent_turns), len(groups), Hold.RECENT)]
-    if config.pinned_turn_indices:
-        starts = turn_starts(groups)
-        ends = [*starts[1:], len(groups)]
-        pinned = [turn for turn in config.pinned_turn_indices if turn < len(starts)]
-        spans += [(starts[turn], ends[turn], _PINNED) for turn in pinned]
+    starts = turn_starts(groups)
+    ends = [*starts[1:], len(groups)]
+    recent = config.preserve_recent_turns
+    spans = [(starts[-recent:][0], len(groups), Hold.RECENT)] if recent else []
+    pinned = [turn for turn in config.pinned_turn_indices if turn < len(starts)]
+    spans += [(starts[turn], ends[turn], Hold.PINNED) for turn in pinned]
     holds: list[Hold | None] = [None] * len(groups)
     for start, end, hold in spans:
         for place in range(start, end):
             if not groups[place].is_outside_turns:
                 holds[place] = hold
     return holds
-
-
-def _recent_from(groups: Sequence[Group], turns: int) -> int:
-    """Returns the place of the first group of the last turns."""
-    start, requests = len(groups), 0
-    for place in range(len(groups) - 1, -1, -1) if turns else ():
-        if groups[place].opens_turn:
-            requests += 1
-            if requests > turns:
-                return start
-            start = place
-    return 0 if turns else start  # the first turn includes what comes before its request
 
 
 def _policies(groups: Iterable[Group], budget: InstructionBudget | None) -> list[GCPolicy]:

@@ -11,8 +11,6 @@ from jaato_gc.messages import SYSTEM, USER, Message, SyntheticKind
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import count_tokens
 
-_set = object.__setattr__
-_PARTIAL = GCPolicy.PARTIAL
 _IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY)
 
 
@@ -56,7 +54,7 @@ new_group: Callable[[tuple[object, ...]], Group] = partial(tuple.__new__, Group)
 """Makes a group from all its values, in half the time that ``Group(...)`` takes."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A real user message and everything up to the next one.
 
@@ -70,10 +68,6 @@ class Turn:
 
     index: int
     groups: tuple[Group, ...] = ()
-
-    def __init__(self, index: int, groups: tuple[Group, ...] = ()) -> None:
-        _set(self, "index", index)  # written by hand for speed, as in `Message`
-        _set(self, "groups", groups)
 
     @property
     def key(self) -> str:
@@ -144,8 +138,7 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
         is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
         together = members.get(position)
         if together is None:
-            values = ((message,), opens_turn, is_outside, False, False, _PARTIAL, None)
-            groups.append(new_group(values))
+            groups.append(Group((message,), opens_turn, is_outside))
             continue
         is_open = any(each in unanswered and each >= pairing.last_exchange for each in together)
         messages = tuple([history[each] for each in together])

@@ -175,7 +175,10 @@ class Message:
     @property
     def is_tool_output(self) -> bool:
         """Whether this message carries tool results, whichever role the provider gives them."""
-        return self.role is TOOL or any(part.function_response for part in self.parts)
+        for part in self.parts:  # no any(): this is asked often
+            if part.function_response:
+                return True
+        return self.role is TOOL
 
     @property
     def opens_turn(self) -> bool:
