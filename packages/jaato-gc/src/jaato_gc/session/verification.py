@@ -1,6 +1,8 @@
 """Reading the answer of a strategy that returns a history: as edits, or not at all."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +16,15 @@ from jaato_gc.collecting import (
 from jaato_gc.collecting.outcome_rules import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
-from jaato_gc.history import Edit, EditAction, SourceRemoval, edits_between
+from jaato_gc.history import (
+    Edit,
+    EditAction,
+    Group,
+    SourceRemoval,
+    Turn,
+    apply_edits,
+    edits_between,
+)
 from jaato_gc.messages import (
     Message,
     Role,
@@ -27,6 +37,8 @@ from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import message_tokens
 
 _ACTIONS: dict[str, EditAction] = {"shorten": "shorten", "summarize": "summarize"}
+_UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
+"""Accounts for a message that the removal list does not name."""
 
 
 class RejectedAnswerError(Exception):
@@ -75,32 +87,24 @@ def read_answer(
     if not isinstance(history, list | tuple):
         raise RejectedAnswerError(f"expected a list of messages, got {history!r:.80}")
     matched = _match(history, collection, given, is_summary="summary_tokens" in read.details)
-    merged = _put_back(matched, collection, takes_budget=takes_budget)
-    edits = edits_between(collection.history, merged)
+    wanted = edits_between(collection.history, matched)
+    put_back = _put_back(wanted, collection, takes_budget=takes_budget)
+    edits = _without(wanted, put_back)
+    own = [item for item in items if item.source is InstructionSource.CONVERSATION]
+    said = _with_message_ids(own, edits, put_back, collection)
     if takes_budget and items:
-        left = set(map(id, matched))
-        put_back = {each.message_id for each in merged if id(each) not in left}
-        own = [item for item in items if item.source is InstructionSource.CONVERSATION]
-        said = [
-            replace(item, message_ids=[each for each in item.message_ids if each not in put_back])
-            for item in _with_message_ids(own, edits, collection)
-        ]
-        outcome = Outcome(collection.history, merged, edits)
+        outcome = Outcome.of(collection, edits)
         if violation := next(removal_list_is_true(outcome, said), None):
             raise RejectedAnswerError(str(violation))
-    read.changes = [*_accounted(edits, items, collection), *_source_removals(items)]
+    read.changes = [*_accounted(edits, said, collection), *_source_removals(items)]
     return read
 
 
 def copies_of(history: Iterable[Message]) -> list[Message]:
     """Returns copies of messages for a strategy, with their token counts."""
-    copies = []
-    for message in history:
-        copied = replace(message, parts=tuple(map(replace, message.parts)))
-        if message._counted_by is not None:
-            object.__setattr__(copied, "_tokens", message._tokens)
-            object.__setattr__(copied, "_counted_by", message._counted_by)
-        copies.append(copied)
+    copies = [copy(message) for message in history]
+    for message in copies:
+        object.__setattr__(message, "parts", tuple(map(copy, message.parts)))
     return copies
 
 
@@ -187,9 +191,8 @@ def _match(
             matched.append(same.pop())
         else:
             matched.append(_new_message(message, is_summary))
-    ids = [message.message_id for message in matched]
-    for message_id in ids if len(set(ids)) < len(ids) else ():
-        if ids.count(message_id) > 1:
+    for message_id, times in Counter(message.message_id for message in matched).items():
+        if times > 1:
             raise RejectedAnswerError(f"message {message_id!r} is in the history twice")
     return matched
 
@@ -208,11 +211,10 @@ def _form_of(own: Message, returned: Message, collection: Collection) -> Message
     if is_notice(own) and returned.synthetic is SyntheticKind.NOTICE:
         return returned  # a notice is replaced, not shortened
     form = own.with_parts(returned.parts)
-    parts_only = {**old, "parts": None} == {**new, "parts": None}
     rest, own_rest = without_shortenable(form), without_shortenable(own)
     counter = collection.counter
     if (
-        not parts_only
+        message_to_dict(form) != new
         or message_to_dict(rest) != message_to_dict(own_rest)
         or message_tokens(form, counter) >= message_tokens(own, counter)
     ):
@@ -233,111 +235,97 @@ def _new_message(message: Message, is_summary: bool) -> Message:
     return replace(message, synthetic=kind)
 
 
-def _put_back(
-    matched: list[Message], collection: Collection, *, takes_budget: bool
-) -> list[Message]:
-    """Returns the history with the messages that the strategy should have left.
+def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bool) -> set[str]:
+    """Returns the messages that the strategy changed and should have left.
 
     A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
     and summaries. For others only the last calls are restored.
     """
     last = collection.config.preserve_recent_groups
     calls = [group for group in collection.groups if group.is_call][-last:] if last else []
-    groups = [*calls]
-    if not takes_budget:
-        groups += [
-            group
-            for group in collection.groups
-            if group.hold or group.messages[0].synthetic is SyntheticKind.SUMMARY
-        ]
-    whole = {message.message_id: message for group in calls for message in group.messages}
-    matched = [whole.get(message.message_id, message) for message in matched]
-    keep = {message.message_id for group in groups for message in group.messages}
-    merged = _merged(collection.history, matched, keep)
-    first = next((message for message in merged if message.role is not Role.SYSTEM), None)
-    if takes_budget or first is None or first.role is Role.USER:
-        return merged
+    moved = {edit.message_id for edit in edits if edit.before is None}  # rejected later
+    changed = {edit.message_id for edit in edits} - moved
+    removed = {edit.message_id for edit in edits if edit.after is None} - moved
+    put_back = changed & _ids(calls)
+    if takes_budget:
+        return put_back
+    put_back |= removed & _ids(
+        group
+        for group in collection.groups
+        if group.hold or group.messages[0].synthetic is SyntheticKind.SUMMARY
+    )
+    left = apply_edits(collection.history, _without(edits, put_back))
+    first = next((message for message in left if message.role is not Role.SYSTEM), None)
+    if first is None or first.role is Role.USER:
+        return put_back
     opening = None
     for message in collection.history:
         if message.message_id == first.message_id:
             break
         if message.opens_turn or (opening is None and message.role is Role.USER):
             opening = message.message_id  # a notice, if no request precedes it
-    return _merged(collection.history, matched, keep | {opening}) if opening else merged
+    return put_back | (removed & {opening})
 
 
-def _merged(before: Sequence[Message], after: Sequence[Message], keep: set[str]) -> list[Message]:
-    missing = keep - {message.message_id for message in after}
-    if not missing:
-        return list(after)
-    merged: list[Message] = []
-    rest = iter(after)
-    upcoming = next(rest, None)
-    old_ids = {message.message_id for message in before}
-    for message in before:
-        while upcoming is not None and upcoming.message_id not in old_ids:
-            merged.append(upcoming)  # a new message comes before this one
-            upcoming = next(rest, None)
-        if upcoming is not None and upcoming.message_id == message.message_id:
-            merged.append(upcoming)
-            upcoming = next(rest, None)
-        elif message.message_id in missing:
-            merged.append(message)
-    if upcoming is not None:
-        merged.append(upcoming)
-    return merged + list(rest)
+def _without(edits: Iterable[Edit], message_ids: set[str]) -> list[Edit]:
+    return [edit for edit in edits if edit.message_id not in message_ids]
+
+
+def _ids(groups: Iterable[Group]) -> set[str]:
+    return {message.message_id for group in groups for message in group.messages}
 
 
 # --- the account: the strategy's own keys and reasons, as far as it gives them ---
 
 
 def _with_message_ids(
-    items: Iterable[GCRemovalItem], edits: Iterable[Edit], collection: Collection
+    items: Iterable[GCRemovalItem],
+    edits: Iterable[Edit],
+    put_back: set[str],
+    collection: Collection,
 ) -> list[GCRemovalItem]:
-    """Returns items with the messages they cover, if they name only a turn or an entry."""
-    removed = {edit.message_id for edit in edits if edit.before is not None}
+    """Returns items with the messages they cover, also if they name only a turn or an entry."""
+    changed = {edit.message_id for edit in edits if edit.before is not None}
     turns = {turn.key: turn for turn in collection.turns}
     covered = []
     for item in items:
-        if not item.message_ids:
-            meant = list(_ids_under(item.child_key, turns, collection))
-            ids = tuple(each for each in meant if each in removed) or tuple(meant)
-            item = replace(item, message_ids=ids)
-        covered.append(item)
+        ids: Iterable[str] = item.message_ids
+        if not ids:
+            meant = _ids_under(item.child_key, turns, collection)
+            ids = [each for each in meant if each in changed] or meant
+        ids = [each for each in ids if each not in put_back]
+        covered.append(replace(item, message_ids=ids))
     return covered
 
 
-def _ids_under(key: str | None, turns: Mapping[str, Any], collection: Collection) -> Iterator[str]:
-    if key is not None and key in turns:
-        yield from (message.message_id for message in turns[key].messages)
-    elif collection.budget and key is not None:
-        entry = collection.budget.get_child(InstructionSource.CONVERSATION, key)
-        for each in entry.walk() if entry else ():
-            yield from each.message_ids
+def _ids_under(key: str | None, turns: Mapping[str, Turn], collection: Collection) -> list[str]:
+    if key is None:
+        return []
+    if key in turns:
+        return [message.message_id for message in turns[key].messages]
+    budget = collection.budget
+    entry = budget.get_child(InstructionSource.CONVERSATION, key) if budget else None
+    return [message_id for each in entry.walk() for message_id in each.message_ids] if entry else []
 
 
 def _accounted(
     edits: Sequence[Edit], items: Iterable[GCRemovalItem], collection: Collection
 ) -> list[Edit]:
     """Returns the edits under the keys and reasons of the removal list; else under their turns."""
-    own = [item for item in items if item.source is InstructionSource.CONVERSATION]
-    named: dict[str, GCRemovalItem] = {}
-    for covering in _with_message_ids(own, edits, collection):
-        for message_id in covering.message_ids:
-            named.setdefault(message_id, covering)
+    named = {each: item for item in reversed(list(items)) for each in item.message_ids}
     turn_keys = {each.message_id: turn.key for turn in collection.turns for each in turn.messages}
     accounted = []
     for edit in edits:
         if edit.before is not None and not is_notice(edit.before):
             message_id = edit.message_id
-            item = named.get(message_id)
-            key = (item and item.child_key) or turn_keys.get(message_id, message_id)
-            reason = (item and item.reason) or "collected"
-            action: EditAction = "shorten" if edit.after else "remove"
-            if item and action == "remove" and item.action == "summarize":
-                action = "summarize"
-            keep = item.keep if item else True
-            edit = edit._replace(key=key, reason=reason, action=action, keep=keep)
+            item = named.get(message_id, _UNNAMED)
+            action: EditAction = "remove" if item.action == "shorten" else item.action
+            edit = edit._replace(
+                key=item.child_key or turn_keys.get(message_id, message_id),
+                reason=item.reason or "collected",
+                action="shorten" if edit.after else action,
+                keep=item.keep,
+            )
         accounted.append(edit)
     return accounted
 
