@@ -26,7 +26,7 @@ from typing import Any
 import jaato_gc
 import jaato_gc_formats
 from jaato_gc import GCConfig, GCError, PluginRegistry
-from jaato_gc.collecting import outcome_rules
+from jaato_gc.collecting import outcome
 from jaato_gc.history import invariants as history_rules
 from jaato_gc.plugin import ENVIRONMENT_VARIABLES
 from jaato_gc.plugins import hookspecs
@@ -149,7 +149,7 @@ def invariants(subject: str) -> str:
     """Returns a table of the rules for a ``history`` or for a ``collection``."""
     rules: Sequence[Callable[..., Any]] = history_rules.HISTORY_INVARIANTS
     if subject == "collection":
-        rules = (*outcome_rules.OUTCOME_INVARIANTS, outcome_rules.removal_list_is_true)
+        rules = (*outcome.OUTCOME_INVARIANTS, outcome.removal_list_is_true)
     described: dict[str, str] = {}
     for rule in rules:
         sentence = " ".join((inspect.getdoc(rule) or "").split())

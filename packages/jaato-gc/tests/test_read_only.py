@@ -34,8 +34,7 @@ from jaato_gc import (
     load_gc_from_profile,
     load_gc_inline,
 )
-from jaato_gc.collecting.outcome import Outcome
-from jaato_gc.collecting.outcome_rules import OUTCOME_INVARIANTS
+from jaato_gc.collecting.outcome import OUTCOME_INVARIANTS, Outcome
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history.invariants import HISTORY_INVARIANTS
 from jaato_gc.history.pairing import Pairing
@@ -359,7 +358,7 @@ def _nine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _u2(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = (*OUTCOME_INVARIANTS, keeps_u2)
-    monkeypatch.setattr("jaato_gc.collecting.outcome_rules.OUTCOME_INVARIANTS", rules)
+    monkeypatch.setattr("jaato_gc.collecting.outcome.OUTCOME_INVARIANTS", rules)
 
 
 @pytest.mark.usefixtures("_nine")

@@ -9,8 +9,9 @@ from jaato_gc.collecting.account import (
 )
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.goal import Goal, goal_of
-from jaato_gc.collecting.outcome import Changes, Outcome
-from jaato_gc.collecting.outcome_rules import (
+from jaato_gc.collecting.outcome import (
+    Changes,
+    Outcome,
     broken_outcome_rules,
     check_collection,
     is_user_text,

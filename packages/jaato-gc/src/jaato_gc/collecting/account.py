@@ -53,7 +53,7 @@ def conclude(
     is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
     misses_goal = freed - collection.reserve < wanted <= freed
     if notice is not None and is_worth_it and not misses_goal:
-        text = notice_text(notice, collection, plugin_name, freed)
+        text = notice_text(notice, collection, plugin_name, freed, collection.turns_removed)
         changes = [*notice_edits(collection.history, changes, text), *changes]
     details = {
         "turns_before": len(collection.turns),
@@ -120,10 +120,9 @@ def cache_impact(
 ) -> CacheImpact:
     """Returns the effect of some edits on the prompt cache, from the edited history."""
     first = min((edit.position for edit in edits), default=None)
-    prefix = after if first is None else after[:first]
     return CacheImpact(
         first_changed=first,
-        prefix_tokens=count_tokens(prefix, counter),
+        prefix_tokens=count_tokens(after[:first], counter),
         rewritten_tokens=0 if first is None else count_tokens(after[first:], counter),
     )
 

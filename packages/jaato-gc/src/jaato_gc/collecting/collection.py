@@ -138,8 +138,8 @@ class Collection:
             if isinstance(change, SourceRemoval):
                 key: object = (change.source, change.child_key)
                 found.setdefault(key, Item(change.child_key, change.reason, "remove"))
-            elif change.before is not None and change.key not in found:
-                found[change.key] = Item(change.key, change.reason, change.action)
+            elif change.before is not None:
+                found.setdefault(change.key, Item(change.key, change.reason, change.action))
         return list(found.values())
 
     def may_remove(self, group: Group) -> bool:
@@ -262,15 +262,15 @@ class Collection:
         _check_labels(key or "", reason)
         if not self.may_shorten(group):
             return
-        messages = group.messages if parts is None else self._named(parts, group)
-        for message in messages:
-            shorter = shortened(
-                self._log.current(message),
-                how,
-                parts=None if parts is None else parts[message.message_id],
-                key=self._recall_key(message) if keep else None,
-            )
-            self._log.shorten(message, shorter, key or message.message_id, reason, keep)
+        for message in group.messages:
+            if parts is None or message.message_id in parts:
+                shorter = shortened(
+                    self._log.current(message),
+                    how,
+                    parts=None if parts is None else parts[message.message_id],
+                    key=self._recall_key(message) if keep else None,
+                )
+                self._log.shorten(message, shorter, key or message.message_id, reason, keep)
 
     def shorten_recent_results(self) -> None:
         """Shortens old tool results in the turns that are too recent to be removed.
@@ -343,19 +343,6 @@ class Collection:
     @cached_property
     def _log(self) -> EditLog:
         return EditLog(self.history, self.counter)
-
-    @cached_property
-    def _by_id(self) -> dict[str, tuple[Message, Group]]:
-        return {
-            message.message_id: (message, group)
-            for group in self.groups
-            for message in group.messages
-        }
-
-    def _named(self, message_ids: Iterable[str], group: Group) -> list[Message]:
-        """Returns the messages of a group that have these ids."""
-        found = (self._by_id.get(message_id, (None, None)) for message_id in message_ids)
-        return [message for message, its in found if message is not None and its is group]
 
     def _recall_key(self, message: Message) -> str | None:
         """Returns the key under which the stash will keep a message, if there is a stash."""

@@ -56,9 +56,8 @@ class EditLog:
         self.turns_removed += group.opens_turn
         for message in group.messages:
             message_id = message.message_id
-            earlier = self._changes.pop(message_id, None)  # the removal counts as the newest change
-            current = earlier.after if isinstance(earlier, Edit) else None
-            self.freed += message_tokens(current or message, self._counter)
+            self.freed += message_tokens(self.current(message), self._counter)
+            self._changes.pop(message_id, None)  # the removal counts as the newest change
             position = self._positions[message_id]
             self._changes[message_id] = Edit(position, message, None, key, reason, action, keep)
 
@@ -69,13 +68,12 @@ class EditLog:
         gain = self.size(message) - recount(shorter, self.current(message), self._counter)
         if gain > 0:
             self.freed += gain
-            edit = Edit(self.position(message), message, shorter, key, reason, "shorten", keep)
-            self._put(message.message_id, edit)
+            self._put(Edit(self.position(message), message, shorter, key, reason, "shorten", keep))
 
     def insert(self, message: Message, position: int) -> None:
         """Inserts a message before the one at a position."""
         self.freed -= message_tokens(message, self._counter)
-        self._put(message.message_id, Edit(position, None, message))
+        self._put(Edit(position, None, message))
 
     def withdraw(self, inserted: Message) -> None:
         """Takes back the insertion of a message."""
@@ -88,10 +86,9 @@ class EditLog:
             self._changes[removal.source, removal.child_key] = removal
             self.freed += removal.tokens
 
-    def _put(self, message_id: str, edit: Edit) -> None:
-        if message_id in self._changes:
-            del self._changes[message_id]  # so that it counts as the newest change
-        self._changes[message_id] = edit
+    def _put(self, edit: Edit) -> None:
+        self._changes.pop(edit.message_id, None)  # so that it counts as the newest change
+        self._changes[edit.message_id] = edit
 
     @property
     def insertions(self) -> Mapping[int, Message]:

@@ -15,24 +15,18 @@ def notice_cost(notice: str | None, collection: Collection, plugin_name: str) ->
         return 0
     counter = collection.counter
     tokens = count_tokens(collection.history, counter)
-    text = notice_text(notice, collection, plugin_name, tokens, removed=len(collection.turns))
+    text = notice_text(notice, collection, plugin_name, tokens, len(collection.turns))
     old = count_tokens(filter(is_notice, collection.history), counter)
     return max(0, message_tokens(notice_message(text), counter) - old)
 
 
 def notice_text(
-    notice: str,
-    collection: Collection,
-    plugin_name: str,
-    freed: int,
-    *,
-    removed: int | None = None,
+    notice: str, collection: Collection, plugin_name: str, freed: int, removed: int
 ) -> str:
-    """Returns the text of a notice. ``removed`` replaces the number of removed turns so far."""
-    turns = len(collection.turns)
+    """Returns the text of a notice about some freed tokens and removed turns."""
     values = {
-        "turns_removed": collection.turns_removed if removed is None else removed,
-        "turns_kept": turns - collection.turns_removed,
+        "turns_removed": removed,
+        "turns_kept": len(collection.turns) - collection.turns_removed,
         "tokens_freed": freed,
         "plugin_name": plugin_name,
         "reason": collection.reason.value,

@@ -1,14 +1,25 @@
-"""The outcome of a collection, before it is applied."""
+"""The outcome of a collection before it is applied, and the rules that it has to keep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
-from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits
-from jaato_gc.messages import Message
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+from jaato_gc.collecting.results import GCRemovalItem
+from jaato_gc.collecting.shortening import without_shortenable
+from jaato_gc.history import (
+    Edit,
+    Hold,
+    SourceRemoval,
+    Violation,
+    apply_edits,
+    edits_between,
+    new_violations,
+)
+from jaato_gc.messages import USER, Message, Part, is_notice
+from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
 
 Changes = Sequence[Edit | SourceRemoval]
 
@@ -69,3 +80,158 @@ class Outcome:
     def replaced(self) -> list[tuple[Message, Message]]:
         """The messages that get another form, each with that form."""
         return [(edit.before, edit.after) for edit in self.edits if edit.before and edit.after]
+
+
+def history_is_sendable(outcome: Outcome) -> Iterator[Violation]:
+    """The collection breaks no rule of histories. Faults that were there before don't count."""
+    yield from new_violations(outcome.before, outcome.after)
+
+
+def protected_kept(outcome: Outcome) -> Iterator[Violation]:
+    """Protected messages stay."""
+    for message_id in outcome.removed:
+        if message_id in outcome.held:
+            detail = f"it is protected ({outcome.held[message_id]}) and was removed"
+            yield Violation("protected_kept", message_id, detail)
+
+
+def protected_unaltered(outcome: Outcome) -> Iterator[Violation]:
+    """Of protected messages, only results and arguments of recent calls may be shortened."""
+    for before, after in outcome.replaced:
+        hold = outcome.held.get(before.message_id)
+        if hold is None or after == before:
+            continue
+        if hold is not Hold.RECENT or without_shortenable(after) != without_shortenable(before):
+            detail = f"it is protected ({hold}) and was changed"
+            yield Violation("protected_unaltered", before.message_id, detail)
+
+
+def order_kept(outcome: Outcome) -> Iterator[Violation]:
+    """Messages stay in their order."""
+    inserted = {edit.message_id for edit in outcome.edits if edit.before is None}
+    for edit in outcome.edits:
+        before = edit.before
+        if before and not edit.after and not is_notice(before) and before.message_id in inserted:
+            yield Violation("order_kept", before.message_id, "it was moved to another place")
+
+
+def thoughts_kept(outcome: Outcome) -> Iterator[Violation]:
+    """The thoughts of the model are never changed: providers sign them."""
+    for before, after in outcome.replaced:
+        if _thoughts(before) != _thoughts(after):
+            yield Violation("thoughts_kept", before.message_id, "its thoughts were changed")
+
+
+def _thoughts(message: Message) -> list[object]:
+    return [(part.thought, part.extra) for part in message.parts if part.thought is not None]
+
+
+def additions_are_synthetic(outcome: Outcome) -> Iterator[Violation]:
+    """New messages are user messages of text, marked as synthetic."""
+    known = {edit.before.message_id for edit in outcome.edits if edit.before}
+    for new in [edit.after for edit in outcome.edits if edit.after]:
+        if new.message_id in known:
+            continue
+        if not new.synthetic:
+            detail = "it is new and not marked as synthetic"
+            yield Violation("additions_are_synthetic", new.message_id, detail)
+        elif not is_user_text(new):
+            detail = "it is new and not a user message of text"
+            yield Violation("additions_are_synthetic", new.message_id, detail)
+
+
+def is_user_text(message: Message) -> bool:
+    """Returns whether a message is a user message of nothing but text."""
+    is_text = all(part.text is not None and part == Part(text=part.text) for part in message.parts)
+    return message.role is USER and is_text
+
+
+def never_larger(outcome: Outcome) -> Iterator[Violation]:
+    """The history does not grow."""
+    counter = outcome.counter
+    freed = count_tokens((edit.before for edit in outcome.edits if edit.before), counter)
+    new = count_tokens((edit.after for edit in outcome.edits if edit.after), counter)
+    if new > freed:
+        detail = f"the history grew: {new} tokens replace {freed}"
+        yield Violation("never_larger", None, detail)
+
+
+def sources_may_go(outcome: Outcome) -> Iterator[Violation]:
+    """Outside the history, only what exists, is not LOCKED and the host can drop is removed."""
+    for removal in outcome.source_removals:
+        budget = outcome.budget
+        if budget is None:
+            continue
+        name = f"{removal.source}/{removal.child_key}" if removal.child_key else removal.source
+        entry = budget.entry_under(removal.source, removal.child_key)
+        if removal.source not in budget.collectable_sources:
+            detail = f"{removal.source} can't be removed: give on_source_removed to the session"
+            yield Violation("source_is_collectable", None, detail)
+        elif removal.source is InstructionSource.CONVERSATION or entry is None:
+            yield Violation("removal_list_is_true", None, f"there is no {name} to remove")
+        elif entry.contains(GCPolicy.LOCKED):
+            yield Violation("protected_kept", None, f"{name} is LOCKED or contains a LOCKED entry")
+
+
+OutcomeRule = Callable[[Outcome], Iterator[Violation]]
+
+OUTCOME_INVARIANTS: tuple[OutcomeRule, ...] = (
+    history_is_sendable,
+    protected_kept,
+    protected_unaltered,
+    order_kept,
+    thoughts_kept,
+    additions_are_synthetic,
+    never_larger,
+    sources_may_go,
+)
+"""The rules. A rule that is added here applies to every collection."""
+
+
+def broken_outcome_rules(outcome: Outcome) -> list[Violation]:
+    """Returns every rule that a collection breaks. Empty: it may be applied."""
+    return [violation for rule in OUTCOME_INVARIANTS for violation in rule(outcome)]
+
+
+def check_collection(
+    before: Sequence[Message],
+    after: Sequence[Message],
+    removal_list: Iterable[GCRemovalItem],
+    protected_ids: Iterable[str] = (),
+) -> list[Violation]:
+    """Returns everything that a collection broke between two histories, for tests of strategies.
+
+    Faults that were there before don't count.
+
+    Args:
+        before: The history that the strategy was given.
+        after: The history that it returned.
+        removal_list: The removal list that it returned.
+        protected_ids: Messages that had to stay; their results and arguments may be shortened.
+    """
+    held = dict.fromkeys(protected_ids, Hold.RECENT)
+    outcome = Outcome(before, after, edits_between(before, after), held=held)
+    return [*broken_outcome_rules(outcome), *removal_list_is_true(outcome, removal_list)]
+
+
+def removal_list_is_true(
+    outcome: Outcome, removal_list: Iterable[GCRemovalItem]
+) -> Iterator[Violation]:
+    """The removal list names exactly the real messages that were removed or shortened."""
+    real = {message.message_id for message in outcome.before if not message.synthetic}
+    said: dict[str, set[str]] = {"removed": set(), "shortened": set()}
+    keys: set[tuple[InstructionSource, str | None]] = set()
+    for item in removal_list:
+        if (item.source, item.child_key) in keys:
+            detail = f"{item.source}/{item.child_key} is in the removal list twice"
+            yield Violation("removal_list_is_true", None, detail)
+        keys.add((item.source, item.child_key))
+        listed = said["shortened" if item.action == "shorten" else "removed"]
+        listed.update(each for each in item.message_ids if each in real)
+    shortened = {before.message_id for before, after in outcome.replaced if before != after}
+    for what, done in (("removed", outcome.removed.keys()), ("shortened", shortened)):
+        for message_id in sorted((done & real) ^ said[what]):
+            detail = f"the removal list says {what}, but it was not"
+            if message_id not in said[what]:
+                detail = f"it was {what}, and the removal list does not say so"
+            yield Violation("removal_list_is_true", message_id, detail)

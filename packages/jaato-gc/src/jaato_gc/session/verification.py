@@ -13,7 +13,7 @@ from jaato_gc.collecting import (
     is_user_text,
     without_shortenable,
 )
-from jaato_gc.collecting.outcome_rules import removal_list_is_true
+from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
 from jaato_gc.history import (
