@@ -35,8 +35,7 @@ def open_collection(
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template."""
     collection = Collection.of(history, context_usage, config, reason, budget)
-    cost = notice_cost(notice, collection, plugin_name)
-    return replace(collection, reserve=cost) if cost else collection
+    return replace(collection, reserve=notice_cost(notice, collection, plugin_name))
 
 
 def conclude(

@@ -59,8 +59,7 @@ def _lines_of(message: Message) -> Iterable[str]:
 
 
 def _first_sentence(text: str) -> str:
-    sentences = _SENTENCE_END.split(text.strip(), maxsplit=1)
-    return sentences[0] if sentences else ""
+    return _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
 
 
 def _shortened(text: str) -> str:

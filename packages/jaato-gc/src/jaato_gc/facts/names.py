@@ -83,15 +83,7 @@ def _unescaped(value: Any) -> str:
 def is_mentioned(fact: str, text: str) -> bool:
     """Returns whether a text mentions a fact, not only a longer word that contains it."""
     fact = fact.removeprefix(_COMMAND)
-    start = text.find(fact)
-    while start >= 0:
-        neighbours = (
-            text[max(0, start - 1) : start] + text[start + len(fact) : start + len(fact) + 1]
-        )
-        if not any(each.isalnum() or each == "_" for each in neighbours):
-            return True
-        start = text.find(fact, start + 1)
-    return False
+    return fact in text and bool(re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", text))
 
 
 def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -> list[str]:

@@ -81,14 +81,12 @@ def proved_violations(
         messages: The last messages, from the beginning of an exchange on.
         is_beginning: Whether they are the whole history.
     """
-    skipped = () if is_beginning else (invariants.user_first,)
-    rules = [rule for rule in invariants.HISTORY_INVARIANTS if rule in PROVED]
-    return invariants.broken_rules(messages, [rule for rule in rules if rule not in skipped])
+    proved = PROVED if is_beginning else PROVED - {invariants.user_first}
+    rules = [rule for rule in invariants.HISTORY_INVARIANTS if rule in proved]
+    return invariants.broken_rules(messages, rules)
 
 
 def unproved_violations(messages: Sequence[Message]) -> list[invariants.Violation]:
     """Returns the violations of all other rules, which need the whole history."""
-    if PROVED.issuperset(invariants.HISTORY_INVARIANTS):
-        return []
     rules = [rule for rule in invariants.HISTORY_INVARIANTS if rule not in PROVED]
-    return invariants.broken_rules(messages, rules)
+    return invariants.broken_rules(messages, rules) if rules else []

@@ -2,7 +2,6 @@
 
 import contextvars
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -120,16 +119,20 @@ class Summarizer:
 
     def _call(self, part: _Part) -> str:
         shown: Any = list(part.messages) if _takes_messages(self.function) else part.text
+        seconds = self.timeout_seconds
+
+        def call() -> Any:
+            returned = self.function(shown)
+            return settle(returned, seconds) if inspect.isawaitable(returned) else returned
+
         try:
-            if self.timeout_seconds is None:
-                returned = _settled(self.function(shown), None)
-            else:
-                seconds = self.timeout_seconds
-                returned = within(seconds, lambda: _settled(self.function(shown), seconds))
+            returned = call() if seconds is None else within(seconds, call)
         except DeadlineError as error:
             raise SummaryError(f"the summarizer took too long: {error}") from error
         except BaseException as error:
-            if not _is_failure(error):
+            import asyncio  # here, because it takes long to import
+
+            if not isinstance(error, Exception | asyncio.CancelledError):
                 raise
             raise SummaryError(f"the summarizer failed: {type(error).__name__}: {error}") from error
         return valid_summary(returned, part.text, self.counter)
@@ -141,10 +144,6 @@ def _takes_messages(function: SummarizerFunction) -> bool:
     except (TypeError, ValueError):  # a builtin without a signature
         return False
     return first == "messages"
-
-
-def _settled(returned: Any, seconds: float | None) -> Any:
-    return settle(returned, seconds) if inspect.isawaitable(returned) else returned
 
 
 def settle(awaitable: Awaitable[Any], seconds: float | None) -> Any:
@@ -173,11 +172,3 @@ def settle(awaitable: Awaitable[Any], seconds: float | None) -> Any:
         return asyncio.run(wait())
     with ThreadPoolExecutor(1) as another:  # this loop waits for us and can't run anything
         return another.submit(asyncio.run, wait()).result()
-
-
-def _is_failure(error: BaseException) -> bool:
-    """Returns whether an error is a failure: a cancellation is one, but not an `Exception`."""
-    asyncio = sys.modules.get("asyncio")
-    return isinstance(error, Exception) or (
-        asyncio is not None and isinstance(error, asyncio.CancelledError)
-    )
