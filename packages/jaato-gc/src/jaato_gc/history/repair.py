@@ -18,19 +18,17 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
     the same messages under the same ids.
     """
     pairing = pair_calls(history)
-    rest: dict[int, Message] = {}
-    answers: dict[int, list[Message]] = {}
-    starts: set[int] = set()
-    start = 0  # the message that results from here on will follow
+    exchanges: dict[int, list[Message]] = {}  # a message and the results that follow it
+    answers: dict[int, list[Message]] = {}  # results that belong behind an exchange
+    start = 0
     for position, message in enumerate(history):
         callers = pairing.callers.get(position, [])
         own, moved = _sort_parts(message, callers, in_place=(start, position))
         if own or not message.parts:
             left = message if len(own) == len(message.parts) else message.with_parts(own)
-            rest[position] = left
             if left.function_calls or not left.is_tool_output:
                 start = position
-                starts.add(position)
+            exchanges.setdefault(start, []).append(left)
         for caller, parts in moved.items():
             behind = history[caller].message_id
             answers.setdefault(caller, []).append(_moved(message, parts, behind, whole=not own))
@@ -44,7 +42,11 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
                 Role.TOOL, missing, message_id=f"repair-{history[position].message_id}"
             )
             answers.setdefault(position, []).append(repaired)
-    return _assemble(len(history), rest, answers, starts)
+    return [
+        message
+        for position, exchange in exchanges.items()
+        for message in (*exchange, *answers.get(position, ()))
+    ]
 
 
 def _sort_parts(
@@ -71,17 +73,3 @@ def _moved(message: Message, parts: list[Part], behind: str, *, whole: bool) -> 
         return message
     new_id = f"repair-{message.message_id}-{behind}"
     return replace(message, role=Role.TOOL, parts=parts, message_id=new_id)
-
-
-def _assemble(
-    length: int, rest: dict[int, Message], answers: dict[int, list[Message]], starts: set[int]
-) -> list[Message]:
-    repaired: list[Message] = []
-    waiting: list[Message] = []
-    for position in range(length):
-        if position in starts:  # the results of the previous message are complete
-            repaired.extend(waiting)
-            waiting = answers.get(position, [])
-        if position in rest:
-            repaired.append(rest[position])
-    return repaired + waiting

@@ -79,11 +79,11 @@ def read_answer(
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise RejectedAnswerError(f"expected (history, result), collect returned {answer!r:.80}")
     history, result = answer
-    read = Answer([], _field(result, "details", dict), _field(result, "notification", str, None))
+    read = Answer([], _field(result, "details", dict) or {}, _field(result, "notification", str))
     if not _succeeded(result):
-        read.error = _field(result, "error", str, None) or "it gave no reason"
+        read.error = _field(result, "error", str) or "it gave no reason"
         return read
-    items = [_removal_item(item) for item in _field(result, "removal_list", list)]
+    items = [_removal_item(item) for item in _field(result, "removal_list", list) or ()]
     if not isinstance(history, list | tuple):
         raise RejectedAnswerError(f"expected a list of messages, got {history!r:.80}")
     matched = _match(history, collection, given, is_summary="summary_tokens" in read.details)
@@ -111,13 +111,11 @@ def copies_of(history: Iterable[Message]) -> list[Message]:
 # --- the result: read by attribute, because other hosts have classes of their own ---
 
 
-def _field(result: Any, name: str, kind: type, *default: Any) -> Any:
+def _field(result: Any, name: str, kind: type) -> Any:
     value = getattr(result, name, None)
-    if value is None:
-        return default[0] if default else kind()
-    if not isinstance(value, kind):
+    if value is not None and not isinstance(value, kind):
         raise RejectedAnswerError(f"the result has {name}={value!r:.80}, expected {kind.__name__}")
-    return kind(value)
+    return value if value is None else kind(value)
 
 
 def _succeeded(result: Any) -> bool:
