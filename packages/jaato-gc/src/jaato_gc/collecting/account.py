@@ -194,10 +194,8 @@ def _shortfall(
             held[hold] = held.get(hold, 0) + tokens
             if group.hold is Hold.RECENT and tokens > largest_tokens:
                 largest, largest_tokens = message.message_id, tokens
-    floor = {"system": 0, "conversation": 0}
-    for message in outcome.after:
-        source = "system" if message.role is Role.SYSTEM else "conversation"
-        floor[source] += message_tokens(message, counter)
+    system = count_tokens([each for each in outcome.after if each.role is Role.SYSTEM], counter)
+    floor = {"system": system, "conversation": count_tokens(outcome.after, counter) - system}
     if budget:
         for each, entry in budget.entries.items():
             if each is not InstructionSource.CONVERSATION:

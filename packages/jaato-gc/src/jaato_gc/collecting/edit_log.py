@@ -46,10 +46,6 @@ class EditLog:
         edit = self._changes.get(message.message_id)
         return edit.after if isinstance(edit, Edit) and edit.after else message
 
-    def size(self, message: Message) -> int:
-        """Returns the tokens of the current form of a message."""
-        return message_tokens(self.current(message), self._counter)
-
     def remove(self, group: Group, key: str, reason: str, action: EditAction, keep: bool) -> None:
         """Removes a group."""
         self._removed_groups.add(id(group))
@@ -65,7 +61,8 @@ class EditLog:
         self, message: Message, shorter: Message, key: str, reason: str, keep: bool
     ) -> None:
         """Replaces a message by a shorter form, if that has fewer tokens."""
-        gain = self.size(message) - recount(shorter, self.current(message), self._counter)
+        current, counter = self.current(message), self._counter
+        gain = message_tokens(current, counter) - recount(shorter, current, counter)
         if gain > 0:
             self.freed += gain
             self._put(Edit(self.position(message), message, shorter, key, reason, "shorten", keep))
