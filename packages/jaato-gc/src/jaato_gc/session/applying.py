@@ -231,7 +231,7 @@ class Collections:
         """Notes a repair: a collection can't be undone if what it left was repaired."""
         newest = self.journal.entries[-1].applied if self.journal.entries else None
         if newest and any(edit.position < newest.length for edit in edits):
-            self._live.repairs += 1
+            newest.repaired = True
 
     # --- undoing and restoring ---
 

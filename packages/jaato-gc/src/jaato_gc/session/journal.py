@@ -53,17 +53,17 @@ class AppliedEdits:
         edits: The edits.
         touched: The budget entries that they changed, as they were.
         length: The number of messages that the edited part of the history has after them.
-        repairs: How often that part of the history had been repaired until then.
         reports: How often the provider had reported its usage until then.
         stash_keys: The keys of all messages that left the history, by id, if all are stashed.
+        repaired: Whether that part of the history was repaired since.
     """
 
     edits: list[Edit]
     touched: list[BookedEntry]
-    length: int = 0
-    repairs: int = 0
-    reports: int = 0
+    length: int
+    reports: int
     stash_keys: dict[str, str] = field(default_factory=dict)
+    repaired: bool = False
 
     @property
     def removed(self) -> list[Message]:

@@ -55,8 +55,6 @@ class LiveHistory:
         self.numbers: dict[str, int] = {}
         """The place of each message in the whole session, if removed messages can be restored."""
         self.lock = threading.RLock()
-        self.repairs = 0
-        """How often a part of the history that a collection had left was repaired."""
         self.reports = 0
         """How often the provider reported its usage."""
         self.uncertain_tokens = 0
@@ -137,7 +135,7 @@ class LiveHistory:
             self._check_from(len(messages) if stays_valid else 0)
             # What was appended since the plan follows the edited part.
             length = min(len(base), before) + len(messages) - before
-            return AppliedEdits(edits, touched, length, self.repairs, self.reports)
+            return AppliedEdits(edits, touched, length, self.reports)
 
     def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
         """Checks that edits could be applied now.
@@ -224,7 +222,7 @@ class LiveHistory:
                 was repaired since.
         """
         with self.lock:
-            if applied.repairs != self.repairs:
+            if applied.repaired:
                 raise UndoError("the history was repaired since: positions no longer match")
             added = {message.message_id for message in applied.added}
             for message in applied.removed:

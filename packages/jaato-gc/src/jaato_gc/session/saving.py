@@ -1,26 +1,82 @@
 """Saving a session as JSON, and restoring it."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from jaato_gc.budget import BookedEntry, InstructionBudget
-from jaato_gc.config import GCConfig
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from jaato_gc.budget import InstructionBudget
+from jaato_gc.collecting import GCResult
+from jaato_gc.config import GCConfig, explain
 from jaato_gc.errors import GCError, SavedSessionError
-from jaato_gc.history import Edit
 from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.session.journal import AppliedEdits, JournalEntry
-from jaato_gc.session.result_json import result_from_dict, result_to_dict
-from jaato_gc.session.scheduling import Breaker
+from jaato_gc.session.journal import JournalEntry
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
 
 FORMAT = 1
+
+_LATER = ConfigDict(defer_build=True)  # most processes restore nothing
+_RESULTS = TypeAdapter(list[GCResult], config=_LATER)
+_JOURNAL = TypeAdapter(list[JournalEntry], config=_LATER)
+
+
+class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
+    """The attributes of an object that are saved."""
+
+    @classmethod
+    def of(cls, owner: object) -> dict[str, Any]:
+        """Returns the attributes of an object."""
+        return cls.model_validate(owner).model_dump()
+
+    @classmethod
+    def set_on(cls, owner: object, document: Mapping[str, Any]) -> None:
+        """Sets the attributes of an object from a saved session."""
+        for name, value in cls.model_validate(document):
+            setattr(owner, name, value)
+
+
+class _BudgetState(_State):
+    agent_id: str
+    context_limit: int
+    correction: int
+    collections: int
+
+
+class _BookingState(_State):
+    turns_opened: int
+    exchanges_opened: int
+    summaries_made: int
+
+
+class _LiveState(_State):
+    turns: int
+    pinned_turns: list[int] = Field(strict=False)  # a set in the session
+    numbers: dict[str, int]
+    reports: int
+    uncertain_tokens: int
+    counted_at_request: int | None
+
+
+class _ScheduleState(_State):
+    waits_for_message: bool
+    threshold_told: bool
+    threshold_crossed: bool
+
+
+class _BreakerState(_State):
+    fruitless: int
+    reason: str | None
+    blocks: bool
+
+
+class _CollectionsState(_State):
+    plans_made: int
 
 
 def dump(session: "GCSession") -> str:
@@ -32,43 +88,28 @@ def dump(session: "GCSession") -> str:
     live, collections, schedule = session._live, session._collections, session._schedule
     planner = schedule.planner
     with live.lock:
-        pool = _Pool()
         document = {
             "format": FORMAT,
-            "budget": live.budget.snapshot(),
             "counter": live.budget.counter.name,
-            "history": [pool.add(message) for message in live.messages],
-            "turns": live.turns,
-            "repairs": live.repairs,
-            "pinned_turns": sorted(live.pinned_turns),
-            "numbers": list(live.numbers),
-            "anchor": [
-                live.reports,
-                live.uncertain_tokens,
-                live.counted_at_request,
-            ],
-            "booking": {
-                "turns_opened": live.booking.turns_opened,
-                "exchanges_opened": live.booking.exchanges_opened,
-                "summaries_made": live.booking.summaries_made,
-            },
+            "budget": live.budget.snapshot(),
+            "history": [message_to_dict(message) for message in live.messages],
+            **_LiveState.of(live),
+            **_BookingState.of(live.booking),
             "plugin": planner.plugin.name if planner else None,
             "plugin_options": _options(planner.plugin) if planner else {},
             "config": planner.config.given() if planner else {},
             "disabled": planner.disabled if planner else None,
-            "breaker": asdict(schedule.breaker),
-            "plans_made": collections.plans_made,
-            "waits_for_message": schedule.waits_for_message,
-            "threshold": [schedule.threshold_told, schedule.threshold_crossed],
-            "results": [result_to_dict(result) for result in collections.results],
-            "journal": [_entry_to_dict(entry, pool) for entry in collections.journal.entries],
-            "messages": pool.messages,
+            **_ScheduleState.of(schedule),
+            "breaker": _BreakerState.of(schedule.breaker),
+            **_CollectionsState.of(collections),
+            "results": [_result_to_dict(result) for result in collections.results],
+            "journal": [_entry_to_dict(entry) for entry in collections.journal.entries],
         }
     try:
         return json.dumps(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise SavedSessionError(
-            f"the session can't be saved as JSON: {_culprit(pool, error)}"
+            f"the session can't be saved as JSON: {_culprit(session)}: {error}"
         ) from error
 
 
@@ -82,7 +123,7 @@ def parse(saved: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(saved)
         if document["format"] != FORMAT:
             raise GCError(f"it has format {document['format']}, and this version reads {FORMAT}")
-        _texts([document["budget"]["agent_id"]])
+        _BudgetState.model_validate(document["budget"])
         return document
 
 
@@ -118,151 +159,84 @@ def _restoring() -> Iterator[None]:
     except GCError as error:
         raise SavedSessionError(f"the saved session can't be restored: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValidationError):
+            problem = explain(error, {})
         raise SavedSessionError(
-            "the saved session can't be restored, it is damaged or not a saved session: "
-            f"{type(error).__name__}: {error}"
+            f"the saved session can't be restored, it is damaged or not a saved session: {problem}"
         ) from error
 
 
 def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     live, collections, schedule = session._live, session._collections, session._schedule
-    messages = [message_from_dict(each) for each in document["messages"]]
-    for message in messages:
-        seal(message)
     budget = InstructionBudget.from_snapshot(document["budget"], session.budget.counter)
-    _whole(budget.correction), _whole(budget.context_limit), _whole(budget.collections)
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
     live.booking.budget = budget
-    for name in ("turns_opened", "exchanges_opened", "summaries_made"):
-        setattr(live.booking, name, _whole(document["booking"][name]))
-    live.begin_with(_picked(messages, document["history"]))
+    _BookingState.set_on(live.booking, document)
+    live.begin_with([_message(each) for each in document["history"]])
     found = {message.message_id for message in live.messages}
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):
         raise SavedSessionError("its history and its budget do not match")
-    live.turns = _whole(document["turns"])
-    live.repairs = _whole(document["repairs"])
-    live.pinned_turns = set(map(_whole, document["pinned_turns"]))
-    numbered = _texts(document["numbers"])
-    if budget.has_stash and not numbered:  # the saved session had no stash
-        numbered = [message.message_id for message in live.messages]
-    live.numbers = {message_id: number for number, message_id in enumerate(numbered)}
-    live.reports, live.uncertain_tokens = map(_whole, document["anchor"][:2])
-    counted = document["anchor"][2]
-    live.counted_at_request = None if counted is None else _whole(counted)
-    schedule.breaker = _breaker(document["breaker"])
-    collections.plans_made = _whole(document["plans_made"])
-    schedule.waits_for_message = _flag(document["waits_for_message"])
-    schedule.threshold_told, schedule.threshold_crossed = map(_flag, document["threshold"])
-    collections.results = [result_from_dict(each) for each in document["results"]]
+    _LiveState.set_on(live, document)
+    live.pinned_turns = set(live.pinned_turns)
+    if budget.has_stash and not live.numbers:  # the saved session had no stash
+        live.numbers = {each.message_id: number for number, each in enumerate(live.messages)}
+    _ScheduleState.set_on(schedule, document)
+    _BreakerState.set_on(schedule.breaker, document["breaker"])
+    _CollectionsState.set_on(collections, document)
+    collections.results = _RESULTS.validate_python(document["results"])
+    for result in collections.results:
+        for item in result.removal_list:
+            item.message_ids, item.stash_keys = tuple(item.message_ids), tuple(item.stash_keys)
     by_id = {result.gc_id: result for result in collections.results}
-    for each in document["journal"]:
-        collections.journal.add(_entry_from_dict(each, messages, by_id))
+    entries = [_entry_from_dict(each, by_id) for each in document["journal"]]
+    for entry in _JOURNAL.validate_python(entries):
+        collections.journal.add(entry)
     schedule.settle()
     if schedule.planner:
         schedule.planner.disabled = document["disabled"]
 
 
-def _picked(messages: list[Message], indices: Iterable[Any]) -> list[Message]:
-    numbers = list(map(_whole, indices))
-    if any(number < 0 for number in numbers):
-        raise IndexError("a message has a negative number")
-    return [messages[number] for number in numbers]
+def _message(data: Mapping[str, Any]) -> Message:
+    message = message_from_dict(data)
+    seal(message)
+    return message
 
 
-def _breaker(data: Mapping[str, Any]) -> Breaker:
-    breaker = Breaker(**data)
-    _whole(breaker.fruitless), _flag(breaker.blocks)
-    return breaker
+def _result_to_dict(result: GCResult) -> dict[str, Any]:
+    try:
+        details = json.dumps(result.details, default=repr, skipkeys=True)
+    except Exception:  # cycles, absurd depth, a broken __repr__
+        types = {key: str(type(value)) for key, value in result.details.items()}
+        details = json.dumps(types, skipkeys=True)
+    return asdict(replace(result, details=json.loads(details)))
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"expected an integer, got {value!r:.80}")
-    return value
-
-
-def _texts(values: Any) -> list[str]:
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise TypeError(f"expected a list of texts, got {values!r:.80}")
-    return values
-
-
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise TypeError(f"expected true or false, got {value!r:.80}")
-    return value
-
-
-class _Pool:
-    """Messages by number: one that is in several lists is written once."""
-
-    def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self._numbers: dict[int, int] = {}
-        self._kept: list[Message] = []
-
-    def add(self, message: Message) -> int:
-        number = self._numbers.setdefault(id(message), len(self.messages))
-        if number == len(self.messages):
-            self.messages.append(message_to_dict(message))
-            self._kept.append(message)
-        return number
-
-
-def _entry_to_dict(entry: JournalEntry, pool: _Pool) -> dict[str, Any]:
-    applied = entry.applied
-    return {
-        "gc_id": entry.gc_id,
-        "tokens": entry.tokens,
-        "applied": applied
-        and {
-            "edits": [_edit_to_list(edit, pool) for edit in applied.edits],
-            "touched": [asdict(booked) for booked in applied.touched],
-            "length": applied.length,
-            "repairs": applied.repairs,
-            "reports": applied.reports,
-            "stash_keys": applied.stash_keys,
-        },
-    }
-
-
-def _edit_to_list(edit: Edit, pool: _Pool) -> list[Any]:
-    numbers = [None if each is None else pool.add(each) for each in (edit.before, edit.after)]
-    return [edit.position, *numbers, edit.key, edit.reason, edit.action, edit.keep]
-
-
-def _edit_from_list(data: list[Any], messages: list[Message]) -> Edit:
-    position, before, after, key, reason, action, keep = data
-    _texts([key, reason, action])
-    [old, new] = [
-        None if each is None else _picked(messages, [each])[0] for each in (before, after)
-    ]
-    return Edit(_whole(position), old, new, key, reason, action, _flag(keep))
+def _entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
+    applied: dict[str, Any] | None = None
+    if entry.applied is not None:
+        applied = asdict(replace(entry.applied, edits=[]))
+        edits = entry.applied.edits
+        applied["edits"] = [_converted(edit._asdict(), message_to_dict) for edit in edits]
+    return {"gc_id": entry.gc_id, "tokens": entry.tokens, "applied": applied}
 
 
 def _entry_from_dict(
-    data: Mapping[str, Any], messages: list[Message], results: Mapping[str | None, Any]
-) -> JournalEntry:
-    saved = data["applied"]
-    applied = None
-    if saved is not None:
-        applied = AppliedEdits(
-            edits=[_edit_from_list(each, messages) for each in saved["edits"]],
-            touched=[_booked(each) for each in saved["touched"]],
-            length=_whole(saved["length"]),
-            repairs=_whole(saved["repairs"]),
-            reports=_whole(saved["reports"]),
-            stash_keys=dict(saved["stash_keys"]),
-        )
-    return JournalEntry(results[data["gc_id"]], applied, _whole(data["tokens"]))
+    data: Mapping[str, Any], results: Mapping[str | None, GCResult]
+) -> dict[str, Any]:
+    """Returns the fields of an entry, with its result and the messages of its edits."""
+    applied = data["applied"]
+    if applied is not None:
+        applied["edits"] = [_converted(edit, _message) for edit in applied["edits"]]
+    return {"result": results[data["gc_id"]], "applied": applied, "tokens": data["tokens"]}
 
 
-def _booked(data: Mapping[str, Any]) -> BookedEntry:
-    source, policy = InstructionSource(data["source"]), GCPolicy(data["gc_policy"])
-    ids = tuple(_texts(data["message_ids"]))
-    return BookedEntry(**{**data, "source": source, "gc_policy": policy, "message_ids": ids})
+def _converted(edit: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Returns the fields of an edit, with its messages converted."""
+    before, after = edit["before"], edit["after"]
+    return {**edit, "before": before and convert(before), "after": after and convert(after)}
 
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:
@@ -285,12 +259,13 @@ def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin
     return registry.create(name, options)
 
 
-def _culprit(pool: _Pool, error: Exception) -> str:
-    for message in pool.messages:
+def _culprit(session: "GCSession") -> str:
+    """Returns what has a value that JSON can't represent."""
+    journal = session._collections.journal.entries
+    removed = [message for entry in journal if entry.applied for message in entry.applied.removed]
+    for message in [*session._live.messages, *removed]:
         try:
-            json.dumps(message)
+            json.dumps(message_to_dict(message))
         except (TypeError, ValueError, RecursionError):
-            return (
-                f"message {message['message_id']!r} has a value that JSON can't represent: {error}"
-            )
-    return str(error)
+            return f"message {message.message_id!r} has a value that JSON can't represent"
+    return "the budget or the configuration has a value that JSON can't represent"
