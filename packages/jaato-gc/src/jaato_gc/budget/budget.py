@@ -1,6 +1,5 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -45,10 +44,9 @@ class InstructionBudget:
         self.collections = 0
         """The number of applied collections: see `collections_survived`."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
-        self._by_key: defaultdict[InstructionSource, dict[str, SourceEntry]] = defaultdict(dict)
+        self._by_key: dict[tuple[InstructionSource, str | None], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
-        self._counted = 0
 
     @classmethod
     def create_default(
@@ -69,12 +67,11 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
-        total = self._counted + self.correction
-        return total if total > 0 else 0
+        return max(0, self.counted_tokens() + self.correction)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
-        return self._counted
+        return sum(self._by_policy.values())
 
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens that a collection may remove without pressure."""
@@ -116,14 +113,13 @@ class InstructionBudget:
 
     def get_child(self, source: InstructionSource, child_key: str | None) -> SourceEntry | None:
         """Returns the entry under a key, at any depth below the source."""
-        below = self._by_key.get(source)
-        return below.get(child_key) if below and child_key is not None else None
+        return None if child_key is None else self._by_key.get((source, child_key))
 
     def entry_under(
         self, source: InstructionSource, child_key: str | None = None
     ) -> SourceEntry | None:
         """Returns the entry under a key of a source; without a key, of the source."""
-        return self.get_entry(source) if child_key is None else self.get_child(source, child_key)
+        return self._by_key.get((source, child_key))
 
     def entry_of(self, message_id: str) -> SourceEntry | None:
         """Returns the entry that a message is booked under."""
@@ -182,16 +178,10 @@ class InstructionBudget:
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
-        if child_key in self._by_key[source]:
-            self.remove_child(source, child_key)
-        self._by_key[source][child_key] = child
         child._born = self.collections
+        self.remove_child(source, child_key)
         parent._adopt(child_key, child)
-        for message_id in child._message_ids:
-            self._by_message[message_id] = child
-        parent._add_to_totals(tokens)
-        self._by_policy[child._binding_policy] += tokens
-        self._counted += tokens
+        self._enter(child)
         return child
 
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
@@ -200,8 +190,7 @@ class InstructionBudget:
         if entry is None or entry._parent is None:
             return False
         self._leave(entry)
-        entry._parent._add_to_totals(-entry._total)
-        self._detach(entry)
+        entry._parent._disown(child_key)
         return True
 
     def add_message(
@@ -222,29 +211,23 @@ class InstructionBudget:
 
         Args:
             tokens: The booked tokens of each message, by message id.
-            note: Called with each entry before it loses messages or is removed.
+            note: Called with an entry before it loses a message or is removed.
         """
-        freed: dict[int, int] = {}
-        entries: list[SourceEntry] = []
         for message_id, tokens_of_message in tokens.items():
             entry = self._by_message.pop(message_id, None)
             if entry is None:
                 continue
-            if id(entry) in freed:
-                freed[id(entry)] += tokens_of_message
-            else:
+            note(entry)
+            entry._message_ids.remove(message_id)
+            self._add_tokens(entry, -min(tokens_of_message, entry._tokens))
+            while (
+                entry
+                and entry._key
+                and not (entry._message_ids or entry._children or entry._tokens)
+            ):
                 note(entry)
-                entries.append(entry)
-                freed[id(entry)] = tokens_of_message
-        for entry in entries:
-            entry._message_ids = [each for each in entry._message_ids if each not in tokens]
-            self._add_tokens(entry, -min(freed[id(entry)], entry._tokens))
-            while entry._key and not (entry._message_ids or entry._children or entry._tokens):
                 parent = entry._parent
-                if parent is None:
-                    break
-                note(entry)
-                self._detach(entry)
+                self.remove_child(entry._source, entry._key)
                 entry = parent
 
     def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
@@ -252,8 +235,7 @@ class InstructionBudget:
         for message_id in entry._message_ids:
             self._by_message.pop(message_id, None)
         entry._message_ids = list(message_ids)
-        for message_id in entry._message_ids:
-            self._by_message[message_id] = entry
+        self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
     def clear_source(self, source: InstructionSource) -> None:
@@ -262,23 +244,13 @@ class InstructionBudget:
         if entry is not None:
             self.set_entry(source, 0, entry.gc_policy, entry.label)
 
-    def _detach(self, entry: SourceEntry) -> None:
-        """Removes an entry that no total counts any more."""
-        if entry._parent is not None and entry._key is not None:
-            self._by_key[entry._source].pop(entry._key, None)
-            entry._parent._lose(entry._key)
-            entry._parent = None
-
     def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
         entry._tokens += difference
         entry._add_to_totals(difference)
-        self._by_policy[entry._binding_policy] += difference
-        self._counted += difference
+        self._by_policy[entry.binding_policy()] += difference
 
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
-        entry = self._entries.get(source)
-        if child_key is not None:
-            entry = self._by_key[source].get(child_key)
+        entry = self.entry_under(source, child_key)
         if entry is None:
             what = source.value if child_key is None else f"{source.value}/{child_key}"
             raise GCError(f"the budget has no entry {what!r}: add it with set_entry or add_child")
@@ -293,19 +265,15 @@ class InstructionBudget:
 
     def _enter(self, entry: SourceEntry) -> None:
         for each in entry.walk():
-            self._by_policy[each._binding_policy] += each._tokens
-            self._counted += each._tokens
-            if each._key is not None:
-                self._by_key[each._source][each._key] = each
+            self._by_policy[each.binding_policy()] += each._tokens
+            self._by_key[each._source, each._key] = each
             for message_id in each._message_ids:
                 self._by_message[message_id] = each
 
     def _leave(self, entry: SourceEntry) -> None:
         for each in entry.walk():
-            self._by_policy[each._binding_policy] -= each._tokens
-            self._counted -= each._tokens
-            if each._key is not None:
-                self._by_key[each._source].pop(each._key, None)
+            self._by_policy[each.binding_policy()] -= each._tokens
+            self._by_key.pop((each._source, each._key), None)
             for message_id in each._message_ids:
                 if self._by_message.get(message_id) is each:
                     del self._by_message[message_id]

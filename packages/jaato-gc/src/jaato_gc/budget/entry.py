@@ -11,7 +11,7 @@ from jaato_gc.policies import GC_POLICY_INDICATORS, GCPolicy, InstructionSource
 MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
 """The policies that a collection may remove without pressure."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_LOCKED = GCPolicy.LOCKED
 
 
 class SourceEntry:
@@ -22,7 +22,6 @@ class SourceEntry:
     """
 
     __slots__ = (
-        "_binding_policy",
         "_born",
         "_children",
         "_created_at",
@@ -53,41 +52,28 @@ class SourceEntry:
         self._source = source
         self._key: str | None = None
         self._label = label
-        # A long session has an entry for every exchange: most have no metadata and no children.
-        self._metadata: dict[str, Any] | None = dict(metadata) if metadata else None
+        self._metadata = dict(metadata or {})
         self._created_at = time.time() if created_at is None else created_at
-        self._message_ids: list[str] = list(message_ids)
+        self._message_ids = list(message_ids)
         self._born = 0
         self._tokens = tokens
-        self._gc_policy = gc_policy if type(gc_policy) is GCPolicy else GCPolicy(gc_policy)
-        self._binding_policy = self._gc_policy
-        self._children: dict[str, SourceEntry] | None = None
+        self._total = tokens
+        self._gc_policy = GCPolicy(gc_policy)
         self._parent: SourceEntry | None = None
-        self._total: int = tokens
-        if children:
-            for key, given in children.items():
-                # One that has a parent is copied: totals are right only with one parent each.
-                child = SourceEntry.from_dict(given.to_dict()) if given._parent else given
-                self._adopt(key, child)
-                self._total += child._total
+        self._children: dict[str, SourceEntry] = {}
+        for key, child in (children or {}).items():
+            # One that has a parent is copied: totals are right only with one parent each.
+            self._adopt(key, SourceEntry.from_dict(child.to_dict()) if child._parent else child)
 
     def _adopt(self, key: str, child: "SourceEntry") -> None:
-        if self._children is None:
-            self._children = {}
         self._children[key] = child
         child._key, child._parent = key, self
-        child._binding_policy = child._gc_policy
-        if self._binding_policy is GCPolicy.LOCKED or child._children:
-            child._bind(self._binding_policy is GCPolicy.LOCKED)
+        self._add_to_totals(child._total)
 
-    def _bind(self, is_locked_above: bool) -> None:
-        self._binding_policy = GCPolicy.LOCKED if is_locked_above else self._gc_policy
-        for child in self.children.values():
-            child._bind(self._binding_policy is GCPolicy.LOCKED)
-
-    def _lose(self, key: str) -> None:
-        if self._children is not None:
-            del self._children[key]
+    def _disown(self, key: str) -> None:
+        child = self._children.pop(key)
+        child._parent = None
+        self._add_to_totals(-child._total)
 
     @property
     def source(self) -> InstructionSource:
@@ -137,12 +123,12 @@ class SourceEntry:
     @property
     def children(self) -> Mapping[str, "SourceEntry"]:
         """The children by key, read-only."""
-        return _NOTHING if self._children is None else MappingProxyType(self._children)
+        return MappingProxyType(self._children)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Additional data about this entry, read-only."""
-        return _NOTHING if self._metadata is None else MappingProxyType(self._metadata)
+        return MappingProxyType(self._metadata)
 
     def total_tokens(self) -> int:
         """Returns the tokens of this entry and everything below it."""
@@ -160,7 +146,12 @@ class SourceEntry:
 
     def binding_policy(self) -> GCPolicy:
         """Returns the policy that a collection must respect: LOCKED if an entry above is LOCKED."""
-        return self._binding_policy
+        entry: SourceEntry | None = self
+        while entry is not None:
+            if entry._gc_policy is _LOCKED:
+                return _LOCKED
+            entry = entry._parent
+        return self._gc_policy
 
     def indicator(self) -> str:
         """Returns a sign for displays: 🔒 ◑ ◐ ○."""
@@ -169,7 +160,7 @@ class SourceEntry:
     def walk(self) -> Iterator["SourceEntry"]:
         """Returns this entry and everything below it, parents first."""
         yield self
-        for child in self.children.values():
+        for child in self._children.values():
             yield from child.walk()
 
     def contains(self, policy: GCPolicy) -> bool:
@@ -208,11 +199,11 @@ class SourceEntry:
             "effective_gc_policy": self.effective_gc_policy().value,
             "indicator": self.indicator(),
             "label": self._label,
-            "metadata": dict(self._metadata or _NOTHING),
+            "metadata": dict(self._metadata),
             "created_at": self._created_at,
             "born": self._born,
             "message_ids": list(self._message_ids),
-            "children": {key: child.to_dict() for key, child in self.children.items()},
+            "children": {key: child.to_dict() for key, child in self._children.items()},
         }
 
     @classmethod

@@ -43,8 +43,8 @@ class FastCheck:
         """Whether the messages are certainly valid. False means that the full rules must decide."""
         return self._is_ordinary and not self._waiting
 
-    def see(self, message: Message) -> tuple[bool, bool]:
-        """Looks at the next message. Returns whether it has calls, and whether it has results."""
+    def see(self, message: Message) -> None:
+        """Looks at the next message."""
         waiting = self._waiting
         is_awaited = bool(waiting)
         has_calls = has_results = says_something = False
@@ -69,7 +69,6 @@ class FastCheck:
             self._needs_user = False
             if message.role is not USER:
                 self._is_ordinary = False
-        return has_calls, has_results
 
 
 def proved_violations(

@@ -148,9 +148,8 @@ class Collections:
     def _apply(self, plan: GCPlan) -> GCResult:
         live, result = self._live, plan.result
         sources = [item for item in result.removal_list if item.source is not _CONVERSATION]
-        if self.stash or sources:  # before other systems are told
-            live.check_plan(plan.edits, plan.before)
-            self._check_sources(sources)
+        live.check_plan(plan.edits, plan.before)  # before other systems are told
+        self._check_sources(sources)
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:  # other systems come first: if one fails, the history is unchanged
@@ -163,7 +162,7 @@ class Collections:
         except Exception as error:
             return self._given_up(result, dropped, freed, error)
         with live.lock:
-            live.check_pins(plan.edits)
+            live.check_plan(plan.edits, plan.before)
             total = live.budget.total_tokens()
             applied = live.apply(plan.edits, plan.before, result.plugin_name)
             live.budget.collections += 1

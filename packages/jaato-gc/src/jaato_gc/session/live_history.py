@@ -85,16 +85,15 @@ class LiveHistory:
         booking = self.booking
         tokens = message_tokens(message, booking.budget.counter)
         with self.lock:
-            if self._lent:
-                self._take_back()
+            self._take_back()
             budget = booking.budget
             if budget.entry_of(message.message_id) is not None:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
             turns_opened = booking.turns_opened
             try:
-                has_calls, has_results = self._fast_check.see(message)
-                booking.book(message, tokens, has_calls, has_results)
+                self._fast_check.see(message)
+                booking.book(message, tokens)
             except BaseException:
                 self._check_from(self._checked)  # without the message that was not added
                 raise
@@ -104,7 +103,7 @@ class LiveHistory:
                 self.numbers.pop(message.message_id, None)  # a removed id may be used again
                 last = next(reversed(self.numbers.values()), -1)
                 self.numbers[message.message_id] = last + 1
-            if self.pinned_turns and booking.turn in self.pinned_turns:
+            if booking.turn in self.pinned_turns:
                 budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
@@ -128,67 +127,24 @@ class LiveHistory:
             stays_valid = self._fast_check.is_valid and created_by is not None
             self._take_back()
             touched = self.booking.apply(edits, created_by)
+            # What was appended since the plan follows the edited part.
             before = len(self.messages)
-            self.messages = messages
-            self._note(edits, sign=1, moved=moved)
+            length = min(len(base), before) + len(messages) - before
+            self._replace(messages, edits, uncertain_tokens=moved)
             # Edits of a plan were checked when it was made.
             self._check_from(len(messages) if stays_valid else 0)
-            # What was appended since the plan follows the edited part.
-            length = min(len(base), before) + len(messages) - before
             return AppliedEdits(edits, touched, length, self.reports)
 
     def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
-        """Checks that edits could be applied now.
+        """Checks that edits could be applied now. A notice may be replaced, pinned or not.
 
         Raises:
             StalePlanError: A message that they change was changed, pinned or removed since.
         """
         with self.lock:
             self._edited(edits, base)
-            self.check_pins(edits)
-
-    def _edited(
-        self, edits: Sequence[Edit], base: Sequence[Message]
-    ) -> tuple[list[Edit], list[Message]]:
-        """Returns edits with their positions in the current history, and the edited history."""
-        has_moved = not self._begins_with(base)
-        edits = in_order(self._current_positions(edits, base) if has_moved else edits)
-        self._check_new_ids(edits)
-        messages = apply_edits(self.messages, edits)
-        faults = new_violations(self.messages, messages) if has_moved else []
-        if faults:
-            raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
-        return edits, messages
-
-    def _begins_with(self, base: Sequence[Message]) -> bool:
-        return len(base) <= len(self.messages) and all(map(is_, base, self.messages))
-
-    def _current_positions(self, edits: Sequence[Edit], base: Sequence[Message]) -> list[Edit]:
-        moved = moved_to(edits, base, self.messages)
-        if moved is None:
-            raise StalePlanError(
-                "a message that the plan changes was changed or removed since: make a new plan"
-            )
-        return moved
-
-    def _check_new_ids(self, edits: Sequence[Edit]) -> None:
-        new_ids = [edit.after.message_id for edit in edits if edit.after]
-        if not new_ids:
-            return
-        replaced = {edit.before.message_id for edit in edits if edit.before}
-        for new_id in new_ids:
-            if new_id not in replaced and self.budget.entry_of(new_id):
-                raise StalePlanError(f"the id {new_id!r} is taken: make a new plan")
-
-    def check_pins(self, edits: Sequence[Edit]) -> None:
-        """Checks that no edit changes a pinned message. A notice is replaced, pinned or not.
-
-        Raises:
-            StalePlanError: A message that they change was pinned since.
-        """
-        with self.lock:
             pinned = self.budget.pinned_message_ids
-            if not pinned or not edits:
+            if not pinned:
                 return
             kept = {  # a pin keeps the whole group
                 message.message_id
@@ -202,6 +158,27 @@ class LiveHistory:
                     raise StalePlanError(
                         f"message {before.message_id!r} was pinned since: make a new plan"
                     )
+
+    def _edited(
+        self, edits: Sequence[Edit], base: Sequence[Message]
+    ) -> tuple[list[Edit], list[Message]]:
+        """Returns edits with their positions in the current history, and the edited history."""
+        has_moved = len(base) > len(self.messages) or not all(map(is_, base, self.messages))
+        moved = moved_to(edits, base, self.messages) if has_moved else edits
+        if moved is None:
+            raise StalePlanError(
+                "a message that the plan changes was changed or removed since: make a new plan"
+            )
+        edits = in_order(moved)
+        replaced = {edit.before.message_id for edit in edits if edit.before}
+        for edit in edits:
+            new_id = edit.after.message_id if edit.after else None
+            if new_id and new_id not in replaced and self.budget.entry_of(new_id):
+                raise StalePlanError(f"the id {new_id!r} is taken: make a new plan")
+        messages = apply_edits(self.messages, edits)
+        if has_moved and (faults := new_violations(self.messages, messages)):
+            raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
+        return edits, messages
 
     def drop(self, source: InstructionSource, key: str | None) -> int:
         """Removes something from the budget that is not in the history. Returns its tokens."""
@@ -235,17 +212,15 @@ class LiveHistory:
                 for edit in undoing
             ):
                 raise UndoError("the history was changed since: positions no longer match")
-            moved, uncertain = self._count(applied.edits), self.uncertain_tokens
+            moved = self._count(undoing)
             restored = apply_edits(self.messages, undoing)
             counter = self.budget.counter
             counted = {each.message_id: message_tokens(each, counter) for each in restored}
             self._take_back()
-            self.booking.revert(applied.touched, applied.edits, counted.__getitem__)
-            self.messages = restored
-            self._note(applied.edits, sign=-1, moved=moved)
+            self.booking.revert(applied.touched, applied.edits, counted)
+            is_uncertain = applied.reports != self.reports  # newer reports don't cover it
+            self._replace(restored, undoing, uncertain_tokens=moved if is_uncertain else -moved)
             self._check_from(0)
-            if applied.reports != self.reports:
-                self.uncertain_tokens = uncertain + moved  # newer reports don't cover it
 
     def _is_at(self, position: int, message_id: str) -> bool:
         messages = self.messages
@@ -256,11 +231,14 @@ class LiveHistory:
         messages += [edit.after for edit in edits if edit.after]
         return count_tokens(messages, self.budget.counter)
 
-    def _note(self, edits: Sequence[Edit], *, sign: int, moved: int) -> None:
-        opened = sum([edit.after.opens_turn for edit in edits if edit.after])
-        closed = sum([edit.before.opens_turn for edit in edits if edit.before])
-        self.turns += sign * (opened - closed)
-        self.uncertain_tokens = max(0, self.uncertain_tokens + sign * moved)
+    def _replace(
+        self, messages: list[Message], edits: Sequence[Edit], *, uncertain_tokens: int
+    ) -> None:
+        self.messages = messages
+        opened = sum(edit.after.opens_turn for edit in edits if edit.after)
+        closed = sum(edit.before.opens_turn for edit in edits if edit.before)
+        self.turns += opened - closed
+        self.uncertain_tokens = max(0, self.uncertain_tokens + uncertain_tokens)
 
     # --- lending the budget to a strategy ---
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Literal
 
 from jaato_gc.collecting import without_shortenable
@@ -88,29 +89,25 @@ class Recovery:
         return before, edits_between(before, after), list(wanted)
 
     def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:
-        present = {message.message_id for message in before}
         numbers = self._live.numbers
-        queue: list[tuple[int, Message]] = []
-        for exchange in self._exchanges(wanted.keys() - present):
-            number = None
-            for message in exchange:
-                number = numbers.get(message.message_id, number)
-                if number is None:
-                    raise _no_place(message.message_id)
-                if message.message_id not in present:
-                    queue.append((number, wanted.get(message.message_id, message)))
-        queue.sort(key=lambda each: each[0])
-        queue.reverse()
-        after: list[Message] = []
+        placed: list[tuple[int, Message]] = []
+        number = -1
         for message in before:
-            number = numbers.get(message.message_id, -1)  # a synthetic message has none
-            while queue and queue[-1][0] < number:
-                after.append(queue.pop()[1])
             back = wanted.get(message.message_id, message)
             if back is not message and without_shortenable(back) != without_shortenable(message):
                 raise _no_place(message.message_id)  # another message has its id
-            after.append(self._larger(message, back))
-        return after + [message for _, message in reversed(queue)]
+            number = max(number, numbers.get(message.message_id, -1))  # a synthetic one has none
+            placed.append((number, self._larger(message, back)))
+        present = {message.message_id for message in before}
+        for exchange in self._exchanges(wanted.keys() - present):
+            place = None
+            for message in exchange:
+                place = numbers.get(message.message_id, place)
+                if place is None:
+                    raise _no_place(message.message_id)
+                if message.message_id not in present:
+                    placed.append((place, wanted.get(message.message_id, message)))
+        return [message for _, message in sorted(placed, key=itemgetter(0))]
 
     def _larger(self, message: Message, other: Message) -> Message:
         """Returns the larger one of two forms of a message."""
