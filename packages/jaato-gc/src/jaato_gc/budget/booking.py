@@ -95,7 +95,7 @@ class Booking:
             tokens: Its tokens.
             created_by: The strategy that added it, if one did.
         """
-        if message.synthetic in (SyntheticKind.NOTICE, SyntheticKind.SUMMARY):
+        if message.synthetic and message.synthetic is not SyntheticKind.RECALL:
             self._book_synthetic(message, tokens, created_by)
             return
         if message.role is SYSTEM:
@@ -104,8 +104,9 @@ class Booking:
             return
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
         has_calls = bool(message.function_calls)
-        is_first_request = message.opens_turn and self.turns_opened == 0
+        is_first_request = False
         if message.opens_turn:
+            is_first_request = self.turns_opened == 0
             if not is_first_request:  # what came before the first request belongs to its turn
                 self.exchanges_opened = 0
             self.turns_opened += 1

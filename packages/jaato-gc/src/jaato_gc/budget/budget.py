@@ -67,7 +67,7 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
-        return max(0, self.counted_tokens() + self.correction)
+        return max(0, sum(self._by_policy.values()) + self.correction)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""

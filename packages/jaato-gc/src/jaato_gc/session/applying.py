@@ -148,8 +148,9 @@ class Collections:
     def _apply(self, plan: GCPlan) -> GCResult:
         live, result = self._live, plan.result
         sources = [item for item in result.removal_list if item.source is not _CONVERSATION]
-        live.check_plan(plan.edits, plan.before)  # before other systems are told
-        self._check_sources(sources)
+        if self.stash or sources:  # before other systems are told
+            live.check_plan(plan.edits, plan.before)
+            self._check_sources(sources)
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:  # other systems come first: if one fails, the history is unchanged

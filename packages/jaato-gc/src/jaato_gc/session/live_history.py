@@ -85,7 +85,8 @@ class LiveHistory:
         booking = self.booking
         tokens = message_tokens(message, booking.budget.counter)
         with self.lock:
-            self._take_back()
+            if self._lent:
+                self._take_back()
             budget = booking.budget
             if budget.entry_of(message.message_id) is not None:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
