@@ -246,7 +246,7 @@ class Collections:
             applied = self._recovery.complete(entry)
             if applied is not None:
                 self._live.revert(applied)
-            self.journal.pop()
+            self.journal.entries.pop()
             entry.result.details["undone"] = True
             self._live.budget.collections -= not entry.is_restore
             self._schedule.waits_for_message = True

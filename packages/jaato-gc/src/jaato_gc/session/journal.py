@@ -111,8 +111,6 @@ class JournalEntry:
         A restore replaced short forms at most. They stay, because no stash has them.
         """
         self.tokens = 0
-        if self.applied and not self.applied.removed:
-            return  # it removed sources only, and has no content to drop
         if self.applied and self.applied.stash_keys:
             self.applied.edits = [_without_content(edit) for edit in self.applied.edits]
         elif not self.is_restore:
@@ -135,18 +133,15 @@ class Journal:
     def __init__(self, max_tokens: int = DEFAULT_JOURNAL_TOKENS) -> None:
         self.max_tokens = max_tokens
         self.entries: list[JournalEntry] = []
-        self._tokens = 0
-        self._first_kept = 0
 
     def add(self, entry: JournalEntry) -> None:
         """Adds an entry, and releases the content of the oldest ones if there is too much."""
         self.entries.append(entry)
-        self._tokens += entry.tokens
-        while self._tokens > self.max_tokens and self._first_kept < len(self.entries):
-            oldest = self.entries[self._first_kept]
-            self._tokens -= oldest.tokens
-            oldest.release()
-            self._first_kept += 1
+        excess = sum(each.tokens for each in self.entries) - self.max_tokens
+        for oldest in self.entries:
+            if excess > 0 and oldest.tokens:  # the others have no content to drop
+                excess -= oldest.tokens
+                oldest.release()
 
     def newest(self, gc_id: str | None = None) -> JournalEntry:
         """Returns the entry to undo next.
@@ -167,9 +162,3 @@ class Journal:
                 f"{self.max_tokens} tokens; raise journal_tokens or use a stash"
             )
         return entry
-
-    def pop(self) -> None:
-        """Removes the newest entry."""
-        entry = self.entries.pop()
-        self._tokens -= entry.tokens
-        self._first_kept = min(self._first_kept, len(self.entries))
