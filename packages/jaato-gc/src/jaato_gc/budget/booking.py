@@ -100,7 +100,9 @@ class Booking:
             return
         if message.role is SYSTEM:
             policy = message.policy or GCPolicy.LOCKED
-            self._add(message.message_id, policy, message, tokens, source=InstructionSource.SYSTEM)
+            self._add_entry(
+                message.message_id, policy, message, tokens, source=InstructionSource.SYSTEM
+            )
             return
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
         has_calls = bool(message.function_calls)
@@ -112,7 +114,7 @@ class Booking:
             self.turns_opened += 1
         self.exchanges_opened += has_calls
         if is_first_request:
-            self._add("original_request", given or _ORIGINAL_REQUEST, message, tokens)
+            self._add_entry("original_request", given or _ORIGINAL_REQUEST, message, tokens)
             return
         turn_key = f"turn_{self.turn}"
         exchange_key = f"{turn_key}_call_{self.exchanges_opened}"
@@ -120,9 +122,9 @@ class Booking:
             self.budget.add_child(_CONVERSATION, turn_key, 0, GCPolicy.PARTIAL)
         if given is not None:
             key = f"{turn_key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._add(key, given, message, tokens, turn_key)
+            self._add_entry(key, given, message, tokens, turn_key)
         elif has_calls:
-            self._add(exchange_key, _WORKING, message, tokens, turn_key)
+            self._add_entry(exchange_key, _WORKING, message, tokens, turn_key)
         else:
             answers = message.is_tool_output and self.budget.get_child(_CONVERSATION, exchange_key)
             key = exchange_key if answers else turn_key
@@ -146,7 +148,7 @@ class Booking:
     def _book_again(self, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""
         policy = message.policy or self._policy_by_rule(message) or GCPolicy.PARTIAL
-        self._add(f"restored_{message.message_id}", policy, message, tokens)
+        self._add_entry(f"restored_{message.message_id}", policy, message, tokens)
 
     def apply(self, edits: Sequence[Edit], created_by: str | None) -> list[BookedEntry]:
         """Follows some edits. Returns the entries they touched as they were, parents first.
@@ -237,7 +239,7 @@ class Booking:
         policy = self._policy_of(message) if self._policy_of else None
         return None if policy is None else GCPolicy(policy)
 
-    def _add(
+    def _add_entry(
         self,
         key: str,
         policy: GCPolicy,
