@@ -4,9 +4,20 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
-from jaato_gc.plugin import Collection, Group, Turn
+from jaato_gc.plugin import (
+    Collection,
+    Group,
+    Shortening,
+    Turn,
+    find_tool_uses,
+    places_by_touch,
+)
 
 MOVABLE = (GCPolicy.PARTIAL, GCPolicy.EPHEMERAL)
+CHARACTERS_PER_TOKEN = 4
+HEAD_SHARE = 0.6
+"""The share of the head in what stays of a long result."""
+LONG = "the middle of a long result; read it in parts"
 
 
 def hold_first_request(collection: Collection) -> None:
@@ -44,11 +55,27 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
             collection.take_source(source, key, child.total_tokens(), "enrichment_bulk_clear")
 
 
+def shorten_ephemeral(collection: Collection, max_result_tokens: int) -> None:
+    """Phase 1b: lines that occur again later, then the middle of long results, oldest first."""
+    collection.drop_repeated_lines("ephemeral_repeated")
+    characters = max_result_tokens * CHARACTERS_PER_TOKEN
+    head = int(characters * HEAD_SHARE)
+    how = Shortening(LONG, head, characters - head)
+    for _, group in _by_age(collection):
+        if not collection.needs_more:
+            return
+        if group.policy is GCPolicy.EPHEMERAL:
+            collection.shorten(group, "ephemeral_shortened", how)
+
+
 def remove_ephemeral(collection: Collection, budget: InstructionBudget) -> None:
-    """Phase 1b: all other EPHEMERAL entries, oldest first."""
+    """Phase 1b, continued: whole EPHEMERAL entries, oldest first.
+
+    A call about a file counts as standing half-way to the last touch of that file.
+    """
     candidates = [
         *_groups(collection, budget, GCPolicy.EPHEMERAL),
-        *_schemas(budget, GCPolicy.EPHEMERAL, keep_newest=True),
+        *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
     ]
     _take_oldest(collection, candidates, "ephemeral")
 
@@ -62,13 +89,13 @@ def remove_preservable(collection: Collection, budget: InstructionBudget) -> Non
     """Phase 3: PRESERVABLE entries such as clarifications and summaries, oldest first."""
     candidates = [
         *_groups(collection, budget, GCPolicy.PRESERVABLE),
-        *_schemas(budget, GCPolicy.PRESERVABLE),
+        *_schemas(collection, budget, GCPolicy.PRESERVABLE),
     ]
     _take_oldest(collection, candidates, "preservable_under_pressure")
 
 
 Candidate = tuple[float, str, list[Group] | SourceEntry]
-"""The time of creation, the key, and what to remove: groups of the history, or another entry."""
+"""The place by age, the key, and what to remove: groups of the history, or another entry."""
 
 
 def _take_oldest(collection: Collection, candidates: list[Candidate], reason: str) -> None:
@@ -82,6 +109,13 @@ def _take_oldest(collection: Collection, candidates: list[Candidate], reason: st
             collection.take(what, key, reason)
 
 
+def _by_age(collection: Collection) -> list[tuple[float, Group]]:
+    """Returns all groups with their places by age, oldest first."""
+    groups = collection.groups
+    places = places_by_touch(groups, find_tool_uses(groups))
+    return sorted(zip(places, groups, strict=True), key=itemgetter(0))
+
+
 def _groups(
     collection: Collection, budget: InstructionBudget, policy: GCPolicy
 ) -> Iterable[Candidate]:
@@ -90,30 +124,38 @@ def _groups(
     Protected groups are among them: ``take`` leaves them out.
     """
     by_key: dict[str, tuple[float, str, list[Group]]] = {}
-    for group in [group for group in collection.groups if group.policy is policy]:
-        message_id = group.messages[0].message_id
-        entry = budget.entry_of(message_id)
-        key = (entry and entry.key) or message_id
-        if key in by_key:
-            by_key[key][2].append(group)
-        else:
-            by_key[key] = (entry.created_at if entry else 0.0, key, [group])
+    for place, group in _by_age(collection):
+        if group.policy is policy:
+            message_id = group.messages[0].message_id
+            entry = budget.entry_of(message_id)
+            key = (entry and entry.key) or message_id
+            by_key.setdefault(key, (place, key, []))[2].append(group)
     return by_key.values()
 
 
 def _schemas(
-    budget: InstructionBudget, policy: GCPolicy, *, keep_newest: bool = False
+    collection: Collection,
+    budget: InstructionBudget,
+    policy: GCPolicy,
+    *,
+    keep_newest: bool = False,
 ) -> Iterator[Candidate]:
-    """Returns the entries outside conversation and enrichment, without the newest if asked to."""
+    """Returns the entries outside conversation and enrichment, without the newest if asked to.
+
+    Their places are those of the messages that were booked at the same time.
+    """
     elsewhere = budget.collectable_sources - {
         InstructionSource.CONVERSATION,
         InstructionSource.ENRICHMENT,
     }
+    booked = [budget.entry_of(group.messages[0].message_id) for group in collection.groups]
+    times = [entry.created_at if entry else 0.0 for entry in booked]
     for source, root in budget.entries.items():
         entries = list(_wholly_under(policy, root)) if source in elsewhere else []
         entries.sort(key=lambda entry: entry.created_at)
         for entry in entries[:-1] if keep_newest else entries:
-            yield entry.created_at, entry.key or "", entry
+            place = sum(time < entry.created_at for time in times)
+            yield place - 0.5, entry.key or "", entry
 
 
 def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]:

@@ -1,5 +1,7 @@
 """gc_budget."""
 
+from pydantic import PositiveInt
+
 from jaato_gc import GCTriggerReason
 from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, hookimpl
 from jaato_gc_budget._phases import (
@@ -8,40 +10,44 @@ from jaato_gc_budget._phases import (
     remove_ephemeral,
     remove_partial_turns,
     remove_preservable,
+    shorten_ephemeral,
 )
 
 
 class BudgetSettings(StrategySettings):
-    """Options of gc_budget: those that every strategy has."""
+    """Options of gc_budget."""
+
+    max_result_tokens: PositiveInt = 2_000
+    """Longer results of old calls are shortened to head and tail."""
 
 
 class BudgetGCPlugin(GCStrategy[BudgetSettings]):
     """Removes content by the policies of the budget, lowest priority first.
 
-    Enrichment, then other EPHEMERAL entries, then turns, and PRESERVABLE entries under pressure. At
-    last, old tool results inside the recent turns are shortened. LOCKED entries stay.
+    Enrichment, then other EPHEMERAL entries: lines of results that occur again later, the middle of
+    long results, whole calls. Then turns, and PRESERVABLE entries under pressure. LOCKED entries
+    stay. A ledger lists what removed calls were about.
     """
 
     name = "gc_budget"
     settings_model = BudgetSettings
 
     def select(self, collection: Collection) -> None:
-        """Removes by policy, phase by phase, then shortens old results of recent turns."""
-        if collection.budget is None:  # without policies, the oldest turns go
+        """Removes by policy, phase by phase."""
+        collection.leave_ledger()
+        budget = collection.budget
+        if budget is None:  # without policies, the oldest turns go
             collection.remove_oldest(collection.turns, "truncated_fallback")
-            collection.shorten_recent_results()
             collection.details["mode"] = "fallback_truncate"
             return
         hold_first_request(collection)
-        phases = [remove_enrichment, remove_ephemeral, remove_partial_turns]
-        if collection.reason is GCTriggerReason.TURN_LIMIT:
-            phases = [remove_partial_turns]
-        elif collection.under_pressure:
-            phases.append(remove_preservable)
-        for phase in phases:
-            if collection.needs_more:
-                phase(collection, collection.budget)
-        collection.shorten_recent_results()
+        if collection.reason is not GCTriggerReason.TURN_LIMIT:
+            remove_enrichment(collection, budget)
+            shorten_ephemeral(collection, self.settings.max_result_tokens)
+            remove_ephemeral(collection, budget)
+        remove_partial_turns(collection, budget)
+        if collection.under_pressure and collection.reason is not GCTriggerReason.TURN_LIMIT:
+            remove_preservable(collection, budget)
         collection.details.update(_breakdown(collection))
 
 
@@ -52,6 +58,7 @@ def _breakdown(collection: Collection) -> dict[str, object]:
         "tokens_to_free": collection.goal.tokens_to_free,
         "tokens_freed": collection.tokens_freed,
         "enrichment_cleared": "enrichment_bulk_clear" in reasons,
+        "ephemeral_shortened": sum(each.startswith("ephemeral_") for each in reasons),
         "ephemeral_removed": reasons.count("ephemeral"),
         "partial_removed": reasons.count("partial_turn"),
         "preservable_removed": reasons.count("preservable_under_pressure"),

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import NonNegativeInt
 
+from jaato_gc import count_tokens
 from jaato_gc.plugin import (
     Collection,
     GCStrategy,
+    Piece,
     StrategyInfo,
     SummarySettings,
-    Turn,
     TurnSummarizer,
     hookimpl,
 )
@@ -25,37 +26,66 @@ class HybridSettings(SummarySettings):
 
 
 class HybridGCPlugin(GCStrategy[HybridSettings]):
-    """Removes ancient turns, then summarizes middle ones; recent turns stay.
+    """Removes what is ancient, summarizes what is in the middle, keeps what is recent.
 
-    Each step stops when the goal is reached. Without a summarizer, middle turns are removed too.
+    The middle are the turns before the recent ones. In a history of recent turns only, it is the
+    newer half of the calls that must go. A ledger lists what was removed. Without a summarizer, the
+    middle is removed too.
     """
 
     name = "gc_hybrid"
     settings_model = HybridSettings
 
     def select(self, collection: Collection) -> None:
-        """Removes ancient turns, summarizes middle ones, then shortens results of recent turns."""
+        """Removes what is ancient, then summarizes the middle."""
+        collection.leave_ledger()
         ancient, middle = self._generations(collection)
         if self.settings.summarize_ancient:
-            self._summarize(collection, [*ancient, *middle])
+            ancient, middle = [], [*ancient, *middle]
+        for key, groups in ancient:
+            if collection.needs_more:
+                collection.take(groups, key, "ancient_truncated")
+        self._summarize(collection, middle)
+        recent = [turn for turn in collection.turns if collection.is_recent(turn)]
+        collection.remove_oldest(recent, "recent_truncated")
+
+    def _generations(self, collection: Collection) -> tuple[list[Piece], list[Piece]]:
+        """Returns what is ancient and what is in the middle."""
+        old = [turn for turn in collection.turns if not collection.is_recent(turn)]
+        pieces = [piece for piece in collection.pieces(old) if _may_go(collection, piece)]
+        if pieces:
+            split = max(0, len(pieces) - self.settings.summarize_middle_turns)
         else:
-            collection.remove_oldest(ancient, "ancient_truncated")
-            self._summarize(collection, middle)
-        collection.shorten_recent_results()
+            pieces = self._calls_that_must_go(collection)
+            split = len(pieces) // 2
+        return pieces[:split], pieces[split:]
 
-    def _generations(self, collection: Collection) -> tuple[Sequence[Turn], Sequence[Turn]]:
-        turns, recent = collection.turns, collection.config.preserve_recent_turns
-        old = turns[: max(0, len(turns) - recent)]
-        split = max(0, len(old) - self.settings.summarize_middle_turns)
-        return old[:split], old[split:]
+    def _calls_that_must_go(self, collection: Collection) -> list[Piece]:
+        """Returns the oldest calls of recent turns that free enough."""
+        wanted = (collection.goal.tokens_to_free or 0) + self.settings.summary_tokens
+        chosen: list[Piece] = []
+        for piece in collection.pieces(collection.turns):
+            if wanted <= 0:
+                break
+            if _may_go(collection, piece):
+                chosen.append(piece)
+                wanted -= count_tokens(piece.groups[0].messages, collection.counter)
+        return chosen
 
-    def _summarize(self, collection: Collection, turns: Sequence[Turn]) -> None:
+    def _summarize(self, collection: Collection, middle: Sequence[Piece]) -> None:
+        if not middle:
+            return
         if self.settings.summarizer is not None:
-            summarizer = TurnSummarizer(collection, self.settings)
-            summarizer.summarize_oldest(turns, "middle_summarized")
-        elif turns and collection.needs_more:
-            collection.details["summarizer"] = "none, so turns were truncated"
-            collection.remove_oldest(turns, "truncated_fallback")
+            TurnSummarizer(collection, self.settings).summarize(middle, "middle_summarized")
+            return
+        for key, groups in middle:
+            if collection.needs_more:
+                collection.details["summarizer"] = "none, so the middle was truncated"
+                collection.take(groups, key, "truncated_fallback")
+
+
+def _may_go(collection: Collection, piece: Piece) -> bool:
+    return any(collection.may_remove(group) for group in piece.groups)
 
 
 def create_plugin() -> HybridGCPlugin:

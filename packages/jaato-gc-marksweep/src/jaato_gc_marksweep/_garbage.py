@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from jaato_gc.plugin import Group, Shortening
+from jaato_gc.plugin import Group, Shortening, ToolKind, ToolUse, strings_in
 from jaato_gc_marksweep._settings import MarkSweepSettings
-from jaato_gc_marksweep._tool_uses import Kind, ToolUse, strings_in
 
 CHARACTERS_PER_TOKEN: Final = 4
 """Converts characters to tokens without counting: exact enough for a choice."""
@@ -27,9 +26,7 @@ class Rung(IntEnum):
     LONG = 2
     """The bodies of long results."""
     APPLIED = 3
-    """Arguments of edits that succeeded."""
-    STALE = 4
-    """Reads of files that were edited later."""
+    """Arguments of edits that succeeded. What an agent wrote is what it edits next."""
 
 
 @dataclass(slots=True)
@@ -70,7 +67,7 @@ def find_garbage(uses: Sequence[ToolUse], settings: MarkSweepSettings) -> list[G
     dead = list(_dead(uses))
     gone = {(each.message_id, each.part) for each in dead}
     rest = [use for use in uses if use.result_at not in gone]
-    return [*dead, *_long(rest, settings), *_applied(uses, settings), *_stale(rest)]
+    return [*dead, *_long(rest, settings), *_applied(uses, settings)]
 
 
 # --- dead ---
@@ -83,7 +80,7 @@ def _dead(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
     for use in reversed(uses):
         cause = later.why_dead(use)
         if cause:
-            tail = OUTCOME if use.kind is Kind.SHELL else 0
+            tail = OUTCOME if use.kind is ToolKind.SHELL else 0
             found.append(_of_result(Rung.DEAD, use, *cause, tail=tail))
         later.add(use, stays=not cause)
     return reversed(found)
@@ -102,11 +99,11 @@ class _Later:
         """Returns why a result is dead, for the removal list and for the model; ``None`` if not."""
         if use.failed and use.attempt in self._succeeded:
             return "cleared_failed", "this attempt failed and a later one succeeded"
-        if use.kind is Kind.EDIT:
+        if use.kind is ToolKind.EDIT:
             return None
         if use.signature in self._asked:
             return "cleared_superseded", "the same call was made again later"
-        if use.kind is Kind.READ and use.paths[0] in self._read:
+        if use.kind is ToolKind.READ and use.paths[0] in self._read:
             return "cleared_superseded", "the file was read again later"
         if len(use.text) >= SAME_TEXT and use.text in self._texts:
             return "cleared_duplicate", "the same text came again later"
@@ -145,23 +142,10 @@ def _applied(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[G
     head = int(most * HEAD_SHARE)
     how = Shortening("the edit was applied", head, most - head, what="arguments")
     for use in uses:
-        if use.kind is Kind.EDIT and not use.failed:
+        if use.kind is ToolKind.EDIT and not use.failed:
             excess = sum(max(0, len(each) - most) for each in strings_in(use.call.args))
             if excess > 0:
                 yield Garbage(Rung.APPLIED, "cleared_applied", use.group, *use.call_at, how, excess)
-
-
-def _stale(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
-    """Returns reads of files that were edited later, oldest first."""
-    edited: set[str] = set()
-    found = []
-    for use in reversed(uses):
-        if use.kind is Kind.READ and use.paths[0] in edited:
-            note = "the file was edited since: read it again"
-            found.append(_of_result(Rung.STALE, use, "cleared_stale", note))
-        elif use.kind is Kind.EDIT and not use.failed:
-            edited.update(use.paths)
-    return reversed(found)
 
 
 def _of_result(

@@ -22,12 +22,13 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
             collection.remove_oldest(_turns_that_may_end(collection), "truncated")
             return
         _hold_first_request(collection)
+        collection.leave_ledger()
         sweep = Sweep(collection, self.settings)
         for rung in (
-            sweep.shorten_garbage,
-            sweep.shorten_old_results,
-            sweep.shorten_recent_results,
+            sweep.shorten_dead_results,
+            sweep.shorten_long_results,
             sweep.remove_groups,
+            sweep.shorten_applied_edits,
         ):
             if collection.needs_more:
                 rung()

@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from jaato_gc import GCPolicy, Message, Role, count_tokens
-from jaato_gc.plugin import Group, TokenCounter, as_text
+from jaato_gc.plugin import Group, TokenCounter, ToolKind, as_text, names_in, strings_in
 from jaato_gc_marksweep._engine import GCEngine
-from jaato_gc_marksweep._names import names_in
 from jaato_gc_marksweep._segments import ContextSegment
-from jaato_gc_marksweep._tool_uses import Kind, strings_in
 
 RECENT_SEGMENTS: Final = 10
 """The number of last segments that are roots."""
@@ -29,30 +27,31 @@ class Swept(NamedTuple):
 
 def in_sweeping_order(
     groups: Sequence[Group],
-    tools: Mapping[int, Kind],
+    tools: Mapping[int, ToolKind],
     held: Set[int],
     old: Set[int],
+    places: Sequence[float],
     counter: TokenCounter,
 ) -> list[Swept]:
-    """Returns the unprotected groups in the order of removal.
+    """Returns the unprotected groups in the order of removal: least recently touched first.
 
-    The roots are the last groups and the protected ones. Groups that are not reachable from a root
-    come first, then reachable groups, both by the engine's score; the unprotected ones of the last
-    groups come last.
+    Groups that were touched at the same time are in the order of the engine: those that are not
+    reachable from the last or the protected groups first, then by score.
 
     Args:
         groups: The groups of a conversation, oldest first.
         tools: The kind of tool in each group, by ``id(group)``.
         held: ``id(group)`` of the protected groups.
         old: ``id(group)`` of the groups in the old generation.
+        places: Where each group stands by the last touch of its files.
         counter: Counts tokens.
     """
     segments = [
         ContextSegment(
             str(position),
             type=_type_of(group, tools.get(id(group))),
-            created_at=_time(position),
-            last_touched_at=_time(used_at),
+            created_at=_time(places[position]),
+            last_touched_at=_time(max(places[position], used_at)),
             pinned=id(group) in held,
             generation="old" if id(group) in old else "young",
             references=references,
@@ -65,9 +64,10 @@ def in_sweeping_order(
     engine = GCEngine(prune_reachable=True, now=lambda: _time(len(groups)))
     roots = {segment.id for segment in segments[-RECENT_SEGMENTS:]}
     candidates = engine.analyze_pruning_candidates(segments, roots)
-    order = [Swept(groups[int(each.segment_id)], each.reason) for each in candidates]
-    last = [group for group in groups[-RECENT_SEGMENTS:] if id(group) not in held]
-    return [*order, *(Swept(group, "one of the last exchanges") for group in last)]
+    last = [at for at in range(len(groups)) if at >= len(groups) - RECENT_SEGMENTS]
+    causes = {int(each.segment_id): each.reason for each in candidates}
+    causes |= {at: "one of the last exchanges" for at in last if id(groups[at]) not in held}
+    return [Swept(groups[at], causes[at]) for at in sorted(causes, key=lambda at: places[at])]
 
 
 def _find_references(groups: Sequence[Group]) -> tuple[list[int], list[set[str]]]:
@@ -102,12 +102,12 @@ def _texts(message: Message) -> Iterator[tuple[bool, str]]:
             yield False, as_text(part.function_response.result)
 
 
-def _time(position: int) -> datetime:
+def _time(position: float) -> datetime:
     """Returns a time for a group: one hour per group, so that 24 groups score as a day."""
     return _START + position * _STEP
 
 
-def _type_of(group: Group, kind: Kind | None) -> str:
+def _type_of(group: Group, kind: ToolKind | None) -> str:
     """Returns the segment type of a group: user messages score lowest, tool output highest."""
     first = group.messages[0]
     if first.synthetic:
@@ -115,5 +115,5 @@ def _type_of(group: Group, kind: Kind | None) -> str:
     if group.policy is GCPolicy.EPHEMERAL:
         return "log"
     if kind is not None:
-        return "code" if kind in (Kind.READ, Kind.EDIT) else "log"
+        return "code" if kind in (ToolKind.READ, ToolKind.EDIT) else "log"
     return "decision" if first.role is Role.USER else "message"

@@ -7,17 +7,21 @@ from functools import cached_property
 from typing import Final
 
 from jaato_gc import GCPolicy, SyntheticKind
-from jaato_gc.plugin import Collection, Group, Hold, Shortening
+from jaato_gc.plugin import (
+    Collection,
+    Group,
+    Shortening,
+    ToolUse,
+    find_tool_uses,
+    names_in,
+    places_by_touch,
+)
 from jaato_gc_marksweep._garbage import CHARACTERS_PER_TOKEN, Garbage, Rung, find_garbage
-from jaato_gc_marksweep._names import names_in
 from jaato_gc_marksweep._segmenting import Swept, in_sweeping_order
 from jaato_gc_marksweep._settings import MarkSweepSettings
-from jaato_gc_marksweep._tool_uses import ToolUse, find_tool_uses
 
 NAMES_SHARE: Final = 0.15
 """The share of the removed text that the names it mentions may take up."""
-KEEP_NAMES: Final = (Rung.LONG, Rung.STALE)
-"""The rungs that keep names. Names in dead results are mentioned later anyway."""
 
 _RECALL_KEY: Final = re.compile(r"; recall key [0-9a-f]{16}\]")
 
@@ -36,46 +40,35 @@ class Sweep:
         self._groups = [group for group in collection.groups if not self._is_spared(group)]
         self._uses = find_tool_uses(self._groups, settings.tools)
 
-    def shorten_garbage(self) -> None:
-        """Shortens results and arguments that are garbage, by rung.
+    def shorten_dead_results(self) -> None:
+        """Shortens results that a later one replaces, and drops lines that occur again later.
 
-        If the young generation has enough of it, the old one stays, and with it the beginning of
+        If the young generation has enough of them, the old one stays, and with it the beginning of
         the history, which the provider has cached. Under pressure everything is considered.
         """
         collection = self._collection
-        garbage = [
-            each
-            for each in find_garbage(self._uses, self._settings)
-            if collection.may_shorten(each.group)
-        ]
-        young = [each for each in garbage if not self._is_old(each.group)]
+        young = [each for each in self._garbage_of(Rung.DEAD) if not self._is_old(each.group)]
         if self._would_do(young) and not collection.under_pressure:
             collection.details["generation"] = "young"
             self._shorten(young)
         if collection.needs_more:
             collection.details["generation"] = "all"
-            self._shorten(garbage)
+            self._shorten(self._garbage_of(Rung.DEAD))
+        if collection.needs_more:
+            collection.drop_repeated_lines("cleared_repeated")
 
-    def _shorten(self, garbage: Iterable[Garbage]) -> None:
-        for each in garbage:
-            if not self._collection.needs_more:
-                return
-            how = each.how
-            if each.rung in KEEP_NAMES:
-                how = self._naming(how, self._texts[each.place])
-            self._collection.shorten(each.group, each.reason, how, parts=_only(each.place))
+    def shorten_long_results(self) -> None:
+        """Shortens long results to head and tail, least recently touched first."""
+        place = self._place_of
+        long = sorted(self._garbage_of(Rung.LONG), key=lambda each: place[id(each.group)])
+        self._shorten(long)
 
-    def shorten_old_results(self) -> None:
-        """Shortens results before the recent turns, least likely to be needed first."""
-        self._shorten_results((each.group for each in self._order), "cleared_old")
-
-    def shorten_recent_results(self) -> None:
-        """Shortens results inside the recent turns, oldest first, except for the last calls."""
-        recent = (group for group in self._groups if group.hold is Hold.RECENT)
-        self._shorten_results(recent, "cleared_recent")
+    def shorten_applied_edits(self) -> None:
+        """Shortens arguments of edits that were applied."""
+        self._shorten(self._garbage_of(Rung.APPLIED))
 
     def remove_groups(self) -> None:
-        """Removes whole groups, in the same order."""
+        """Removes whole groups: EPHEMERAL ones of the host first, then by age and score."""
         collection = self._collection
         causes = collection.details.setdefault("swept", {})
         for each in self._order:
@@ -85,14 +78,28 @@ class Sweep:
             collection.take([each.group], key, "swept")
             causes[key] = each.cause
 
-    def _shorten_results(self, groups: Iterable[Group], reason: str) -> None:
-        how = Shortening("an old result")
-        for group in groups:
-            for use in self._uses_of.get(id(group), ()):
-                if not self._collection.needs_more:
-                    return
-                named = self._naming(how, use.text)
-                self._collection.shorten(group, reason, named, parts=_only(use.result_at))
+    def _garbage_of(self, rung: Rung) -> list[Garbage]:
+        may_shorten = self._collection.may_shorten
+        return [each for each in self._garbage if each.rung is rung and may_shorten(each.group)]
+
+    @cached_property
+    def _garbage(self) -> list[Garbage]:
+        return find_garbage(self._uses, self._settings)
+
+    @cached_property
+    def _place_of(self) -> dict[int, float]:
+        """Returns the place of each group by age, later if its file was touched later."""
+        places = places_by_touch(self._groups, self._uses)
+        return dict(zip(map(id, self._groups), places, strict=True))
+
+    def _shorten(self, garbage: Iterable[Garbage]) -> None:
+        for each in garbage:
+            if not self._collection.needs_more:
+                return
+            how = each.how
+            if each.rung is Rung.LONG:
+                how = self._naming(how, self._texts[each.place])
+            self._collection.shorten(each.group, each.reason, how, parts=_only(each.place))
 
     @cached_property
     def _order(self) -> list[Swept]:
@@ -100,7 +107,9 @@ class Sweep:
         tools = {group: uses[0].kind for group, uses in self._uses_of.items()}
         held = {id(group) for group in self._groups if not self._collection.may_remove(group)}
         old = {id(group) for group in self._groups if self._is_old(group)}
-        order = in_sweeping_order(self._groups, tools, held, old, self._collection.counter)
+        places = list(self._place_of.values())
+        counter = self._collection.counter
+        order = in_sweeping_order(self._groups, tools, held, old, places, counter)
         return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
 
     @cached_property

@@ -24,10 +24,9 @@ class SummarizeGCPlugin(GCStrategy[SummarizeSettings]):
     settings_model = SummarizeSettings
 
     def select(self, collection: Collection) -> None:
-        """Summarizes the oldest turns, then shortens old results of recent turns."""
+        """Summarizes the oldest turns, then old calls of recent turns."""
         summarizer = TurnSummarizer(collection, self.settings)
         summarizer.summarize_oldest(collection.turns, "summarized")
-        collection.shorten_recent_results()
 
 
 def create_plugin() -> SummarizeGCPlugin:

@@ -36,7 +36,6 @@ class OldestFirst(GCStrategy[StrategySettings]):
     def select(self, collection: Collection) -> None:
         """Removes the oldest turns, then shortens old results."""
         collection.remove_oldest(collection.turns, "oldest")
-        collection.shorten_recent_results()
 
 
 class ScriptedStrategy(GCStrategy[StrategySettings]):

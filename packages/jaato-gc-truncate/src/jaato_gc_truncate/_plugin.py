@@ -11,18 +11,14 @@ class TruncateSettings(StrategySettings):
 
 
 class TruncateGCPlugin(GCStrategy[TruncateSettings]):
-    """Removes the oldest unprotected turns, whole, until the goal is reached.
-
-    If that is not enough, old tool results inside the recent turns are shortened.
-    """
+    """Removes the oldest turns until the goal is reached, then old calls of recent turns."""
 
     name = "gc_truncate"
     settings_model = TruncateSettings
 
     def select(self, collection: Collection) -> None:
-        """Removes the oldest turns, then shortens old results of recent turns."""
+        """Removes the oldest turns, then old calls of recent turns."""
         collection.remove_oldest(collection.turns, "truncated", to_goal=self.settings.to_target)
-        collection.shorten_recent_results()
 
 
 def create_plugin() -> TruncateGCPlugin:

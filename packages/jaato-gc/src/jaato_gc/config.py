@@ -106,6 +106,7 @@ class GCConfigOverrides(TypedDict, total=False):
     min_free_tokens: int | None
     max_tokens: int | None
     reserve_output_tokens: int
+    ledger_percent: float
 
 
 class GCConfig(Settings):
@@ -131,9 +132,9 @@ class GCConfig(Settings):
     check_before_send: bool = True
     """Check before every request whether a collection is due."""
     preserve_recent_turns: NonNegativeInt = 5
-    """The number of newest turns that are never removed."""
+    """The number of newest turns whose user and model messages stay. Older calls in them may go."""
     preserve_recent_groups: NonNegativeInt = 3
-    """The number of newest tool calls whose results stay whole inside recent turns."""
+    """The number of newest tool calls that stay whole, with their results."""
     pinned_turn_indices: Annotated[
         Sequence[NonNegativeInt], BeforeValidator(_as_tuple), AfterValidator(tuple)
     ] = ()
@@ -143,11 +144,14 @@ class GCConfig(Settings):
     )
     """Options of the strategy. Keys of this class are accepted too, and override it."""
     min_free_tokens: NonNegativeInt | None = None
-    """Continuous mode waits until it can free this much; ``None``: 2 % of the window."""
+    """Continuous mode waits until it can free this much, and so does a collection after one that
+    missed its goal; ``None``: 2 % of the window."""
     max_tokens: PositiveInt | None = None
     """Use no more of the window than this, however large it is."""
     reserve_output_tokens: NonNegativeInt = 0
     """Keep this much of the window free for the answer."""
+    ledger_percent: Percent = 3.0
+    """The size of the ledger of removed exchanges, in percent of the target; 0: none."""
     _has_options: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from jaato_gc.budget import ReadOnlyBudget
 from jaato_gc.collecting import (
     Collection,
     Goal,
+    Piece,
     Shortening,
     check_collection,
     protect,
@@ -16,7 +17,16 @@ from jaato_gc.collecting import (
     without_shortenable,
 )
 from jaato_gc.config import ENVIRONMENT_VARIABLES, GCConfigOverrides, Settings, StrategySettings
-from jaato_gc.facts import extract_facts
+from jaato_gc.facts import (
+    ToolKind,
+    ToolNames,
+    ToolUse,
+    extract_facts,
+    find_tool_uses,
+    names_in,
+    places_by_touch,
+    strings_in,
+)
 from jaato_gc.history import Edit, Group, Hold, Layout, Turn, Violation, lay_out, split_into_turns
 from jaato_gc.messages import fenced, mint_message_id, stash_key
 from jaato_gc.plugins import (
@@ -72,6 +82,7 @@ __all__ = [
     "Hold",
     "InstalledPlugin",
     "Layout",
+    "Piece",
     "PluginStatus",
     "Provider",
     "ReadOnlyBudget",
@@ -90,6 +101,9 @@ __all__ = [
     "SummaryWriter",
     "TokenCounter",
     "ToolHandler",
+    "ToolKind",
+    "ToolNames",
+    "ToolUse",
     "Turn",
     "TurnSummarizer",
     "Violation",
@@ -97,18 +111,22 @@ __all__ = [
     "check_collection",
     "extract_facts",
     "fenced",
+    "find_tool_uses",
     "hookimpl",
     "image_size",
     "image_tokens",
     "lay_out",
     "message_tokens",
     "mint_message_id",
+    "names_in",
+    "places_by_touch",
     "protect",
     "recall_tool",
     "shortened",
     "should_collect",
     "split_into_turns",
     "stash_key",
+    "strings_in",
     "trigger_tokens",
     "without_shortenable",
 ]

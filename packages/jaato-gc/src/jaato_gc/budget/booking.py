@@ -7,7 +7,7 @@ from typing import Any
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
 from jaato_gc.history import Edit
-from jaato_gc.messages import NOTICE_ID, SYSTEM, Message, SyntheticKind
+from jaato_gc.messages import LEDGER_ID, NOTICE_ID, SYSTEM, Message, SyntheticKind
 from jaato_gc.policies import (
     DEFAULT_TURN_POLICIES,
     ConversationTurnType,
@@ -136,6 +136,8 @@ class Booking:
             # A collection leaves one at most; a host may append notices of other systems.
             key = NOTICE_ID if message_id == NOTICE_ID else f"{NOTICE_ID}_{message_id}"
             label = "Notice"
+        elif message.synthetic is SyntheticKind.LEDGER:
+            key, label = LEDGER_ID, "Ledger"
         else:
             self.summaries_made += 1
             key, label = f"gc_summary_{self.summaries_made}", "Context Summary"

@@ -7,7 +7,8 @@ from jaato_gc.collecting.account import (
     failure,
     open_collection,
 )
-from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.collection import Collection, Piece
+from jaato_gc.collecting.fitting import CORE, Floor
 from jaato_gc.collecting.goal import Goal, goal_of
 from jaato_gc.collecting.outcome import (
     Changes,
@@ -30,15 +31,18 @@ from jaato_gc.collecting.triggers import (
     ContextUsage,
     Limits,
     crossed_threshold,
+    min_free_tokens,
     should_collect,
     trigger_tokens,
 )
 
 __all__ = [
+    "CORE",
     "CacheImpact",
     "Changes",
     "Collection",
     "ContextUsage",
+    "Floor",
     "GCOutcome",
     "GCRemovalItem",
     "GCResult",
@@ -46,6 +50,7 @@ __all__ = [
     "Goal",
     "Limits",
     "Outcome",
+    "Piece",
     "Shortening",
     "Shortfall",
     "account",
@@ -57,6 +62,7 @@ __all__ = [
     "failure",
     "goal_of",
     "is_user_text",
+    "min_free_tokens",
     "open_collection",
     "protect",
     "shortened",

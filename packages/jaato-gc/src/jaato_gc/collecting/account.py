@@ -6,6 +6,7 @@ from typing import Any
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
 from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
 from jaato_gc.collecting.outcome import Changes, Outcome
 from jaato_gc.collecting.results import (
@@ -33,21 +34,46 @@ def open_collection(
     reason: GCTriggerReason,
     budget: InstructionBudget | None,
 ) -> Collection:
-    """Returns a collection for a strategy, with a reserve for its notice if it has a template."""
+    """Returns a collection for a strategy, with a reserve for its notice if it has a template.
+
+    Results that would not fit in any case are shortened already.
+    """
     collection = Collection.of(history, context_usage, config, reason, budget)
-    return replace(collection, reserve=notice_cost(notice, collection, plugin_name))
+    collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
+    shorten_oversized(collection)
+    return collection
 
 
 def conclude(
-    collection: Collection, plugin_name: str, notice: str | None
+    collection: Collection,
+    plugin_name: str,
+    notice: str | None = None,
+    *,
+    all_steps: bool = True,
+    notification: str | None = None,
 ) -> tuple[Outcome, GCResult]:
     """Closes a collection and returns its outcome and its result.
 
+    If the request would not fit, core removes more. If it can't be made to fit, nothing changes.
     With a template, a notice is added, unless it would cost more than is freed or miss the goal.
+
+    Args:
+        collection: The collection.
+        plugin_name: The strategy.
+        notice: The template of the notice.
+        all_steps: False: core removes nothing from recent turns.
+        notification: The notice that the strategy added itself.
     """
-    changes: Changes = collection.close()
-    text = None
-    wanted, freed = collection.goal.tokens_to_free or 0, collection.tokens_freed
+    collection.close()
+    collection.write_ledger()
+    if not fits(collection):
+        fit(collection, all_steps=all_steps)
+    if not fits(collection):
+        return account(collection, [], plugin_name, {**collection.details, "fits": False})
+    changes: Changes = collection.changes
+    text = notification
+    goal, freed = collection.goal, collection.tokens_freed
+    wanted = max(goal.tokens_to_free or 0, goal.tokens_to_fit)
     elsewhere = sum([each.tokens for each in changes if isinstance(each, SourceRemoval)])
     is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
     misses_goal = freed - collection.reserve < wanted <= freed

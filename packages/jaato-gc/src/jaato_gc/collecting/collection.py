@@ -9,16 +9,40 @@ from typing import Any, NamedTuple
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.edit_log import EditLog
 from jaato_gc.collecting.goal import Goal, goal_of
+from jaato_gc.collecting.ledger import ledger_message
 from jaato_gc.collecting.protection import protect
+from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
-from jaato_gc.collecting.shortening import STUB_ONLY, Shortening, shortened
+from jaato_gc.collecting.shortening import (
+    STUB_ONLY,
+    Shortening,
+    shortened,
+    without_shortenable,
+)
 from jaato_gc.collecting.triggers import ContextUsage, is_under_pressure
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
-from jaato_gc.history import Edit, EditAction, Group, Hold, Layout, SourceRemoval, Turn, lay_out
-from jaato_gc.messages import Message, SyntheticKind, is_notice, message_to_dict, seal, stash_key
+from jaato_gc.history import (
+    Edit,
+    EditAction,
+    Group,
+    Hold,
+    Layout,
+    SourceRemoval,
+    Turn,
+    apply_edits,
+    lay_out,
+)
+from jaato_gc.messages import LEDGER_ID, Message, is_notice, message_to_dict, seal, stash_key
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+
+
+class Piece(NamedTuple):
+    """Groups that are removed together, with their key in the removal list."""
+
+    key: str
+    groups: list[Group]
 
 
 class Item(NamedTuple):
@@ -62,6 +86,7 @@ class Collection:
     details: dict[str, Any] = field(default_factory=dict)
     """Figures that the strategy adds to the result."""
     _held: set[int] = field(default_factory=set, init=False, repr=False)
+    _relaxed: set[str] = field(default_factory=set, init=False, repr=False)
 
     @classmethod
     def of(
@@ -73,8 +98,10 @@ class Collection:
         budget: InstructionBudget | None = None,
     ) -> "Collection":
         """Returns a collection for a history: layout, protection and goal are worked out here."""
-        layout = protect(lay_out(history), config, budget)
-        goal = goal_of(reason, context_usage, config, budget, history, len(layout.turns))
+        found = lay_out(history)
+        goal = goal_of(reason, context_usage, config, budget, history, len(found.turns))
+        by_turns = goal.tokens_to_free is None or reason is GCTriggerReason.TURN_LIMIT
+        layout = protect(found, config, budget, whole_turns=by_turns)
         return cls(tuple(history), layout, config, reason, goal, budget)
 
     # --- reading ---
@@ -107,11 +134,14 @@ class Collection:
     def _needs_tokens(self) -> bool:
         return self.tokens_wanted > 0 and self._log.freed < self.tokens_wanted
 
-    @cached_property
+    @property
     def tokens_wanted(self) -> int:
         """The tokens to free, including the reserve; 0 if the goal is not a number of tokens."""
         wanted = self.goal.tokens_to_free
-        return wanted + self.reserve if wanted else 0
+        if not wanted:
+            return 0
+        ledger = self._log.ledger_tokens if self._log.removed_groups else 0
+        return wanted + self.reserve + ledger
 
     @property
     def tokens_freed(self) -> int:
@@ -150,13 +180,12 @@ class Collection:
         return not (group.is_outside_turns and is_notice(group.messages[0]))
 
     def may_shorten(self, group: Group) -> bool:
-        """Returns whether results and arguments of a group may be shortened.
+        """Returns whether results and arguments of a group may be shortened."""
+        return not (group.hold or self._log.is_removed(group) or id(group) in self._held)
 
-        Those of recent turns may, except in the last ``preserve_recent_groups`` calls.
-        """
-        if self._log.is_removed(group) or id(group) in self._held:
-            return False
-        return not group.hold or (group.hold is Hold.RECENT and id(group) in self._old_calls)
+    def is_recent(self, turn: Turn) -> bool:
+        """Returns whether a turn is recent: the running turn always is."""
+        return turn.index >= len(self.turns) - max(1, self.config.preserve_recent_turns)
 
     def key_of(self, group: Group) -> str:
         """Returns the budget's key of a group, for the removal list."""
@@ -176,7 +205,8 @@ class Collection:
     ) -> None:
         """Removes turns, oldest first, until the goal is reached.
 
-        A turn whose user message must stay remains a turn, so TURN_LIMIT does not touch it.
+        An old turn goes as a whole, a recent one call by call. Under TURN_LIMIT, a turn whose user
+        message must stay is not touched, because it would remain a turn.
 
         Args:
             turns: The turns to remove.
@@ -185,13 +215,25 @@ class Collection:
             to_goal: False: remove all of them.
         """
         self._check_open()
-        for turn in turns:
+        for key, groups in self.pieces(turns, policies):
             if to_goal and not self.needs_more:
                 return
-            groups = [group for group in turn.groups if group.policy in policies]
             by_turns = self.reason is GCTriggerReason.TURN_LIMIT
             if not by_turns or include_request(filter(self.may_remove, groups)):
-                self.take(groups, turn.key, reason)
+                self.take(groups, key, reason)
+
+    def pieces(
+        self, turns: Iterable[Turn], policies: Container[GCPolicy] = tuple(GCPolicy)
+    ) -> list[Piece]:
+        """Returns what goes together in turns: old turns as a whole, recent ones call by call."""
+        pieces: list[Piece] = []
+        for turn in turns:
+            groups = [group for group in turn.groups if group.policy in policies]
+            if self.is_recent(turn):
+                pieces += [Piece(self.key_of(group), [group]) for group in groups if group.is_call]
+            else:
+                pieces.append(Piece(turn.key, groups))
+        return pieces
 
     def take(
         self,
@@ -272,26 +314,64 @@ class Collection:
                 )
                 self._log.shorten(message, shorter, key or message.message_id, reason, keep)
 
-    def shorten_recent_results(self) -> None:
-        """Shortens old tool results in the turns that are too recent to be removed.
+    def drop_repeated_lines(self, reason: str = "repeated_lines") -> None:
+        """Drops lines of old results that occur again later, until the goal is reached.
 
-        This is the last resort: one turn of an agent can fill the window. User and model text and
-        the results of the last ``preserve_recent_groups`` calls stay. If a request was refused or
-        does not fit and that is not enough, earlier summaries are removed too, oldest first.
+        Nothing is lost by that. The later message stays unchanged for the rest of this collection.
         """
         self._check_open()
-        for turn in self._recent_turns:
-            for group in turn.groups:
-                if group.hold is Hold.RECENT and id(group) in self._old_calls:
-                    if not self._needs_tokens:
-                        return
-                    self.shorten(group, "cleared_recent", key=turn.key)
-        if self.reason is GCTriggerReason.CONTEXT_LIMIT and self.under_pressure:
-            for group in self.groups:
-                if not self._needs_tokens:
-                    return
-                if group.messages[0].synthetic is SyntheticKind.SUMMARY:
-                    self.take([group], self.key_of(group), "preservable_under_pressure")
+        may_lose = [group for group in self.groups if group.is_call and self.may_shorten(group)]
+        group_of = {each.message_id: group for group in self.groups for each in group.messages}
+        changed = {change.message_id for change in self._log.changes if isinstance(change, Edit)}
+        for message, shorter, copies in find_repetitions(self.history, may_lose, changed):
+            if not self.needs_more:
+                return
+            self._log.shorten(message, shorter, message.message_id, reason, True)
+            for copy in copies:
+                self._held.add(id(group_of[copy]))
+
+    def replace(self, message: Message, shorter: Message, reason: str) -> None:
+        """Replaces a message by a shorter form of the strategy's own making.
+
+        Only results and arguments may differ; anything else is rejected.
+
+        Args:
+            message: A message of a group that may be shortened.
+            shorter: The same message with other results or arguments.
+            reason: The reason in the removal list.
+        """
+        self._check_open()
+        _check_labels(reason)
+        seal(shorter)
+        if without_shortenable(shorter) != without_shortenable(message):
+            raise ValueError(
+                f"message {message.message_id!r}: only results and arguments may change"
+            )
+        group = next((each for each in self.groups if message in each.messages), None)
+        if group is not None and self.may_shorten(group):
+            self._log.shorten(message, shorter, message.message_id, reason, True)
+
+    def leave_ledger(self) -> None:
+        """Lists what whole groups that go were about in one message, which is added at the end.
+
+        Its size is ``ledger_percent`` of the target, and is freed in addition to the goal.
+        """
+        self._check_open()
+        percent, target = self.config.ledger_percent, self.goal.target_tokens
+        self._log.ledger_tokens = int((target or 0) * percent / 100)
+
+    def write_ledger(self) -> None:
+        """Adds the ledger, if the strategy asked for one and whole groups go."""
+        log, removed = self._log, [each for each in self.groups if self._log.is_removed(each)]
+        earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
+        removed = [each for each in removed if not each.is_outside_turns]
+        if not log.ledger_tokens or not removed:
+            return
+        left = apply_edits(self.history, [each for each in log.changes if isinstance(each, Edit)])
+        left = [each for each in left if each.message_id != LEDGER_ID]
+        ledger = ledger_message(earlier, removed, left, log.ledger_tokens, self.counter)
+        if ledger is not None:
+            log.put_ledger(earlier, ledger, self.position_before(removed))
 
     # --- inserting ---
 
@@ -327,12 +407,52 @@ class Collection:
             start -= 1
         return start if self.history[start].function_calls else position
 
+    # --- for core: what protection forbids, if the request would not fit otherwise ---
+
+    def force(self, group: Group, reason: str) -> None:
+        """Removes a group that is recent or held by the strategy."""
+        if not self._log.is_removed(group):
+            self._log.remove(group, self.key_of(group), reason, "remove", True)
+            self._relax(group)
+
+    def force_shorter(
+        self, group: Group, message: Message, part: int, how: Shortening, reason: str
+    ) -> None:
+        """Shortens a part of a group that is recent or held by the strategy."""
+        if not self._log.is_removed(group):
+            key = self._recall_key(message)
+            shorter = shortened(self._log.current(message), how, parts=[part], key=key)
+            self._log.shorten(message, shorter, message.message_id, reason, True)
+            self._relax(group)
+
+    def _relax(self, group: Group) -> None:
+        self._relaxed.update(message.message_id for message in group.messages)
+
+    @property
+    def held(self) -> dict[str, Hold]:
+        """Why messages must stay, by message id, without those that core had to remove."""
+        return {
+            message.message_id: group.hold
+            for group in self.groups
+            if group.hold
+            for message in group.messages
+            if message.message_id not in self._relaxed
+        }
+
+    def adopt(self, changes: Iterable[Edit | SourceRemoval]) -> None:
+        """Takes over the changes of a strategy that returned a history."""
+        self._log.adopt(changes, self.groups)
+
     # --- ending ---
 
-    def close(self) -> list[Edit | SourceRemoval]:
-        """Ends the collection and returns its changes. Further requests raise `ReadOnlyError`."""
-        self._log.is_closed = True
+    @property
+    def changes(self) -> list[Edit | SourceRemoval]:
+        """The changes so far."""
         return self._log.changes
+
+    def close(self) -> None:
+        """Ends the collection. Further requests of the strategy raise `ReadOnlyError`."""
+        self._log.is_closed = True
 
     def _check_open(self) -> None:
         if self._log.is_closed:
@@ -352,22 +472,6 @@ class Collection:
         if message.message_id not in keys:
             keys[message.message_id] = stash_key(message)
         return keys[message.message_id]
-
-    @property
-    def _recent_turns(self) -> Sequence[Turn]:
-        """The recent turns, and at least the last one, which has the open calls."""
-        return self.turns[-max(1, self.config.preserve_recent_turns) :]
-
-    @cached_property
-    def _old_calls(self) -> set[int]:
-        """The calls in recent turns that are not among the last ones."""
-        calls = [
-            group
-            for turn in self._recent_turns
-            for group in turn.groups
-            if group.is_call and group.hold in (Hold.RECENT, Hold.OPEN_CALL)
-        ]
-        return set(map(id, calls[: max(0, len(calls) - self.config.preserve_recent_groups)]))
 
 
 def _check_labels(*labels: object) -> None:

@@ -1,6 +1,6 @@
 """The edits of one collection so far, and what they free."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jaato_gc.history import Edit, EditAction, Group, SourceRemoval
 from jaato_gc.messages import Message
@@ -21,7 +21,9 @@ class EditLog:
         self._positions = {message.message_id: at for at, message in enumerate(history)}
         # Only the newest change of a message is kept, in the order in which they were made.
         self._changes: dict[str | tuple[InstructionSource, str | None], Edit | SourceRemoval] = {}
-        self._removed_groups: set[int] = set()
+        self.removed_groups: set[int] = set()
+        self.ledger_tokens = 0
+        """The size of the ledger that is left at the end; 0: none."""
         self.freed = 0
         self.turns_removed = 0
         self.is_closed = False
@@ -39,7 +41,7 @@ class EditLog:
 
     def is_removed(self, group: Group) -> bool:
         """Returns whether a group was removed."""
-        return id(group) in self._removed_groups
+        return id(group) in self.removed_groups
 
     def current(self, message: Message) -> Message:
         """Returns the current form of a message."""
@@ -48,7 +50,7 @@ class EditLog:
 
     def remove(self, group: Group, key: str, reason: str, action: EditAction, keep: bool) -> None:
         """Removes a group."""
-        self._removed_groups.add(id(group))
+        self.removed_groups.add(id(group))
         self.turns_removed += group.opens_turn
         for message in group.messages:
             message_id = message.message_id
@@ -67,6 +69,26 @@ class EditLog:
             self.freed += gain
             self._put(Edit(self.position(message), message, shorter, key, reason, "shorten", keep))
 
+    def adopt(self, changes: Iterable[Edit | SourceRemoval], groups: Iterable[Group]) -> None:
+        """Records changes that were made elsewhere."""
+        for change in changes:
+            if isinstance(change, SourceRemoval):
+                self.remove_source(change)
+                continue
+            before, after = change.before, change.after
+            self.freed += message_tokens(before, self._counter) if before else 0
+            self.freed -= message_tokens(after, self._counter) if after else 0
+            self._put(change)
+        gone = {
+            key
+            for key, change in self._changes.items()
+            if isinstance(change, Edit) and change.after is None
+        }
+        for group in groups:
+            if any(message.message_id in gone for message in group.messages):
+                self.removed_groups.add(id(group))
+                self.turns_removed += group.opens_turn
+
     def insert(self, message: Message, position: int) -> None:
         """Inserts a message before the one at a position."""
         self.freed -= message_tokens(message, self._counter)
@@ -76,6 +98,16 @@ class EditLog:
         """Takes back the insertion of a message."""
         del self._changes[inserted.message_id]
         self.freed += message_tokens(inserted, self._counter)
+
+    def put_ledger(self, earlier: Message | None, ledger: Message, position: int) -> None:
+        """Inserts a ledger, or replaces the earlier one where it stands."""
+        if earlier is None:
+            self.insert(ledger, position)
+            return
+        if earlier.message_id not in self._changes:  # else the strategy removed it
+            self.freed += message_tokens(earlier, self._counter)
+        self.freed -= message_tokens(ledger, self._counter)
+        self._put(Edit(self.position(earlier), earlier, ledger))
 
     def remove_source(self, removal: SourceRemoval) -> None:
         """Removes something that is not in the history, once."""

@@ -20,11 +20,13 @@ class Goal:
         tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
+        tokens_to_fit: The tokens that must go for the request to fit the window.
     """
 
     tokens_to_free: int | None = 0
     turns_to_remove: int = 0
     target_tokens: int | None = None
+    tokens_to_fit: int = 0
 
     def outcome(self, *, freed: int, turns_removed: int) -> GCOutcome:
         """Returns how a collection ended that freed this much."""
@@ -49,8 +51,10 @@ def goal_of(
     target: everything, because the host asked. CONTEXT_LIMIT: the provider says that the window is
     full, which counts for more than our own figures.
     """
+    to_fit = _tokens_to_fit(context_usage, config, budget)
     if reason is GCTriggerReason.TURN_LIMIT:
-        return Goal(turns_to_remove=max(0, turns - (config.max_turns or turns)))
+        excess = max(0, turns - (config.max_turns or turns))
+        return Goal(turns_to_remove=excess, tokens_to_fit=to_fit)
     limit = budget.context_limit if budget else context_usage.get("context_limit")
     total = budget.total_tokens() if budget else context_usage.get("total_tokens")
     percent = context_usage.get("percent_used")
@@ -73,7 +77,26 @@ def goal_of(
         return Goal(tokens_to_free=None)
     if to_free <= 0 and reason is GCTriggerReason.MANUAL:
         return Goal(tokens_to_free=None, target_tokens=target)
-    return Goal(tokens_to_free=max(0, to_free), target_tokens=target)
+    if refused and not to_fit:  # by the provider, whose window is unknown: only the target is safe
+        to_fit = max(0, to_free)
+    return Goal(max(0, to_free), target_tokens=target, tokens_to_fit=to_fit)
+
+
+def _tokens_to_fit(
+    context_usage: ContextUsage, config: GCConfig, budget: InstructionBudget | None
+) -> int:
+    """Returns the tokens that must go for the request to fit, even if all were undercounted."""
+    if budget is None:
+        total = counted = context_usage.get("total_tokens") or 0
+        limit, tolerance = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance
+    else:
+        total, counted = budget.total_tokens(), budget.counted_tokens()
+        limit, tolerance = budget.context_limit, budget.counter.tolerance
+    most = config.request_limit(limit)
+    if most is None:
+        return 0
+    excess = total + tolerance * counted - most
+    return max(0, math.ceil(excess / (1 + tolerance)))
 
 
 def _share_above_target(tokens: int, percent_used: float, config: GCConfig) -> int:

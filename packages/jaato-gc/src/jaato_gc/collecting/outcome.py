@@ -7,7 +7,6 @@ from functools import cached_property
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.results import GCRemovalItem
-from jaato_gc.collecting.shortening import without_shortenable
 from jaato_gc.history import (
     Edit,
     Hold,
@@ -50,18 +49,12 @@ class Outcome:
     def of(cls, collection: Collection, changes: Changes) -> "Outcome":
         """Returns what some changes would do to the history of a collection."""
         edits = [change for change in changes if isinstance(change, Edit)]
-        held = {
-            message.message_id: group.hold
-            for group in collection.groups
-            if group.hold
-            for message in group.messages
-        }
         return cls(
             collection.history,
             apply_edits(collection.history, edits),
             edits,
             [change for change in changes if isinstance(change, SourceRemoval)],
-            held,
+            collection.held,
             collection.budget,
             collection.counter,
         )
@@ -96,12 +89,10 @@ def protected_kept(outcome: Outcome) -> Iterator[Violation]:
 
 
 def protected_unaltered(outcome: Outcome) -> Iterator[Violation]:
-    """Of protected messages, only results and arguments of recent calls may be shortened."""
+    """Protected messages are not changed."""
     for before, after in outcome.replaced:
         hold = outcome.held.get(before.message_id)
-        if hold is None or after == before:
-            continue
-        if hold is not Hold.RECENT or without_shortenable(after) != without_shortenable(before):
+        if hold and after != before:
             detail = f"it is protected ({hold}) and was changed"
             yield Violation("protected_unaltered", before.message_id, detail)
 

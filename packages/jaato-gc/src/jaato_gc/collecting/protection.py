@@ -1,4 +1,4 @@
-"""Protection from removal: LOCKED, pinned and recent groups, and calls that wait for a result."""
+"""Protection from removal: what is fixed, and what is recent."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,20 +12,30 @@ _LOCKED, _PARTIAL = GCPolicy.LOCKED, GCPolicy.PARTIAL
 _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
 
 
-def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None = None) -> Layout:
+def protect(
+    layout: Layout,
+    config: GCConfig,
+    budget: InstructionBudget | None = None,
+    *,
+    whole_turns: bool = False,
+) -> Layout:
     """Returns the layout with `Group.policy` set, and `Group.hold` on the groups that must stay.
 
-    One protected message protects its whole group, so a call never loses its result. The rest of
-    its turn may still go. If several reasons apply, the strongest is set.
+    Fixed are LOCKED and pinned groups, the newest user message, and calls that wait for a result.
+    Recent are the messages without calls in the last ``preserve_recent_turns`` turns, and the last
+    ``preserve_recent_groups`` calls. Older calls in recent turns may go: one turn of an agent can
+    be the whole run. One protected message protects its whole group, so a call never loses its
+    result. If several reasons apply, the strongest is set.
 
     Args:
         layout: The groups and turns.
-        config: How many turns are recent, and which are pinned.
+        config: How many turns and calls are recent, and which turns are pinned.
         budget: The budget that the messages are booked in, if any.
+        whole_turns: Protect older calls in recent turns too.
     """
     pinned_ids = budget.pinned_message_ids if budget else frozenset()
     policies = _policies(layout.groups, budget)
-    holds = _holds_of_turns(layout.groups, config)
+    holds = _holds_by_place(layout.groups, config, whole_turns=whole_turns)
     protected = list(layout.groups)
     first_held: int | None = None
     for place, group in enumerate(layout.groups):
@@ -34,7 +44,7 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
             hold = Hold.LOCKED
         elif pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
             hold = Hold.PINNED
-        elif group.is_open:
+        elif group.is_open and hold is not Hold.PINNED:
             hold = Hold.OPEN_CALL
         if hold is not None and first_held is None and not group.is_outside_turns:
             first_held = place
@@ -45,20 +55,28 @@ def protect(layout: Layout, config: GCConfig, budget: InstructionBudget | None =
     return Layout(tuple(protected))
 
 
-def _holds_of_turns(groups: Sequence[Group], config: GCConfig) -> list[Hold | None]:
-    """Returns for each group the hold that it has as a part of a pinned or recent turn."""
+def _holds_by_place(
+    groups: Sequence[Group], config: GCConfig, *, whole_turns: bool
+) -> list[Hold | None]:
+    """Returns the hold that each group has because of its place, or of a pinned turn."""
     starts = turn_starts(groups)
     ends = [*starts[1:], len(groups)]
-    recent = config.preserve_recent_turns
-    spans = [(starts[-recent:][0], len(groups), Hold.RECENT)] if recent else []
-    pinned = [turn for turn in config.pinned_turn_indices if turn < len(starts)]
-    spans += [(starts[turn], ends[turn], Hold.PINNED) for turn in pinned]
+    calls = [place for place, group in enumerate(groups) if group.is_call]
     holds: list[Hold | None] = [None] * len(groups)
-    for start, end, hold in spans:
-        for place in range(start, end):
-            if not groups[place].is_outside_turns:
-                holds[place] = hold
-    return holds
+    for place in range(starts[-max(1, config.preserve_recent_turns) :][0], len(groups)):
+        if whole_turns or not groups[place].is_call:
+            holds[place] = Hold.RECENT
+    for place in calls[len(calls) - min(len(calls), config.preserve_recent_groups) :]:
+        holds[place] = Hold.RECENT
+    for place in range(starts[-1], len(groups)):
+        if groups[place].opens_turn:
+            holds[place] = Hold.NEWEST_USER
+    for turn in config.pinned_turn_indices:
+        if turn < len(starts):
+            holds[starts[turn] : ends[turn]] = [Hold.PINNED] * (ends[turn] - starts[turn])
+    return [
+        None if group.is_outside_turns else hold for group, hold in zip(groups, holds, strict=True)
+    ]
 
 
 def _policies(groups: Iterable[Group], budget: InstructionBudget | None) -> list[GCPolicy]:

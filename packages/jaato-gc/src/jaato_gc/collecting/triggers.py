@@ -9,7 +9,7 @@ from jaato_gc.config import GCConfig
 from jaato_gc.tokens import Confidence
 
 DEFAULT_MIN_FREE_SHARE = 0.02
-"""Continuous mode ignores less than this share of the window: see ``min_free_tokens``."""
+"""Less than this share of the window is not worth a collection: see ``min_free_tokens``."""
 
 
 class ContextUsage(TypedDict, total=False):
@@ -90,11 +90,16 @@ def trigger_tokens(config: GCConfig, context_limit: int | None) -> int | None:
     limit = max(0, window - config.reserve_output_tokens)
     if not config.continuous_mode:
         return min(math.ceil(window * config.threshold_percent / 100), limit)
-    slack = config.min_free_tokens
-    if slack is None:
-        slack = int(window * DEFAULT_MIN_FREE_SHARE)
+    slack = min_free_tokens(config, context_limit)
     target = min(int(window * config.target_percent / 100), limit)
     return min(target + slack, limit) + 1
+
+
+def min_free_tokens(config: GCConfig, context_limit: int | None) -> int:
+    """Returns the number of tokens that are worth a collection."""
+    if config.min_free_tokens is not None:
+        return config.min_free_tokens
+    return int((config.window(context_limit) or 0) * DEFAULT_MIN_FREE_SHARE)
 
 
 def crossed_threshold(

@@ -7,6 +7,11 @@ from typing import Any
 from jaato_gc.messages import Message
 from jaato_gc.tokens import TokenCounter, as_text
 
+_NAME = re.compile(r"[A-Za-z0-9_](?:[\w./:@#-]{4,118}\w)")
+_DIGIT_OR_SEPARATOR = re.compile(r"[0-9_/.]")
+_CAMEL_CASE = re.compile(r"[a-z][A-Z]")
+_LETTER = re.compile(r"[A-Za-z]")
+
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
 # Possessive quantifiers: trying a long blob from each of its positions would take too long.
 # Compiled on first use, because most programs that import this never summarise.
@@ -50,7 +55,7 @@ def _facts_of(message: Message) -> Iterable[str]:
             command = call.args.get(argument)
             if isinstance(command, str) and command.strip():
                 yield _COMMAND + command.strip().splitlines()[0][:_LONGEST_FACT]
-    text = "\n".join(_texts_of(message))
+    text = "\n".join(texts_of(message))
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n" + text[-_LONGEST_TEXT // 2 :]
     for match in re.finditer(_FACT, text):
@@ -62,7 +67,8 @@ def _facts_of(message: Message) -> Iterable[str]:
         yield fact
 
 
-def _texts_of(message: Message) -> Iterator[str]:
+def texts_of(message: Message) -> Iterator[str]:
+    """Yields all texts of a message: thoughts, text, calls and results."""
     for part in message.parts:
         yield from filter(None, (part.thought, part.text))
         if call := part.function_call:
@@ -96,3 +102,13 @@ def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -
             break
         kept.append(fact)
     return kept
+
+
+def names_in(text: str) -> list[str]:
+    """Returns the distinct names in a text, in order of first occurrence: paths, symbols, ids."""
+    return [word for word in dict.fromkeys(_NAME.findall(text)) if _is_name(word)]
+
+
+def _is_name(word: str) -> bool:
+    is_marked = _DIGIT_OR_SEPARATOR.search(word) and _LETTER.search(word)
+    return bool(is_marked or _CAMEL_CASE.search(word))

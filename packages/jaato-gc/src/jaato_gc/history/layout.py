@@ -11,7 +11,7 @@ from jaato_gc.messages import SYSTEM, USER, Message, SyntheticKind
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import count_tokens
 
-_IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY)
+_IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
 class Hold(StrEnum):
@@ -20,8 +20,14 @@ class Hold(StrEnum):
     LOCKED = "locked"
     PINNED = "pinned"
     OPEN_CALL = "open_call"
-    RECENT = "recent"
+    NEWEST_USER = "newest_user"
     FIRST_USER = "first_user"
+    RECENT = "recent"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the group stays even if the request does not fit otherwise."""
+        return self is not Hold.RECENT
 
 
 # Named tuples are as read-only as frozen dataclasses and made in a quarter of the time: every
@@ -34,7 +40,8 @@ class Group(NamedTuple):
     Attributes:
         messages: The messages, in the order of the history.
         opens_turn: It is a real user message.
-        is_outside_turns: It is a system message, a notice or a summary, which belong to no turn.
+        is_outside_turns: It is a system message, a notice, a summary or a ledger, which belong to
+            no turn.
         is_call: It has a tool call or a result.
         is_open: It is the last call of the history and still waits for a result.
         policy: The strictest policy of its messages, set by `protect`.
@@ -58,8 +65,8 @@ new_group: Callable[[tuple[object, ...]], Group] = partial(tuple.__new__, Group)
 class Turn:
     """A real user message and everything up to the next one.
 
-    System messages, notices and summaries belong to no turn. Recalled content belongs to the turn
-    in which it was recalled.
+    System messages, notices, summaries and ledgers belong to no turn. Recalled content belongs
+    to the turn in which it was recalled.
 
     Args:
         index: The number of the turn, from 0. Turn 0 includes messages before the first request.

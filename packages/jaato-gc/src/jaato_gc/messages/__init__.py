@@ -3,6 +3,7 @@
 from jaato_gc.messages.digest import stash_key
 from jaato_gc.messages.json import message_from_dict, message_to_dict
 from jaato_gc.messages.synthetic import (
+    LEDGER_ID,
     NOTICE_ID,
     fenced,
     fill_template,
@@ -12,6 +13,7 @@ from jaato_gc.messages.synthetic import (
     summary_text,
 )
 from jaato_gc.messages.types import (
+    MODEL,
     SYSTEM,
     TOOL,
     USER,
@@ -27,6 +29,8 @@ from jaato_gc.messages.types import (
 )
 
 __all__ = [
+    "LEDGER_ID",
+    "MODEL",
     "NOTICE_ID",
     "SYSTEM",
     "TOOL",

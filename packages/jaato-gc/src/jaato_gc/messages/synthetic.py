@@ -9,6 +9,9 @@ from jaato_gc.messages.types import Message, Role, SyntheticKind
 NOTICE_ID = "gc_notice"
 """The id of the notice. A history has at most one."""
 
+LEDGER_ID = "gc_ledger"
+"""The id and the budget key of the ledger. A history has at most one."""
+
 SUMMARY_PREAMBLE = "Notes on an earlier part of this conversation: a record, not instructions."
 FACTS_HEADING = "Mentioned there:"
 

@@ -33,6 +33,7 @@ class SyntheticKind(StrEnum):
 
     NOTICE = "notice"
     SUMMARY = "summary"
+    LEDGER = "ledger"
     RECALL = "recall"
 
 

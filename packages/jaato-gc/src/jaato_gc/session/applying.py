@@ -45,6 +45,7 @@ class Collections:
         journal: The applied collections.
         stash: The stash, if there is one.
         remove_source: Drops content outside of the history, if the host can.
+        all_steps: Whether core may remove recent content if a request would not fit.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Collections:
         journal: Journal,
         stash: Stash | None,
         remove_source: SourceRemover | None,
+        *,
+        all_steps: bool = True,
     ) -> None:
         self._live = live
         self._schedule = schedule
@@ -63,6 +66,7 @@ class Collections:
         self.stash = stash
         self._recovery = Recovery(live, journal, stash)
         self._remove_source = remove_source
+        self._all_steps = all_steps
         self.results: list[GCResult] = []
         self.plans_made = 0
         self._running = threading.RLock()  # reentrant: an observer may ask for a collection
@@ -121,7 +125,9 @@ class Collections:
                 reason=reason,
             )
             started = time.perf_counter()
-            plan = planner.plan(history, usage, reason, budget, gc_id, config)
+            plan = planner.plan(
+                history, usage, reason, budget, gc_id, config, all_steps=self._all_steps
+            )
             return replace(plan, seconds=time.perf_counter() - started)
 
     # --- applying ---

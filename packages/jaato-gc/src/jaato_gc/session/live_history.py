@@ -34,6 +34,9 @@ from jaato_gc.tokens import Confidence, count_tokens, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
+LEAST_CREDIBLE = 0.5
+"""A report below this share of the counted tokens is false, or leaves out cached tokens."""
+
 
 class LiveHistory:
     """The messages that would be sent next, and their cost.
@@ -57,6 +60,9 @@ class LiveHistory:
         self.lock = threading.RLock()
         self.reports = 0
         """How often the provider reported its usage."""
+        self.doubts_report = False
+        """Whether the last report of the provider was not believed."""
+        self._has_warned = False
         self.uncertain_tokens = 0
         """Tokens that were added or removed since the provider last reported its usage."""
         self.counted_at_request: int | None = None
@@ -279,24 +285,39 @@ class LiveHistory:
     @property
     def confidence(self) -> Confidence:
         """How reliable the figures are."""
+        if self.doubts_report:
+            return Confidence.DOUBTED
         return Confidence.CALIBRATED if self.reports else self.budget.counter.confidence
 
     def upper_bound(self) -> int:
         """Returns the most tokens that the next request can have.
 
-        Reported usage is certain; what came since is as reliable as the counter.
+        Reported usage is certain; what changed since is as reliable as the counter.
         """
         budget = self.budget
-        uncertain = self.uncertain_tokens if self.reports else budget.counted_tokens()
+        uncertain = budget.counted_tokens()
+        if self.reports:
+            uncertain = min(uncertain, self.uncertain_tokens)
         return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
 
     def anchor(self, input_tokens: int) -> bool:
         """Corrects the budget by the reported usage. Returns whether that changed the total."""
         with self.lock:
             counted, budget = self.counted_at_request, self.budget
-            if input_tokens <= 0 or counted is None:
+            if counted is None:
                 return False
-            before, budget.correction = budget.correction, input_tokens - counted
+            self.doubts_report = input_tokens < counted * LEAST_CREDIBLE
+            if self.doubts_report:
+                if not self._has_warned:
+                    logger.warning(
+                        "a report of %s input tokens is not believed, because %s were counted: "
+                        "include tokens that were read from the cache",
+                        input_tokens,
+                        counted,
+                    )
+                self._has_warned = True
+                return False
+            before, budget.correction = budget.correction, math.ceil(input_tokens) - counted
             self.uncertain_tokens = abs(budget.counted_tokens() - counted)
             self.reports += 1
             return budget.correction != before

@@ -9,13 +9,13 @@ from typing import Any
 
 from jaato_gc.budget import ReadOnlyBudget
 from jaato_gc.collecting import (
+    CORE,
     Collection,
     ContextUsage,
     GCOutcome,
     GCResult,
     GCTriggerReason,
     Outcome,
-    account,
     broken_outcome_rules,
     conclude,
     failure,
@@ -78,6 +78,8 @@ class Planner:
         budget: ReadOnlyBudget,
         gc_id: str,
         config: GCConfig,
+        *,
+        all_steps: bool = True,
     ) -> GCPlan:
         """Returns a plan that is safe to apply, even if the strategy fails.
 
@@ -88,15 +90,17 @@ class Planner:
             budget: The budget.
             gc_id: The id of the collection.
             config: The configuration of this collection.
+            all_steps: Whether core may remove recent content if the request would not fit.
         """
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
         collection = open_collection(plugin.name, notice, history, usage, config, reason, budget)
         edits: Sequence[Edit] = ()
         try:
-            outcome, result = self._run(collection, usage, notice)
-            if violations := broken_outcome_rules(outcome):
-                raise RejectedAnswerError(str(violations[0]))
+            notification = self._run(collection, usage)
+            outcome, result = _concluded(
+                collection, plugin.name, notice, all_steps=all_steps, notification=notification
+            )
             edits = outcome.edits
         except RejectedAnswerError as error:
             result = self._unchanged(collection, GCOutcome.REJECTED, str(error))
@@ -107,20 +111,24 @@ class Planner:
             result = self._unchanged(collection, GCOutcome.FAILED, cause)
         finally:
             collection.close()
+        if not result.success and collection.goal.tokens_to_fit:
+            # The request must fit, whatever the strategy does.
+            alone = open_collection(CORE, None, history, usage, config, reason, budget)
+            alone.details["strategy_error"] = result.error
+            outcome, result = _concluded(alone, CORE, all_steps=all_steps)
+            edits = outcome.edits
         result.gc_id = gc_id
         return GCPlan(gc_id, history, tuple(edits), result)
 
-    def _run(
-        self, collection: Collection, usage: ContextUsage, notice: str | None
-    ) -> tuple[Outcome, GCResult]:
-        """Runs the strategy and returns its outcome and its result."""
+    def _run(self, collection: Collection, usage: ContextUsage) -> str | None:
+        """Runs the strategy on a collection. Returns the notice that it says it added."""
         plugin = self.plugin
         if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
             try:
                 self._within_deadline(lambda: plugin.select(collection))
             except GCError as error:
                 raise _FailedError(str(error)) from error
-            return conclude(collection, plugin.name, notice)
+            return None
         given = copies_of(collection.history)
         config = self._config_for_plugin(collection)
         arguments: list[Any] = [list(given), usage, config, collection.reason]
@@ -133,7 +141,9 @@ class Planner:
         answer = read_answer(returned, collection, given, takes_budget=self.takes_budget)
         if answer.error is not None:
             raise _FailedError(answer.error)
-        return account(collection, answer.changes, plugin.name, answer.details, answer.notification)
+        collection.adopt(answer.changes)
+        collection.details.update(answer.details)
+        return answer.notification
 
     def _within_deadline(self, work: Callable[[], Any]) -> Any:
         if self.disabled is None:
@@ -157,6 +167,23 @@ class Planner:
     def _unchanged(self, collection: Collection, outcome: GCOutcome, cause: str) -> GCResult:
         error = f"{origin_of(self.plugin)}: {cause}"
         return failure(collection, self.plugin.name, outcome, error)
+
+
+def _concluded(
+    collection: Collection,
+    plugin_name: str,
+    notice: str | None = None,
+    *,
+    all_steps: bool,
+    notification: str | None = None,
+) -> tuple[Outcome, GCResult]:
+    """Returns the outcome of a collection, after all rules were checked."""
+    outcome, result = conclude(
+        collection, plugin_name, notice, all_steps=all_steps, notification=notification
+    )
+    if violations := broken_outcome_rules(outcome):
+        raise RejectedAnswerError(str(violations[0]))
+    return outcome, result
 
 
 class _FailedError(Exception):

@@ -67,12 +67,7 @@ class _ScheduleState(_State):
     waits_for_message: bool
     threshold_told: bool
     threshold_crossed: bool
-
-
-class _BreakerState(_State):
-    fruitless: int
-    reason: str | None
-    blocks: bool
+    waits_until: int
 
 
 class _CollectionsState(_State):
@@ -100,7 +95,6 @@ def dump(session: "GCSession") -> str:
             "config": planner.config.given() if planner else {},
             "disabled": planner.disabled if planner else None,
             **_ScheduleState.of(schedule),
-            "breaker": _BreakerState.of(schedule.breaker),
             **_CollectionsState.of(collections),
             "results": [_result_to_dict(result) for result in collections.results],
             "journal": [_entry_to_dict(entry) for entry in collections.journal.entries],
@@ -184,7 +178,6 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     if budget.has_stash and not live.numbers:  # the saved session had no stash
         live.numbers = {each.message_id: number for number, each in enumerate(live.messages)}
     _ScheduleState.set_on(schedule, document)
-    _BreakerState.set_on(schedule.breaker, document["breaker"])
     _CollectionsState.set_on(collections, document)
     collections.results = _RESULTS.validate_python(document["results"])
     for result in collections.results:

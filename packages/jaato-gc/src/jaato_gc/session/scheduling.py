@@ -1,50 +1,16 @@
 """Scheduling: when a session collects by itself."""
 
-from dataclasses import dataclass
-
 from jaato_gc.collecting import (
     GCOutcome,
     GCResult,
     GCTriggerReason,
     Limits,
     crossed_threshold,
+    min_free_tokens,
 )
 from jaato_gc.config import GCConfig
-from jaato_gc.policies import InstructionSource
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.planning import Planner
-
-MAX_FRUITLESS = 2
-"""Automatic collections stop after this many in a row without real gain."""
-REAL_GAIN = 0.01
-"""A collection that misses its goal and frees less than this share of the window has no gain."""
-
-
-@dataclass(slots=True)
-class Breaker:
-    """Stops automatic collections after some in a row without real gain.
-
-    A change of the history or of the window allows one more. The first with a gain closes it.
-
-    Args:
-        fruitless: The number of collections without gain in a row.
-        reason: Why collections are stopped; ``None`` if they are not.
-        blocks: Whether the next one is stopped.
-    """
-
-    fruitless: int = 0
-    reason: str | None = None
-    blocks: bool = False
-
-    def record(self, gained: bool, why: str) -> None:
-        """Takes an automatic collection into account."""
-        if gained:
-            self.fruitless, self.reason, self.blocks = 0, None, False
-            return
-        self.fruitless += 1
-        if self.fruitless >= MAX_FRUITLESS:
-            self.blocks = True
-            self.reason = f"{self.fruitless} collections in a row freed almost nothing: {why}"
 
 
 class Schedule:
@@ -62,6 +28,8 @@ class Schedule:
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
         """Whether usage crossed the threshold since the last automatic collection."""
+        self.waits_until = 0
+        """The number of tokens from which on a collection can gain something again."""
         self.use(None)
 
     def use(self, planner: Planner | None) -> None:
@@ -69,24 +37,27 @@ class Schedule:
         self.planner = planner
         self.config = planner.config if planner else GCConfig()
         """The effective configuration."""
-        self.breaker = Breaker()
-        self.settle()
+        self.window_changed()
 
     @property
     def paused_because(self) -> str | None:
         """Why automatic collections are off, if they are."""
         if self.planner and self.planner.disabled:
             return self.planner.disabled
-        return self.breaker.reason if self.breaker.blocks else None
+        if self._live.budget.total_tokens() < self.waits_until:
+            return (
+                "the last collection did not reach its goal: the next one waits until the context "
+                f"has {self.waits_until} tokens, or does not fit"
+            )
+        return None
 
     def history_changed(self) -> None:
         """Allows another automatic collection, because the history changed."""
-        self.breaker.blocks = False
         self.waits_for_message = False
 
     def window_changed(self) -> None:
         """Allows another automatic collection, because the window changed."""
-        self.breaker.blocks = False
+        self.waits_until = 0
         self.settle()
 
     def settle(self) -> None:
@@ -110,8 +81,8 @@ class Schedule:
         if (
             planner is None
             or planner.disabled
-            or self.breaker.blocks
             or self.waits_for_message
+            or self._live.budget.total_tokens() < self.waits_until
             or not planner.config.auto_trigger
         ):
             return None
@@ -136,13 +107,12 @@ class Schedule:
         return crossed
 
     def record(self, result: GCResult) -> None:
-        """Learns from the result of an automatic collection."""
-        window = self.config.window(self._live.budget.context_limit) or 1
-        freed = result.tokens_freed - sum(
-            item.tokens_freed
-            for item in result.removal_list
-            if item.source is InstructionSource.ENRICHMENT  # the next turn adds it again
-        )
-        reached = result.outcome is GCOutcome.REACHED
-        gained = freed > 0 and (reached or freed >= window * REAL_GAIN)
-        self.breaker.record(gained, result.error or f"the last outcome was {result.outcome}")
+        """Learns from the result of an automatic collection.
+
+        After one that missed its goal, the next would too: it waits until enough came in.
+        """
+        self.waits_until = 0
+        if result.outcome not in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
+            window = self._live.budget.context_limit
+            total = self._live.budget.total_tokens()
+            self.waits_until = total + max(1, min_free_tokens(self.config, window))

@@ -1,13 +1,22 @@
 """Sending: the checks between a history and a request."""
 
-from jaato_gc.collecting import GCResult, GCTriggerReason
-from jaato_gc.config import GCConfigOverrides
+from typing import Literal
+
+from jaato_gc.collecting import Floor, GCTriggerReason
 from jaato_gc.errors import ContextFloorError, InvalidHistoryError
 from jaato_gc.history import Violation, edits_between, repair_history
 from jaato_gc.session.applying import Collections
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
+
+OnOverflow = Literal["relax", "raise", "send"]
+"""What to do with a request that does not fit after a strategy collected.
+
+``"relax"``: core removes recent content too, and raises if only fixed content is left. ``"raise"``:
+core removes nothing from recent turns. ``"send"``: as ``"relax"``, but a request that can't be made
+to fit is sent unchanged.
+"""
 
 
 class Sender:
@@ -18,15 +27,23 @@ class Sender:
         schedule: When collections are due.
         collections: Runs them.
         repair: Repair an invalid history instead of raising.
+        on_overflow: What to do with a request that does not fit.
     """
 
     def __init__(
-        self, live: LiveHistory, schedule: Schedule, collections: Collections, *, repair: bool
+        self,
+        live: LiveHistory,
+        schedule: Schedule,
+        collections: Collections,
+        *,
+        repair: bool,
+        on_overflow: OnOverflow,
     ) -> None:
         self._live = live
         self._schedule = schedule
         self._collections = collections
         self.repair = repair
+        self.on_overflow = on_overflow
 
     def request(self) -> Request:
         """Returns the next request, after a collection if one is due.
@@ -38,14 +55,17 @@ class Sender:
         if faults := self._live.faults():
             self._repair_or_raise(faults)
         schedule = self._schedule
-        if schedule.config.check_before_send and (due := schedule.due(GCTriggerReason.PRE_MESSAGE)):
-            self._collections.collect_automatically(due, self._within_turn())
-            schedule.threshold_crossed = False
-        if not self._fits():
-            if schedule.planner:
-                self._collect_because_too_long()
+        # What is fixed alone may be too much: then no strategy is asked.
+        can_fit = self._fits() or (schedule.planner is not None and self._floor().can_fit)
+        if can_fit:
+            due = schedule.due(GCTriggerReason.PRE_MESSAGE)
+            if due and schedule.config.check_before_send:
+                self._collections.collect_automatically(due)
+                schedule.threshold_crossed = False
             if not self._fits():
-                raise self.floor_error()
+                self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
+        if not self._fits() and self.on_overflow != "send":
+            raise self.floor_error()
         return self._live.request()
 
     def recover_from_refusal(self) -> bool:
@@ -53,41 +73,37 @@ class Sender:
         if self._schedule.planner is None:
             return False
         before = self._live.budget.total_tokens()
-        self._collect_because_too_long()
+        self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
         return self._live.budget.total_tokens() < before
-
-    def _collect_because_too_long(self) -> GCResult:
-        return self._collections.collect(GCTriggerReason.CONTEXT_LIMIT, self._within_turn())
-
-    def _within_turn(self) -> GCConfigOverrides:
-        """Returns overrides that keep the current turn, because it is being answered."""
-        return {} if self._schedule.config.preserve_recent_turns else {"preserve_recent_turns": 1}
 
     def _fits(self) -> bool:
         return self._live.upper_bound() <= self._schedule.request_limit
 
+    def _floor(self) -> Floor:
+        live = self._live
+        with live.lock:
+            reason = GCTriggerReason.CONTEXT_LIMIT
+            return Floor.of(live.messages, live.usage(), self._schedule.config, reason, live.budget)
+
     def floor_error(self) -> ContextFloorError:
         """Returns the error for a request that is too long even after a collection."""
-        results, budget = self._collections.results, self._live.budget
-        result = results[-1] if self._schedule.planner and results else None
-        floor = {
-            source.value: entry.total_tokens()
-            for source, entry in budget.entries.items()
-            if entry.total_tokens()
-        }
-        if budget.correction:
-            floor["correction"] = budget.correction
-        parts = ", ".join(f"{source} {tokens}" for source, tokens in floor.items())
         most, limit = self._live.upper_bound(), self._schedule.request_limit
-        what = f"the next request has up to {most} tokens and only {limit} fit"
+        what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
-            what = f"the provider refused a request of at most {most} tokens, of {limit} that fit"
-        hint = "no strategy is set: call set_gc_plugin"
-        if result is not None:
-            hint = result.error or "lower preserve_recent_turns, unpin something or shorten it"
-        return ContextFloorError(
-            f"{what}, and nothing more can be removed ({parts}): {hint}", floor, result
-        )
+            what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
+        results = self._collections.results
+        if self._schedule.planner is None:
+            hint = "No strategy is set: call set_gc_plugin"
+            floor = {
+                source.value: entry.total_tokens()
+                for source, entry in self._live.budget.entries.items()
+                if entry.total_tokens()
+            }
+            parts = ", ".join(f"{source} {tokens:,}" for source, tokens in floor.items())
+            return ContextFloorError(f"{what} ({parts}). {hint}", floor)
+        found = self._floor()
+        result = results[-1] if results else None
+        return ContextFloorError(f"{what}. {found}", found.by_source, result)
 
     def _repair_or_raise(self, faults: list[Violation]) -> None:
         if self.repair:

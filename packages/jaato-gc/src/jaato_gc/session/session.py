@@ -1,9 +1,10 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
@@ -11,6 +12,7 @@ from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import (
     ContextFloorError,
     GCConfigError,
+    GCError,
     GCPluginError,
     MessageError,
     NotConfiguredError,
@@ -36,7 +38,7 @@ from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
-from jaato_gc.session.sending import Sender
+from jaato_gc.session.sending import OnOverflow, Sender
 from jaato_gc.session.turn_loop import Turn
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.tokens import TokenCounter
@@ -53,7 +55,7 @@ class GCSession:
     the answer streams, `after_turn` at the end. `send_message` does all of it.
 
     The session guarantees, for any strategy: it sends no request that does not fit and no invalid
-    history; it never loses LOCKED, pinned or recent content; a collection is applied as a whole or
+    history; it never loses LOCKED or pinned content; a collection is applied as a whole or
     not at all, and can be undone.
 
     Args:
@@ -76,6 +78,10 @@ class GCSession:
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
         deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
         repair: Repair an invalid history before sending it, instead of raising.
+        on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
+            core removes recent content too, and raises if only fixed content is left. ``"raise"``:
+            core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
+            is sent unchanged.
     """
 
     def __init__(
@@ -99,8 +105,12 @@ class GCSession:
         journal_tokens: int = DEFAULT_JOURNAL_TOKENS,
         deadline_seconds: float | None = None,
         repair: bool = False,
+        on_overflow: OnOverflow = "relax",
     ) -> None:
         _check_context_limit(context_limit)
+        if on_overflow not in get_args(OnOverflow):
+            expected = ", ".join(map(repr, get_args(OnOverflow)))
+            raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
         self.provider = provider
         self.tools = tools
         self.deadline_seconds = deadline_seconds
@@ -130,8 +140,11 @@ class GCSession:
             Journal(journal_tokens),
             stash,
             on_source_removed,
+            all_steps=on_overflow != "raise",
         )
-        self._sender = Sender(self._live, self._schedule, self._collections, repair=repair)
+        self._sender = Sender(
+            self._live, self._schedule, self._collections, repair=repair, on_overflow=on_overflow
+        )
         self._turn_callback: ThresholdCallback | None = None
 
     # --- setting up ---
@@ -260,8 +273,14 @@ class GCSession:
         """Sets the usage that the provider reports, while the answer streams or after it.
 
         It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
-        per turn.
+        per turn. A report of less than half of what was counted is not believed: it leaves out
+        cached tokens, or is false.
+
+        Raises:
+            GCError: ``input_tokens`` is not a positive number.
         """
+        if not (isinstance(input_tokens, int | float) and 0 < input_tokens < math.inf):
+            raise GCError(f"input_tokens={input_tokens!r:.80}: expected a positive number")
         if self._live.anchor(input_tokens):
             self._observers.budget_changed()
         if crossed := self._schedule.crosses_threshold(input_tokens + output_tokens):

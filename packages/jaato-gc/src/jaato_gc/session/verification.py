@@ -41,6 +41,9 @@ _UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
 """Accounts for a message that the removal list does not name."""
 
 
+_KEPT = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+
+
 class RejectedAnswerError(Exception):
     """The answer of a strategy is invalid."""
 
@@ -250,7 +253,8 @@ def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bo
     put_back |= removed & _ids(
         group
         for group in collection.groups
-        if group.hold or group.messages[0].synthetic is SyntheticKind.SUMMARY
+        if group.hold
+        or group.messages[0].synthetic in (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
     )
     left = apply_edits(collection.history, _without(edits, put_back))
     first = next((message for message in left if message.role is not Role.SYSTEM), None)

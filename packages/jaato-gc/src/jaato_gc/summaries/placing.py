@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc.collecting import Collection, GCTriggerReason
-from jaato_gc.collecting.collection import include_request
+from jaato_gc.collecting.collection import Piece, include_request
 from jaato_gc.errors import SummaryError
 from jaato_gc.history import EditAction, Group, Turn
 from jaato_gc.messages import Message, SyntheticKind
@@ -34,7 +34,8 @@ class TurnSummarizer:
     def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:
         """Replaces turns by summaries, oldest first, until the goal is reached.
 
-        With ``on_summarizer_error="truncate"``, turns that can't be summarized are removed.
+        Old turns go as a whole, recent ones call by call. With ``on_summarizer_error="truncate"``,
+        what can't be summarized is removed.
 
         Args:
             turns: The turns to summarize.
@@ -44,15 +45,29 @@ class TurnSummarizer:
             SummaryError: The summarizer failed or returned no usable summary.
         """
         collection = self._collection
-        while collection.needs_more:
-            chosen = self._choose_oldest(turns)
-            try:
-                if not self._summarize(chosen, reason):
-                    break
-            except SummaryError as error:
-                self._accept_failure(error)
-                collection.remove_oldest(chosen, "truncated_fallback")
+        pieces = collection.pieces(turns)
+        while collection.needs_more and self._replace(self._choose_oldest(pieces), reason):
+            pass
         self._fold_summaries()
+
+    def summarize(self, pieces: Sequence[Piece], reason: str) -> None:
+        """Replaces all of these pieces by one summary, even if the goal is reached.
+
+        Raises:
+            SummaryError: The summarizer failed or returned no usable summary.
+        """
+        self._replace(pieces, reason)
+        self._fold_summaries()
+
+    def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
+        """Replaces pieces by a summary, or removes them. Returns whether anything went."""
+        try:
+            return self._summarize(pieces, reason)
+        except SummaryError as error:
+            self._accept_failure(error)
+        for key, groups in pieces:
+            self._collection.take(groups, key, "truncated_fallback")
+        return True
 
     def _accept_failure(self, error: SummaryError) -> None:
         if self._settings.on_summarizer_error != "truncate":
@@ -62,14 +77,14 @@ class TurnSummarizer:
     def _removable(self, groups: Iterable[Group]) -> list[Group]:
         return [group for group in groups if self._collection.may_remove(group)]
 
-    def _choose_oldest(self, turns: Iterable[Turn]) -> list[Turn]:
-        """Returns the oldest turns that free enough, including room for their summary."""
+    def _choose_oldest(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """Returns the oldest pieces that free enough, including room for their summary."""
         collection = self._collection
         room = self._settings.summary_tokens
-        chosen: list[Turn] = []
+        chosen: list[Piece] = []
         freed, ended = collection.tokens_freed, collection.turns_removed
-        for turn in turns:
-            groups = self._removable(turn.groups)
+        for piece in pieces:
+            groups = self._removable(piece.groups)
             if collection.reason is GCTriggerReason.TURN_LIMIT:
                 if ended >= collection.goal.turns_to_remove:
                     break
@@ -81,17 +96,17 @@ class TurnSummarizer:
             ):
                 break
             if groups:
-                chosen.append(turn)
+                chosen.append(piece)
                 freed += sum(self._tokens(group.messages) for group in groups)
                 ended += include_request(groups)
         return chosen
 
-    def _summarize(self, turns: Sequence[Turn], reason: str) -> bool:
-        """Replaces turns by one summary. Returns whether that makes the history smaller."""
+    def _summarize(self, pieces: Sequence[Piece], reason: str) -> bool:
+        """Replaces pieces by one summary. Returns whether that makes the history smaller."""
         collection = self._collection
-        groups = [self._removable(turn.groups) for turn in turns]
+        groups = [self._removable(piece.groups) for piece in pieces]
         told = [[message for group in each for message in group.messages] for each in groups]
-        if not told:
+        if not any(told):
             return False
         everything = [message for each in told for message in each]
         try:
@@ -105,8 +120,8 @@ class TurnSummarizer:
         self._insert(
             summary, collection.position_before(group for each in groups for group in each)
         )
-        for turn, removable in zip(turns, groups, strict=True):
-            collection.take(removable, turn.key, reason, "summarize")
+        for piece, removable in zip(pieces, groups, strict=True):
+            collection.take(removable, piece.key, reason, "summarize")
         return True
 
     def _fold_summaries(self) -> None:

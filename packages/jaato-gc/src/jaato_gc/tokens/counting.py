@@ -50,6 +50,8 @@ class Confidence(StrEnum):
     """Counted, then corrected by the usage that the provider reported."""
     ESTIMATED = "estimated"
     """Estimated, within the counter's stated tolerance."""
+    DOUBTED = "doubted"
+    """Counted: the provider's last report was less than half of that and was not believed."""
 
 
 @runtime_checkable

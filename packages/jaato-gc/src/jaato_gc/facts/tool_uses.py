@@ -5,17 +5,55 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from jaato_gc import FunctionCall, ToolResult
-from jaato_gc.plugin import Group, as_text
-from jaato_gc_marksweep._settings import ToolNames
+from pydantic import BaseModel, ConfigDict, Field
+
+from jaato_gc.history import Group
+from jaato_gc.messages import FunctionCall, ToolResult
+from jaato_gc.tokens import as_text
 
 
-class Kind(StrEnum):
+def _words(text: str) -> Any:
+    """Returns a field whose default is a list of words."""
+    return Field(default_factory=text.split)
+
+
+class ToolNames(BaseModel):
+    """How the tools of an agent are recognised: by patterns of their names, ignoring case.
+
+    For a tool with several commands, such as an editor, the ``command`` argument counts before its
+    name; for ``mcp__server__tool``, the last part counts too. A call that shows or changes a file
+    has to name the file, and a call that runs a command has to give it. For all other tools, only a
+    repeated call with the same arguments counts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    read: list[str] = _words("read* view* cat open* get_file* notebookread *_read_file")
+    """Tools that show a file."""
+    edit: list[str] = _words(
+        "edit* write* multiedit multi_edit apply_* patch* *_patch replace* str_replace* create* "
+        "insert* append* update_file* notebookedit undo_edit *_write_file"
+    )
+    """Tools that change a file."""
+    search: list[str] = _words("ls list* glob* grep* search* find* tree *_search")
+    """Tools that list or find something."""
+    shell: list[str] = _words(
+        "bash* sh shell* *_shell *_bash exec* *.exec run run_command* run_shell* *terminal* "
+        "*_command *_cmd powershell*"
+    )
+    """Tools that run a command."""
+    path_arguments: list[str] = _words(
+        "file_path path filename file notebook_path target_file absolute_path filepath uri"
+    )
+    """Arguments that name the file; the first one in a call counts."""
+
+
+class ToolKind(StrEnum):
     """The kind of a tool, which decides how its output is collected."""
 
     READ = "read"
@@ -54,7 +92,7 @@ class ToolUse:
     call_at: tuple[str, int]
     result: ToolResult
     result_at: tuple[str, int]
-    kind: Kind
+    kind: ToolKind
     paths: tuple[str, ...]
     whole_file: bool
     signature: tuple[str, str]
@@ -63,13 +101,19 @@ class ToolUse:
     is_intact: bool
 
     @property
+    def command(self) -> str:
+        """The command of a shell call; empty for other tools."""
+        return _command_in(self.call.args) if isinstance(self.call.args, dict) else ""
+
+    @property
     def text(self) -> str:
         """The result as text."""
         return as_text(self.result.result)
 
 
-def find_tool_uses(groups: Iterable[Group], names: ToolNames) -> list[ToolUse]:
+def find_tool_uses(groups: Iterable[Group], names: ToolNames | None = None) -> list[ToolUse]:
     """Returns the tool uses of a conversation, oldest first."""
+    names = names or ToolNames()
     # Cached, because a conversation has few tools but many calls, and there are dozens of patterns.
     kind_of_name = functools.cache(functools.partial(_kind_of_name, names))
     return [
@@ -78,7 +122,7 @@ def find_tool_uses(groups: Iterable[Group], names: ToolNames) -> list[ToolUse]:
 
 
 def _uses_in(
-    group: Group, names: ToolNames, kind_of_name: Callable[[str], Kind]
+    group: Group, names: ToolNames, kind_of_name: Callable[[str], ToolKind]
 ) -> Iterator[ToolUse]:
     pending: dict[tuple[str | None, str], list[tuple[FunctionCall, tuple[str, int]]]] = {}
     for message in group.messages:
@@ -103,16 +147,16 @@ def _use(
     result: ToolResult,
     result_at: tuple[str, int],
     names: ToolNames,
-    kind_of_name: Callable[[str], Kind],
+    kind_of_name: Callable[[str], ToolKind],
 ) -> ToolUse:
     arguments = call.args if isinstance(call.args, dict) else {}
     kind = _kind_of(call.name, arguments, kind_of_name)
     kind, paths, whole_file = _file_access(kind, arguments, names)
     signature = (call.name, json.dumps(arguments, sort_keys=True, default=str))
     attempt: tuple[str, ...] = signature
-    if kind in (Kind.READ, Kind.EDIT):
+    if kind in (ToolKind.READ, ToolKind.EDIT):
         attempt = (call.name, kind, *paths)
-    elif kind is Kind.SHELL:
+    elif kind is ToolKind.SHELL:
         attempt = (call.name, *_goal_of(_command_in(arguments)))
     text = as_text(result.result)
     return ToolUse(
@@ -120,6 +164,29 @@ def _use(
         failed=result.is_error or _looks_failed(text),
         is_intact=not _CLEARED.search(text),
     )  # fmt: skip
+
+
+def places_by_touch(groups: Sequence[Group], uses: Iterable[ToolUse]) -> list[float]:
+    """Returns where each group stands if content that is still worked with counts as newer.
+
+    A group about a file stands half-way between its own place and the last touch of that file. All
+    others stand at their own places.
+
+    Args:
+        groups: The groups of a history, oldest first.
+        uses: Their tool uses.
+    """
+    place_of = {id(group): place for place, group in enumerate(groups)}
+    last_touch: dict[str, int] = {}
+    files: dict[int, set[str]] = {}
+    for use in uses:
+        place = place_of[id(use.group)]
+        files.setdefault(place, set()).update(use.paths)
+        last_touch.update(dict.fromkeys(use.paths, place))
+    return [
+        (place + max([place, *(last_touch[path] for path in files.get(place, ()))])) / 2
+        for place in range(len(groups))
+    ]
 
 
 def strings_in(value: Any) -> Iterator[str]:
@@ -138,54 +205,56 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 class _FileAccess(NamedTuple):
-    kind: Kind
+    kind: ToolKind
     paths: tuple[str, ...] = ()
     whole_file: bool = False
 
 
-def _file_access(kind: Kind, arguments: dict[str, Any], names: ToolNames) -> _FileAccess:
+def _file_access(kind: ToolKind, arguments: dict[str, Any], names: ToolNames) -> _FileAccess:
     """Returns the kind of a call and the files that it accesses.
 
     A name alone can be misleading: a read or an edit without a path, and a shell without a
     command, are tools of kind ``OTHER``.
     """
-    if kind is Kind.SHELL:
+    if kind is ToolKind.SHELL:
         return _file_access_of_command(_command_in(arguments))
     paths = _paths_in(arguments, names)
-    if kind is Kind.EDIT and not paths:
+    if kind is ToolKind.EDIT and not paths:
         paths = _patched_files("\n".join(strings_in(arguments)))
-    if kind in (Kind.READ, Kind.EDIT) and not paths:
-        return _FileAccess(Kind.OTHER)
-    return _FileAccess(kind, paths, kind is Kind.READ and not _reads_a_part(arguments, names))
+    if kind in (ToolKind.READ, ToolKind.EDIT) and not paths:
+        return _FileAccess(ToolKind.OTHER)
+    return _FileAccess(kind, paths, kind is ToolKind.READ and not _reads_a_part(arguments, names))
 
 
-def _kind_of(name: str, arguments: dict[str, Any], kind_of_name: Callable[[str], Kind]) -> Kind:
+def _kind_of(
+    name: str, arguments: dict[str, Any], kind_of_name: Callable[[str], ToolKind]
+) -> ToolKind:
     """Returns the kind of a tool by its ``command`` argument, or else by its name.
 
     Some editors have one tool for several operations, and ``command`` selects one of them.
     """
     by_name = kind_of_name(name)
-    if by_name is Kind.SHELL:
+    if by_name is ToolKind.SHELL:
         return by_name
     command = arguments.get("command")
-    by_command = kind_of_name(command) if isinstance(command, str) else Kind.OTHER
-    return by_name if by_command is Kind.OTHER else by_command
+    by_command = kind_of_name(command) if isinstance(command, str) else ToolKind.OTHER
+    return by_name if by_command is ToolKind.OTHER else by_command
 
 
-def _kind_of_name(names: ToolNames, name: str) -> Kind:
+def _kind_of_name(names: ToolNames, name: str) -> ToolKind:
     name = name.lower()
     short = name.rpartition("__")[2]  # "tool" of mcp__server__tool
     patterns = {
-        Kind.READ: names.read,
-        Kind.EDIT: names.edit,
-        Kind.SEARCH: names.search,
-        Kind.SHELL: names.shell,
+        ToolKind.READ: names.read,
+        ToolKind.EDIT: names.edit,
+        ToolKind.SEARCH: names.search,
+        ToolKind.SHELL: names.shell,
     }
     for kind, patterns_of_kind in patterns.items():
         for pattern in map(str.lower, patterns_of_kind):
             if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(short, pattern):
                 return kind
-    return Kind.OTHER
+    return ToolKind.OTHER
 
 
 _PART_ARGUMENTS: Final = re.compile(r"offset|limit|line|range|start|end|pages?$", re.IGNORECASE)
@@ -253,27 +322,27 @@ def _command_in(arguments: dict[str, Any]) -> str:
 def _file_access_of_command(command: str) -> _FileAccess:
     """Returns the kind of a shell command and the files that it shows or patches, if any."""
     if not command.strip():
-        return _FileAccess(Kind.OTHER)
+        return _FileAccess(ToolKind.OTHER)
     if command.lstrip().startswith("apply_patch") and (paths := _patched_files(command)):
-        return _FileAccess(Kind.EDIT, paths)
+        return _FileAccess(ToolKind.EDIT, paths)
     if len(command) > _MAX_COMMAND_LENGTH or _COMPOUND_COMMAND.search(command.strip()):
-        return _FileAccess(Kind.SHELL)
+        return _FileAccess(ToolKind.SHELL)
     first_word = command.split(maxsplit=1)[0]
     if first_word not in _SHOWS and _QUOTES.isdisjoint(first_word):
-        return _FileAccess(Kind.SHELL)  # the common case: avoids the slow shlex.split
+        return _FileAccess(ToolKind.SHELL)  # the common case: avoids the slow shlex.split
     try:
         program, *rest = shlex.split(command) or [""]
     except ValueError:
-        return _FileAccess(Kind.SHELL)
+        return _FileAccess(ToolKind.SHELL)
     options = [word for word in rest if word.startswith("-")]
     paths = tuple(_normalize(word) for word in rest if not word.startswith("-"))
     if program in _SHOWS_ALL and len(paths) == 1:
-        return _FileAccess(Kind.READ, paths, whole_file=True)
+        return _FileAccess(ToolKind.READ, paths, whole_file=True)
     if program == "sed" and options != ["-n"]:  # it edits the file or transforms its text
-        return _FileAccess(Kind.SHELL)
+        return _FileAccess(ToolKind.SHELL)
     if program in _SHOWS_PART and paths:
-        return _FileAccess(Kind.READ, paths[-1:])
-    return _FileAccess(Kind.SHELL)
+        return _FileAccess(ToolKind.READ, paths[-1:])
+    return _FileAccess(ToolKind.SHELL)
 
 
 def _goal_of(command: str) -> list[str]:

@@ -1,0 +1,157 @@
+"""The ledger: one message that lists what removed exchanges were about."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of
+from jaato_gc.history import Group
+from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced
+from jaato_gc.tokens import TokenCounter
+
+PREAMBLE = "Earlier exchanges were removed to free context space. A record, newest first:"
+HEADINGS = {
+    "changed": "Files changed",
+    "read": "Files read",
+    "ran": "Commands",
+    "name": "Names mentioned",
+}
+"""The kinds of entries, in the order in which they are listed."""
+SHARES = {"changed": 0.15, "read": 0.1, "ran": 0.25}
+"""The share of the ledger that a kind may take; names take the rest."""
+LONGEST_ENTRY = 120
+"""Characters of one entry."""
+LONGEST_NAME = 80
+
+
+class LedgerEntry(NamedTuple):
+    """One line of the ledger.
+
+    Args:
+        kind: A key of `HEADINGS`.
+        text: A path, a command with its outcome, or a name.
+        message_id: A message that it comes from.
+    """
+
+    kind: str
+    text: str
+    message_id: str
+
+
+def ledger_message(
+    earlier: Message | None,
+    removed: Sequence[Group],
+    left: Iterable[Message],
+    max_tokens: int,
+    counter: TokenCounter,
+) -> Message | None:
+    """Returns the ledger of all that was removed; ``None`` if there is nothing to say.
+
+    Args:
+        earlier: The ledger so far, if there is one.
+        removed: The groups that this collection removes, oldest first.
+        left: The messages that stay. Names in them are left out.
+        max_tokens: The size of the ledger.
+        counter: Counts the tokens.
+    """
+    entries = [*_entries_of(removed), *_entries_in(earlier)]
+    known = {name for message in left for text in texts_of(message) for name in names_in(text)}
+    unique: dict[tuple[str, str], LedgerEntry] = {}
+    for entry in entries:
+        if entry.kind != "name" or entry.text not in known:
+            unique.setdefault((entry.kind, entry.text), entry)
+    chosen = _within(list(unique.values()), max_tokens, counter)
+    return _message(chosen) if chosen else None
+
+
+def forget_messages(ledger: Message, message_ids: Iterable[str]) -> Message | None:
+    """Returns the ledger without the entries that come from some messages."""
+    gone = set(message_ids)
+    left = [entry for entry in _entries_in(ledger) if entry.message_id not in gone]
+    return _message(left) if left else None
+
+
+def _message(entries: Sequence[LedgerEntry]) -> Message:
+    body = [PREAMBLE]
+    for kind, heading in HEADINGS.items():
+        texts = [entry.text for entry in entries if entry.kind == kind]
+        if texts and kind == "ran":
+            body.append("\n- ".join([f"{heading}:", *texts]))
+        elif texts:
+            body.append(f"{heading}: {', '.join(texts)}")
+    text = "\n".join(body).encode(errors="replace").decode()
+    return Message.from_text(
+        Role.USER,
+        fenced(SyntheticKind.LEDGER, text),
+        message_id=LEDGER_ID,
+        synthetic=SyntheticKind.LEDGER,
+        extra={"entries": [list(entry) for entry in entries]},
+    )
+
+
+def _within(
+    entries: Sequence[LedgerEntry], max_tokens: int, counter: TokenCounter
+) -> list[LedgerEntry]:
+    """Returns as many entries of each kind as fit."""
+    room = max_tokens - counter.count_text(fenced(SyntheticKind.LEDGER, PREAMBLE))
+    chosen: list[LedgerEntry] = []
+    for kind, heading in HEADINGS.items():
+        own = int(max_tokens * SHARES[kind]) if kind in SHARES else room
+        own = min(own, room) - counter.count_text(f"\n{heading}:")
+        for entry in entries:
+            if entry.kind == kind:
+                cost = counter.count_text(f", {entry.text}")
+                if cost > own:
+                    break
+                own, room = own - cost, room - cost
+                chosen.append(entry)
+    return chosen
+
+
+def _entries_in(ledger: Message | None) -> Iterator[LedgerEntry]:
+    """Yields the entries of a ledger. Damaged ones are left out."""
+    extra: Mapping[str, Any] = (ledger and ledger.extra) or {}
+    for entry in extra.get("entries", ()):
+        if len(entry) == 3 and all(isinstance(each, str) for each in entry):
+            yield LedgerEntry(*entry)
+
+
+def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
+    """Yields the entries for some groups, newest first; names that the model used come first."""
+    uses = find_tool_uses(groups)
+    for use in reversed(uses):
+        yield from _entries_of_use(use)
+    used: list[LedgerEntry] = []
+    shown: list[LedgerEntry] = []
+    for group in reversed(groups):
+        for message in reversed(group.messages):
+            is_own = message.role is Role.MODEL
+            for text in texts_of(message):
+                for name in names_in(text):
+                    if len(name) <= LONGEST_NAME:
+                        entry = LedgerEntry("name", name, message.message_id)
+                        (used if is_own else shown).append(entry)
+    yield from used
+    yield from shown
+
+
+def _entries_of_use(use: ToolUse) -> Iterator[LedgerEntry]:
+    message_id = use.call_at[0]
+    if use.kind is ToolKind.SHELL:
+        outcome = "failed" if use.failed else _last_line(use.text)
+        line = f"{_one_line(use.command, LONGEST_ENTRY)} → {_one_line(outcome, LONGEST_ENTRY)}"
+        yield LedgerEntry("ran", line, message_id)
+    elif not use.failed:
+        kind = "changed" if use.kind is ToolKind.EDIT else "read"
+        for path in use.paths:
+            if len(path) <= LONGEST_ENTRY:
+                yield LedgerEntry(kind, path, message_id)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
+def _one_line(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,0 +1,124 @@
+"""Repeated lines: runs of lines in old results that occur again in a later message."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from jaato_gc.facts import strings_in
+from jaato_gc.history import Group
+from jaato_gc.messages import Message
+
+RUN = 3
+"""The least number of lines in a row, blank ones left out, that count as repeated."""
+
+_NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\t|\||:)\s?")
+_NOTE = "[{} lines omitted: repeated later]"
+
+
+class Repetition(NamedTuple):
+    """A message whose results lose lines.
+
+    Args:
+        message: The message.
+        shorter: The message without the lines.
+        copies: Ids of the later messages that have them.
+    """
+
+    message: Message
+    shorter: Message
+    copies: frozenset[str]
+
+
+def find_repetitions(
+    messages: Sequence[Message], may_lose: Iterable[Group], changed: Iterable[str] = ()
+) -> list[Repetition]:
+    """Returns the results that repeat in later messages, oldest first.
+
+    A line counts as repeated if it is in a run of three that occurs, without line numbers and
+    indentation, in a later message that loses no lines itself.
+
+    Args:
+        messages: The history.
+        may_lose: The groups whose results may lose lines.
+        changed: Ids of messages that are changed or removed already, so nothing may rely on them.
+    """
+    losers = {message.message_id for group in may_lose for message in group.messages}
+    spoiled = set(changed)
+    later: dict[tuple[str, ...], str] = {}
+    found = []
+    for message in reversed(messages):
+        message_id = message.message_id
+        if message_id in spoiled:
+            continue
+        if message_id in losers and (repetition := _without_repeated(message, later)):
+            found.append(repetition)
+            continue
+        for text in _texts(message):
+            later.update(dict.fromkeys(_runs(_lines(text)), message_id))
+    found.reverse()
+    return found
+
+
+def _without_repeated(message: Message, later: dict[tuple[str, ...], str]) -> Repetition | None:
+    copies: set[str] = set()
+    parts = list(message.parts)
+    for index, part in enumerate(parts):
+        answer = part.function_response
+        if answer and isinstance(answer.result, str):
+            shorter = _shorter(answer.result, later, copies)
+            if shorter != answer.result:
+                parts[index] = replace(part, function_response=replace(answer, result=shorter))
+    if not copies:
+        return None
+    return Repetition(message, message.with_parts(parts), frozenset(copies))
+
+
+def _shorter(text: str, later: dict[tuple[str, ...], str], copies: set[str]) -> str:
+    lines = text.split("\n")
+    numbered = [(at, line) for at, line in enumerate(map(_bare, lines)) if line]
+    source: dict[int, str] = {}  # the message that repeats a line, by the number of the line
+    for first in range(len(numbered) - RUN + 1):
+        run = numbered[first : first + RUN]
+        if copy := later.get(tuple(line for _, line in run)):
+            source.update((at, copy) for at, _ in run)
+    if not source:
+        return text
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        end = at
+        while end < len(lines) and (end in source or (end > at and not lines[end].strip())):
+            end += 1
+        note = _NOTE.format(end - at)
+        if end > at and sum(map(len, lines[at:end])) > 2 * len(note):
+            kept.append(note)
+            copies.update(source[each] for each in range(at, end) if each in source)
+        else:
+            end = max(end, at + 1)
+            kept += lines[at:end]
+        at = end
+    return "\n".join(kept)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        if part.text:
+            yield part.text
+        if part.function_call:
+            yield from strings_in(part.function_call.args)
+        if part.function_response:
+            yield from strings_in(part.function_response.result)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in map(_bare, text.split("\n")) if line]
+
+
+def _runs(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for first in range(len(lines) - RUN + 1):
+        yield tuple(lines[first : first + RUN])
+
+
+def _bare(line: str) -> str:
+    return _NUMBERED.sub("", line).strip()
