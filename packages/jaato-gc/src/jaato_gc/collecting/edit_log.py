@@ -54,8 +54,9 @@ class EditLog:
         self.turns_removed += group.opens_turn
         for message in group.messages:
             message_id = message.message_id
-            self.freed += message_tokens(self.current(message), self._counter)
-            self._changes.pop(message_id, None)  # the removal counts as the newest change
+            earlier = self._changes.pop(message_id, None)  # the removal counts as the newest change
+            current = earlier.after if isinstance(earlier, Edit) else None
+            self.freed += message_tokens(current or message, self._counter)
             position = self._positions[message_id]
             self._changes[message_id] = Edit(position, message, None, key, reason, action, keep)
 

@@ -11,6 +11,7 @@ from jaato_gc.messages import SYSTEM, USER, Message, SyntheticKind
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import count_tokens
 
+_PARTIAL = GCPolicy.PARTIAL
 _IN_NO_TURN = (SyntheticKind.NOTICE, SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
@@ -145,7 +146,8 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
         is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
         together = members.get(position)
         if together is None:
-            groups.append(Group((message,), opens_turn, is_outside))
+            values = ((message,), opens_turn, is_outside, False, False, _PARTIAL, None)
+            groups.append(new_group(values))
             continue
         is_open = any(each in unanswered and each >= pairing.last_exchange for each in together)
         messages = tuple([history[each] for each in together])
