@@ -321,13 +321,12 @@ def _accounted(
         if edit.before is not None and not is_notice(edit.before):
             message_id = edit.message_id
             item = named.get(message_id, _UNNAMED)
+            key = item.child_key or turn_keys.get(message_id, message_id)
+            reason = item.reason or "collected"
             action: EditAction = "remove" if item.action == "shorten" else item.action
-            edit = edit._replace(
-                key=item.child_key or turn_keys.get(message_id, message_id),
-                reason=item.reason or "collected",
-                action="shorten" if edit.after else action,
-                keep=item.keep,
-            )
+            if edit.after:
+                action = "shorten"
+            edit = edit._replace(key=key, reason=reason, action=action, keep=item.keep)
         accounted.append(edit)
     return accounted
 
