@@ -164,7 +164,8 @@ class ProviderSession:
                 error in place of one.
         """
         said = list(self._api.read(self._api.answer_items(response), self._names))
-        if usage := self._api.usage(response):
+        usage = self._api.usage(response)
+        if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
         booked = self._append_all(message for message in said if not message.is_empty)
         if not any(message.function_calls for message in booked):
@@ -178,7 +179,7 @@ class ProviderSession:
             error: The exception of the provider's client. If it does not say that the request was
                 too long, nothing is collected and the result is ``False``.
         """
-        return is_context_refusal(error) and self.session.recover_from_refusal()
+        return is_context_refusal(error) and self.session.recover_from_refusal(error)
 
     def _call_fields(self) -> dict[str, Any]:
         """Returns the fields of the request other than the messages."""

@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     PrivateAttr,
     TypeAdapter,
@@ -107,6 +108,8 @@ class GCConfigOverrides(TypedDict, total=False):
     max_tokens: int | None
     reserve_output_tokens: int
     ledger_percent: float
+    cold_percent: float
+    cold_target_percent: float
 
 
 class GCConfig(Settings):
@@ -150,6 +153,13 @@ class GCConfig(Settings):
     """Use no more of the window than this, however large it is."""
     reserve_output_tokens: NonNegativeInt = 0
     """Keep this much of the window free for the answer."""
+    cache_ttl_seconds: PositiveFloat | None = None
+    """The lifetime of the provider's prompt cache. A request that comes later finds it cold, so a
+    collection costs nothing extra then. ``None``: not used."""
+    cold_percent: Percent = 50.0
+    """Collect above this percentage of the window if the prompt cache is cold."""
+    cold_target_percent: Percent = 40.0
+    """The percentage in use after a collection because of a cold cache."""
     ledger_percent: Percent = 3.0
     """The size of the ledger of removed exchanges, in percent of the target; 0: none."""
     _has_options: bool = PrivateAttr(default=False)

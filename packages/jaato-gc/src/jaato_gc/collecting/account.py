@@ -33,6 +33,8 @@ def open_collection(
     config: GCConfig,
     reason: GCTriggerReason,
     budget: InstructionBudget | None,
+    *,
+    all_steps: bool = True,
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template.
 
@@ -40,7 +42,8 @@ def open_collection(
     """
     collection = Collection.of(history, context_usage, config, reason, budget)
     collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
-    shorten_oversized(collection)
+    if all_steps:
+        shorten_oversized(collection)
     return collection
 
 

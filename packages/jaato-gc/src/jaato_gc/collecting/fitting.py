@@ -22,6 +22,8 @@ CHARACTERS_PER_TOKEN = 4
 SMALLEST_RESULT = 250
 """Tokens that stay of a result or an argument that is shortened to make a request fit."""
 HEAD_SHARE = 0.6
+OVERSIZED_SHARE = 0.75
+"""The share of the target, less what is fixed, that oversized last calls may keep."""
 LARGEST_NAMED = 5
 """Number of fixed messages that an error names."""
 NOTE = "to fit the window; read it in parts"
@@ -138,8 +140,9 @@ def shorten_oversized(collection: Collection) -> None:
     elsewhere = max(0, total - everything)
     if everything + elsewhere - (fixed + own + elsewhere) >= goal.tokens_to_fit:
         return
-    room = max(0, goal.target_tokens - fixed - elsewhere) // 2
+    room = int(max(0, goal.target_tokens - fixed - elsewhere) * OVERSIZED_SHARE)
     _shorten_last_calls(collection, lambda: own - collection.tokens_freed <= room)
+    collection.details["relaxed"] = ["long_results"]
 
 
 def fit(collection: Collection, *, all_steps: bool = True) -> None:

@@ -21,6 +21,8 @@ class GCTriggerReason(StrEnum):
     """There are more turns than ``max_turns``."""
     PRE_MESSAGE = "pre_message"
     """The check before a request found it necessary."""
+    CACHE_COLD = "cache_cold"
+    """The prompt cache of the provider expired, so a collection costs nothing extra."""
     CONTEXT_LIMIT = "context_limit"
     """The provider refused a request as too long, or the next request would not fit."""
 

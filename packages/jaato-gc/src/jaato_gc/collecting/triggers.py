@@ -115,6 +115,15 @@ def crossed_threshold(
     return (percent, config.threshold_percent) if percent >= config.threshold_percent else None
 
 
+def is_cache_cold(config: GCConfig, idle_seconds: float, percent_used: float) -> bool:
+    """Returns whether a collection is due because the prompt cache of the provider expired.
+
+    Changing the beginning of the history is free then.
+    """
+    ttl = config.cache_ttl_seconds
+    return ttl is not None and idle_seconds > ttl and percent_used > config.cold_percent
+
+
 def is_under_pressure(
     config: GCConfig, reason: GCTriggerReason, total_tokens: int, context_limit: int | None
 ) -> bool:

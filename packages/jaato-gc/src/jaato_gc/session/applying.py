@@ -17,6 +17,7 @@ from jaato_gc.collecting import (
 from jaato_gc.errors import NotConfiguredError, StalePlanError
 from jaato_gc.history import Edit, apply_edits, in_order
 from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session.host_edits import HOST
 from jaato_gc.session.journal import RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
@@ -288,6 +289,57 @@ class Collections:
             self._enter(result, applied)
             self._schedule.history_changed()
             self._schedule.waits_for_message = True
+        self._observers.budget_changed()
+        return result
+
+    def edit(self, edits_for: Callable[[LiveHistory], list[Edit]]) -> GCResult:
+        """Applies edits of the host, and journals them.
+
+        Args:
+            edits_for: Returns the edits. It raises if they are not possible.
+
+        Raises:
+            MessageError: The edits are not possible.
+            StashError: The stash failed. Nothing has changed.
+        """
+        live = self._live
+        with live.lock:
+            edits = edits_for(live)
+            before = tuple(live.messages)
+            counter = live.budget.counter
+            self.plans_made += 1
+            removed = [edit.before for edit in edits if edit.before]
+            added = [edit.after for edit in edits if edit.after]
+            freed = count_tokens(removed, counter) - count_tokens(added, counter)
+            first = edits[0]
+            ids = tuple(message.message_id for message in removed)
+            item = GCRemovalItem(_CONVERSATION, first.key, freed, first.reason, ids, first.action)
+            result = GCResult(
+                success=True,
+                items_collected=1,
+                tokens_before=live.budget.total_tokens(),
+                tokens_after=0,
+                plugin_name=HOST,
+                trigger_reason=GCTriggerReason.MANUAL,
+                removal_list=[item],
+                outcome=GCOutcome.REACHED,
+                cache=cache_impact(edits, apply_edits(before, edits), counter),
+                confidence=live.confidence,
+                gc_id=f"gc_{self.plans_made}",
+            )
+            keys = self._put_into_stash(GCPlan(result.gc_id or "", before, tuple(edits), result))
+            applied = live.apply(edits, before, HOST)
+            if all(message.message_id in keys for message in applied.removed):
+                applied.stash_keys = keys
+            left = {message.message_id for message in added}
+            live.budget.pinned_message_ids -= set(ids) - left
+            result = replace(
+                result,
+                tokens_after=live.budget.total_tokens(),
+                removal_list=_with_stash_keys([item], keys),
+            )
+            self._enter(result, applied)
+            self._schedule.history_changed()
         self._observers.budget_changed()
         return result
 

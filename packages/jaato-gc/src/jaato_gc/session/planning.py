@@ -94,7 +94,8 @@ class Planner:
         """
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
-        collection = open_collection(plugin.name, notice, history, usage, config, reason, budget)
+        given = (history, usage, config, reason, budget)
+        collection = open_collection(plugin.name, notice, *given, all_steps=all_steps)
         edits: Sequence[Edit] = ()
         try:
             notification = self._run(collection, usage)
@@ -113,7 +114,7 @@ class Planner:
             collection.close()
         if not result.success and collection.goal.tokens_to_fit:
             # The request must fit, whatever the strategy does.
-            alone = open_collection(CORE, None, history, usage, config, reason, budget)
+            alone = open_collection(CORE, None, *given, all_steps=all_steps)
             alone.details["strategy_error"] = result.error
             outcome, result = _concluded(alone, CORE, all_steps=all_steps)
             edits = outcome.edits

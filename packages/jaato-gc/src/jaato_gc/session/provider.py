@@ -1,6 +1,7 @@
 """The provider callable of a host, and its answers: whole or streamed, sync or async."""
 
 import inspect
+import re
 from collections.abc import AsyncIterable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -151,3 +152,23 @@ def is_context_refusal(error: Exception) -> bool:
         return True
     text = str(error).lower()
     return any(phrase in text for phrase in _REFUSALS)
+
+
+_WINDOWS = (
+    r"> ([\d,]+)",
+    r"maximum (?:context |prompt |input )?length (?:is|of) ([\d,]+)",
+    r"maximum number of (?:input )?tokens (?:allowed )?\(?([\d,]+)",
+    r"(?:limit|context window|context size|maximum) (?:of|is) ([\d,]+)",
+)
+SMALLEST_WINDOW = 256
+"""A smaller number in an error is something else."""
+
+
+def window_in(error: Exception) -> int | None:
+    """Returns the window that the error of a provider names, if it names one."""
+    for pattern in _WINDOWS:
+        if match := re.search(pattern, str(error), re.IGNORECASE):
+            window = int(match[1].replace(",", "") or 0)
+            if window >= SMALLEST_WINDOW:
+                return window
+    return None

@@ -68,6 +68,7 @@ class _ScheduleState(_State):
     threshold_told: bool
     threshold_crossed: bool
     waits_until: int
+    requested_at: float | None
 
 
 class _CollectionsState(_State):

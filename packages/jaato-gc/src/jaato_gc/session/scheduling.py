@@ -6,6 +6,7 @@ from jaato_gc.collecting import (
     GCTriggerReason,
     Limits,
     crossed_threshold,
+    is_cache_cold,
     min_free_tokens,
 )
 from jaato_gc.config import GCConfig
@@ -28,6 +29,8 @@ class Schedule:
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
         """Whether usage crossed the threshold since the last automatic collection."""
+        self.requested_at: float | None = None
+        """When the last request was made, by the clock of the session."""
         self.waits_until = 0
         """The number of tokens from which on a collection can gain something again."""
         self.use(None)
@@ -78,13 +81,7 @@ class Schedule:
                 is a reason too.
         """
         planner = self.planner
-        if (
-            planner is None
-            or planner.disabled
-            or self.waits_for_message
-            or self._live.budget.total_tokens() < self.waits_until
-            or not planner.config.auto_trigger
-        ):
+        if planner is None or not self._may_collect():
             return None
         if planner.uses_core_trigger:
             if reason := self._limits.reached(self._live.budget.total_tokens(), self._live.turns):
@@ -96,6 +93,23 @@ class Schedule:
         if after_turn and self.threshold_crossed and not planner.config.continuous_mode:
             return GCTriggerReason.THRESHOLD
         return None
+
+    def is_cache_cold(self, now: float) -> bool:
+        """Returns whether the provider's prompt cache expired, and a collection is worth it now."""
+        if self.requested_at is None or not self._may_collect():
+            return False
+        idle = now - self.requested_at
+        return is_cache_cold(self.config, idle, self._live.budget.utilization_percent())
+
+    def _may_collect(self) -> bool:
+        """Returns whether automatic collections are allowed at the moment."""
+        return (
+            self.planner is not None
+            and not self.planner.disabled
+            and not self.waits_for_message
+            and self._live.budget.total_tokens() >= self.waits_until
+            and self.planner.config.auto_trigger
+        )
 
     def crosses_threshold(self, tokens: int) -> tuple[float, float] | None:
         """Returns percentage and threshold if reported usage crosses it first in this turn."""

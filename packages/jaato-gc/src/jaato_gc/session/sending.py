@@ -1,8 +1,10 @@
 """Sending: the checks between a history and a request."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from jaato_gc.collecting import Floor, GCTriggerReason
+from jaato_gc.config import GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, InvalidHistoryError
 from jaato_gc.history import Violation, edits_between, repair_history
 from jaato_gc.session.applying import Collections
@@ -28,6 +30,7 @@ class Sender:
         collections: Runs them.
         repair: Repair an invalid history instead of raising.
         on_overflow: What to do with a request that does not fit.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -38,12 +41,14 @@ class Sender:
         *,
         repair: bool,
         on_overflow: OnOverflow,
+        clock: Callable[[], float],
     ) -> None:
         self._live = live
         self._schedule = schedule
         self._collections = collections
         self.repair = repair
         self.on_overflow = on_overflow
+        self._clock = clock
 
     def request(self) -> Request:
         """Returns the next request, after a collection if one is due.
@@ -57,16 +62,25 @@ class Sender:
         schedule = self._schedule
         # What is fixed alone may be too much: then no strategy is asked.
         can_fit = self._fits() or (schedule.planner is not None and self._floor().can_fit)
+        now = self._clock()
         if can_fit:
-            due = schedule.due(GCTriggerReason.PRE_MESSAGE)
-            if due and schedule.config.check_before_send:
-                self._collections.collect_automatically(due)
-                schedule.threshold_crossed = False
+            if schedule.config.check_before_send:
+                self._collect_if_due(now)
             if not self._fits():
                 self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
         if not self._fits() and self.on_overflow != "send":
             raise self.floor_error()
+        schedule.requested_at = now
         return self._live.request()
+
+    def _collect_if_due(self, now: float) -> None:
+        schedule = self._schedule
+        if schedule.is_cache_cold(now):
+            target: GCConfigOverrides = {"target_percent": schedule.config.cold_target_percent}
+            self._collections.collect_automatically(GCTriggerReason.CACHE_COLD, target)
+        elif due := schedule.due(GCTriggerReason.PRE_MESSAGE):
+            self._collections.collect_automatically(due)
+            schedule.threshold_crossed = False
 
     def recover_from_refusal(self) -> bool:
         """Collects because the provider refused the request. Returns whether it is smaller now."""

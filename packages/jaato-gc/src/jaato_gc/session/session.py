@@ -1,6 +1,7 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,11 +30,12 @@ from jaato_gc.plugins import (
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.applying import Collections, SourceRemover
+from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
-from jaato_gc.session.provider import Provider, ToolHandler
+from jaato_gc.session.provider import Provider, ToolHandler, window_in
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
@@ -82,6 +84,7 @@ class GCSession:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
             core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
             is sent unchanged.
+        clock: Returns the time in seconds, for ``cache_ttl_seconds``.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class GCSession:
         deadline_seconds: float | None = None,
         repair: bool = False,
         on_overflow: OnOverflow = "relax",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         _check_context_limit(context_limit)
         if on_overflow not in get_args(OnOverflow):
@@ -143,7 +147,12 @@ class GCSession:
             all_steps=on_overflow != "raise",
         )
         self._sender = Sender(
-            self._live, self._schedule, self._collections, repair=repair, on_overflow=on_overflow
+            self._live,
+            self._schedule,
+            self._collections,
+            repair=repair,
+            on_overflow=on_overflow,
+            clock=clock,
         )
         self._turn_callback: ThresholdCallback | None = None
 
@@ -299,11 +308,19 @@ class GCSession:
         schedule.threshold_crossed = False
         return self._collections.collect_automatically(reason) if reason else None
 
-    def recover_from_refusal(self) -> bool:
+    def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.
 
         Returns whether the request is smaller now. Only then is it worth another try.
+
+        Args:
+            error: The provider's error. If it names the model's window, the session uses that.
         """
+        window = window_in(error) if error else None
+        if window is not None and window < self.budget.context_limit:
+            with self._live.lock:
+                self.budget.context_limit = window
+            self._schedule.window_changed()
         return self._sender.recover_from_refusal()
 
     def floor_error(self) -> ContextFloorError:
@@ -437,6 +454,39 @@ class GCSession:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
         self._collections.undo(gc_id)
+
+    def remove(self, message_id: str, *, force: bool = False) -> GCResult:
+        """Removes a message, with the call or the results that belong to it.
+
+        It is journaled: `undo` restores it.
+
+        Args:
+            message_id: The message.
+            force: Also remove LOCKED and pinned messages.
+
+        Raises:
+            MessageError: There is no such message, it is LOCKED or pinned, or providers would
+                refuse the history without it.
+        """
+        return self._collections.edit(lambda live: edits_to_remove(live, message_id, force=force))
+
+    def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
+        """Replaces a message, for example by a shorter one. Its id stays.
+
+        It is journaled: `undo` restores it.
+
+        Args:
+            message_id: The message.
+            message: The new one, with the same role and the same calls or results.
+            force: Also replace LOCKED and pinned messages.
+
+        Raises:
+            MessageError: There is no such message, it is LOCKED or pinned, or the new one has
+                another role or other calls.
+        """
+        return self._collections.edit(
+            lambda live: edits_to_replace(live, message_id, message, force=force)
+        )
 
     # --- the stash ---
 

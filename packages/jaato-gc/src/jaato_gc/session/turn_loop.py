@@ -6,6 +6,7 @@ never wait, so its first step is the whole turn.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
@@ -73,7 +74,8 @@ class Turn:
         except Exception as error:
             if answer.has_begun or not is_context_refusal(error):
                 raise
-            if not await _work(self.session.recover_from_refusal, on_loop):
+            recover = partial(self.session.recover_from_refusal, error)
+            if not await _work(recover, on_loop):
                 raise self.session.floor_error() from error
         request = await _work(self.session.before_send, on_loop)
         answer = Answer(self.on_text, self.session.report_usage)

@@ -1,0 +1,76 @@
+"""Edits that the host asks for: removing and replacing messages."""
+
+from dataclasses import replace
+
+from jaato_gc.errors import MessageError
+from jaato_gc.history import Edit, apply_edits, lay_out, new_violations
+from jaato_gc.messages import Message, seal
+from jaato_gc.policies import GCPolicy
+from jaato_gc.session.live_history import LiveHistory
+
+HOST = "host"
+"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
+
+
+def edits_to_remove(live: LiveHistory, message_id: str, *, force: bool) -> list[Edit]:
+    """Returns the edits that remove a message with the call or the results that belong to it.
+
+    Raises:
+        MessageError: There is no such message, it is LOCKED or pinned, or providers would refuse
+            the history without it.
+    """
+    positions = {message.message_id: place for place, message in enumerate(live.messages)}
+    for group in lay_out(live.messages).groups:
+        if any(message.message_id == message_id for message in group.messages):
+            if not force:
+                for message in group.messages:
+                    _check_is_free(live, message)
+            edits = [
+                Edit(positions[each.message_id], each, None, message_id, "removed_by_host")
+                for each in group.messages
+            ]
+            return _checked(live, edits)
+    raise MessageError(f"there is no message {message_id!r}")
+
+
+def edits_to_replace(
+    live: LiveHistory, message_id: str, message: Message, *, force: bool
+) -> list[Edit]:
+    """Returns the edits that replace a message by another with the same role and calls.
+
+    Raises:
+        MessageError: There is no such message, it is LOCKED or pinned, or the other one has another
+            role or other calls.
+    """
+    places = [at for at, each in enumerate(live.messages) if each.message_id == message_id]
+    if not places:
+        raise MessageError(f"there is no message {message_id!r}")
+    own = live.messages[places[0]]
+    if not force:
+        _check_is_free(live, own)
+    seal(message)
+    if message.role is not own.role or message.synthetic is not own.synthetic:
+        raise MessageError(f"message {message_id!r} has role {own.role!s}, not {message.role!s}")
+    if _calls(message) != _calls(own):
+        raise MessageError(f"message {message_id!r} must keep the ids of its calls and results")
+    new = replace(message, message_id=message_id, policy=message.policy or own.policy)
+    return _checked(live, [Edit(places[0], own, new, message_id, "replaced_by_host", "shorten")])
+
+
+def _calls(message: Message) -> list[tuple[str, str | None, str]]:
+    calls = [("call", call.id, call.name) for call in message.function_calls]
+    return calls + [("result", each.call_id, each.name) for each in message.function_responses]
+
+
+def _check_is_free(live: LiveHistory, message: Message) -> None:
+    message_id, entry = message.message_id, live.budget.entry_of(message.message_id)
+    if message_id in live.budget.pinned_message_ids:
+        raise MessageError(f"message {message_id!r} is pinned: unpin it, or give force=True")
+    if entry and entry.binding_policy() is GCPolicy.LOCKED:
+        raise MessageError(f"message {message_id!r} is LOCKED: give force=True")
+
+
+def _checked(live: LiveHistory, edits: list[Edit]) -> list[Edit]:
+    if faults := new_violations(live.messages, apply_edits(live.messages, edits)):
+        raise MessageError(f"providers would refuse the history after that: {faults[0]}")
+    return edits
