@@ -1,8 +1,10 @@
 """The ledger: one message that lists what removed exchanges were about."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaato_gc.collecting.repeated_lines import is_omission
 from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of
 from jaato_gc.history import Group
 from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced
@@ -16,11 +18,15 @@ HEADINGS = {
     "name": "Names mentioned",
 }
 """The kinds of entries, in the order in which they are listed."""
-SHARES = {"changed": 0.15, "read": 0.1, "ran": 0.25}
+SHARES = {"changed": 0.15, "read": 0.15, "ran": 0.2}
 """The share of the ledger that a kind may take; names take the rest."""
 LONGEST_ENTRY = 120
 """Characters of one entry."""
 LONGEST_NAME = 80
+ARROW = " → "
+"""Between a command and its outcome."""
+
+_LINE_NUMBER = re.compile(r"[:-]\d+(?:[:-]\w*)*$")
 
 
 class LedgerEntry(NamedTuple):
@@ -55,10 +61,12 @@ def ledger_message(
     """
     entries = [*_entries_of(removed), *_entries_in(earlier)]
     known = {name for message in left for text in texts_of(message) for name in names_in(text)}
+    known |= {entry.text.lstrip("/") for entry in entries if entry.kind in ("changed", "read")}
     unique: dict[tuple[str, str], LedgerEntry] = {}
     for entry in entries:
         if entry.kind != "name" or entry.text not in known:
-            unique.setdefault((entry.kind, entry.text), entry)
+            subject = entry.text.partition(ARROW)[0]  # of several runs, the newest counts
+            unique.setdefault((entry.kind, subject), entry)
     chosen = _within(list(unique.values()), max_tokens, counter)
     return _message(chosen) if chosen else None
 
@@ -127,6 +135,8 @@ def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
             is_own = message.role is Role.MODEL
             for text in texts_of(message):
                 for name in names_in(text):
+                    bare = _LINE_NUMBER.sub("", name)  # of src/a.py:12, the file is enough
+                    name = bare if bare in names_in(bare) else name
                     if len(name) <= LONGEST_NAME:
                         entry = LedgerEntry("name", name, message.message_id)
                         (used if is_own else shown).append(entry)
@@ -138,7 +148,8 @@ def _entries_of_use(use: ToolUse) -> Iterator[LedgerEntry]:
     message_id = use.call_at[0]
     if use.kind is ToolKind.SHELL:
         outcome = "failed" if use.failed else _last_line(use.text)
-        line = f"{_one_line(use.command, LONGEST_ENTRY)} → {_one_line(outcome, LONGEST_ENTRY)}"
+        command, outcome = (_one_line(each, LONGEST_ENTRY) for each in (use.command, outcome))
+        line = f"{command}{ARROW}{outcome}"
         yield LedgerEntry("ran", line, message_id)
     elif not use.failed:
         kind = "changed" if use.kind is ToolKind.EDIT else "read"
@@ -148,7 +159,7 @@ def _entries_of_use(use: ToolUse) -> Iterator[LedgerEntry]:
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip() and not is_omission(line)]
     return lines[-1] if lines else "no output"
 
 

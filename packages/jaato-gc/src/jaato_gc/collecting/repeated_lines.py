@@ -14,6 +14,7 @@ RUN = 3
 
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\t|\||:)\s?")
 _NOTE = "[{} lines omitted: repeated later]"
+_OMISSION = re.compile(r"\[\d+ lines omitted: repeated later\]")
 
 
 class Repetition(NamedTuple):
@@ -28,6 +29,11 @@ class Repetition(NamedTuple):
     message: Message
     shorter: Message
     copies: frozenset[str]
+
+
+def is_omission(line: str) -> bool:
+    """Returns whether a line is a note about lines that were dropped."""
+    return _OMISSION.fullmatch(line.strip()) is not None
 
 
 def find_repetitions(
