@@ -1,5 +1,6 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -41,6 +42,8 @@ class InstructionBudget:
         """The sources that a collection may remove from, as far as the host can drop content."""
         self.has_stash = False
         """Whether removed content goes to a stash, so that notes may name the key of it."""
+        self.uncertain_tokens: int | None = None
+        """Tokens that the provider has not reported on; ``None``: all."""
         self.collections = 0
         """The number of applied collections: see `collections_survived`."""
         self._entries: dict[InstructionSource, SourceEntry] = {}
@@ -68,6 +71,15 @@ class InstructionBudget:
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
         return max(0, sum(self._by_policy.values()) + self.correction)
+
+    def upper_bound(self) -> int:
+        """Returns the most tokens that the next request can have.
+
+        Reported usage is certain; what changed since is as reliable as the counter.
+        """
+        counted = self.counted_tokens()
+        uncertain = counted if self.uncertain_tokens is None else self.uncertain_tokens
+        return self.total_tokens() + math.ceil(min(uncertain, counted) * self.counter.tolerance)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
@@ -329,7 +341,7 @@ class InstructionBudget:
     def copy(self) -> "InstructionBudget":
         """Returns another budget with the same figures."""
         copied = InstructionBudget.from_snapshot(self.snapshot(), self.counter)
-        copied.has_stash = self.has_stash
+        copied.has_stash, copied.uncertain_tokens = self.has_stash, self.uncertain_tokens
         return copied
 
     def get_conversation_snapshot(self) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ def _tokens_to_fit(
         total, counted = budget.total_tokens(), budget.counted_tokens()
         limit, tolerance = budget.context_limit, budget.counter.tolerance
     most = config.request_limit(limit)
-    if most is None:
+    if most is None or (budget and budget.upper_bound() <= most):
         return 0
     excess = total + tolerance * counted - most
     return max(0, math.ceil(excess / (1 + tolerance)))

@@ -257,6 +257,7 @@ class LiveHistory:
         """
         with self.lock:
             messages, budget = tuple(self.messages), self.budget
+            budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
             self._lent.append(budget)
         try:
             yield messages, ReadOnlyBudget(budget)
@@ -290,15 +291,10 @@ class LiveHistory:
         return Confidence.CALIBRATED if self.reports else self.budget.counter.confidence
 
     def upper_bound(self) -> int:
-        """Returns the most tokens that the next request can have.
-
-        Reported usage is certain; what changed since is as reliable as the counter.
-        """
-        budget = self.budget
-        uncertain = budget.counted_tokens()
-        if self.reports:
-            uncertain = min(uncertain, self.uncertain_tokens)
-        return budget.total_tokens() + math.ceil(uncertain * budget.counter.tolerance)
+        """Returns the most tokens that the next request can have."""
+        with self.lock:
+            self.budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
+            return self.budget.upper_bound()
 
     def anchor(self, input_tokens: int) -> bool:
         """Corrects the budget by the reported usage. Returns whether that changed the total."""
