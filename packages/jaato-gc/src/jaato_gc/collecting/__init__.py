@@ -8,7 +8,7 @@ from jaato_gc.collecting.account import (
     open_collection,
 )
 from jaato_gc.collecting.collection import Collection, Piece
-from jaato_gc.collecting.fitting import CORE, Floor
+from jaato_gc.collecting.fitting import CORE, Floor, can_fit
 from jaato_gc.collecting.goal import Goal, goal_of
 from jaato_gc.collecting.outcome import (
     Changes,
@@ -57,6 +57,7 @@ __all__ = [
     "account",
     "broken_outcome_rules",
     "cache_impact",
+    "can_fit",
     "check_collection",
     "conclude",
     "crossed_threshold",

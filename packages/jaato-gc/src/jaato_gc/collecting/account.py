@@ -38,7 +38,7 @@ def open_collection(
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template.
 
-    Results that would not fit in any case are shortened already.
+    Results that would not fit in any case are shortened already, unless ``all_steps`` is false.
     """
     collection = Collection.of(history, context_usage, config, reason, budget)
     collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
@@ -68,18 +68,21 @@ def conclude(
         notification: The notice that the strategy added itself.
     """
     collection.close()
-    collection.write_ledger()
     if not fits(collection):
         fit(collection, all_steps=all_steps)
+    if not fits(collection):  # what the strategy inserted may be in the way
+        collection = replace(collection, details={})
+        fit(collection, all_steps=all_steps)
+    collection.write_ledger()
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
     changes: Changes = collection.changes
     text = notification
     goal, freed = collection.goal, collection.tokens_freed
-    wanted = max(goal.tokens_to_free or 0, goal.tokens_to_fit)
+    wanted, left = goal.tokens_to_free or 0, freed - collection.reserve
     elsewhere = sum([each.tokens for each in changes if isinstance(each, SourceRemoval)])
     is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
-    misses_goal = freed - collection.reserve < wanted <= freed
+    misses_goal = left < goal.tokens_to_fit or left < wanted <= freed
     if notice is not None and is_worth_it and not misses_goal:
         text = notice_text(notice, collection, plugin_name, freed, collection.turns_removed)
         changes = [*notice_edits(collection.history, changes, text), *changes]

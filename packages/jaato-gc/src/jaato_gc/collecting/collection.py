@@ -35,7 +35,7 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import LEDGER_ID, Message, is_notice, message_to_dict, seal, stash_key
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
 
 class Piece(NamedTuple):
@@ -182,6 +182,12 @@ class Collection:
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
         return not (group.hold or self._log.is_removed(group) or id(group) in self._held)
+
+    @cached_property
+    def last_calls(self) -> Sequence[Group]:
+        """The last ``preserve_recent_groups`` calls, oldest first."""
+        calls = [group for group in self.groups if group.is_call]
+        return calls[len(calls) - min(len(calls), self.config.preserve_recent_groups) :]
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
@@ -361,16 +367,19 @@ class Collection:
         self._log.ledger_tokens = int((target or 0) * percent / 100)
 
     def write_ledger(self) -> None:
-        """Adds the ledger, if the strategy asked for one and whole groups go."""
+        """Adds the ledger, if the strategy asked for one, whole groups go and there is room."""
         log, removed = self._log, [each for each in self.groups if self._log.is_removed(each)]
-        earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
         removed = [each for each in removed if not each.is_outside_turns]
         if not log.ledger_tokens or not removed:
             return
+        earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
         left = apply_edits(self.history, [each for each in log.changes if isinstance(each, Edit)])
+        room = log.freed - max(1, self.goal.tokens_to_fit)
+        room += count_tokens((each for each in left if each.message_id == LEDGER_ID), self.counter)
         left = [each for each in left if each.message_id != LEDGER_ID]
-        ledger = ledger_message(earlier, removed, left, log.ledger_tokens, self.counter)
-        if ledger is not None:
+        most = min(log.ledger_tokens, room)
+        ledger = ledger_message(earlier, removed, left, most, self.counter)
+        if ledger is not None and message_tokens(ledger, self.counter) <= room:
             log.put_ledger(earlier, ledger, self.position_before(removed))
 
     # --- inserting ---
@@ -406,6 +415,10 @@ class Collection:
         while start > 0 and self.history[start].is_tool_output:
             start -= 1
         return start if self.history[start].function_calls else position
+
+    def is_removed(self, group: Group) -> bool:
+        """Returns whether a group was removed."""
+        return self._log.is_removed(group)
 
     # --- for core: what protection forbids, if the request would not fit otherwise ---
 

@@ -77,7 +77,7 @@ class EditLog:
                 self.remove_source(change)
                 continue
             before, after = change.before, change.after
-            self.freed += message_tokens(before, self._counter) if before else 0
+            self.freed += message_tokens(self.current(before), self._counter) if before else 0
             self.freed -= message_tokens(after, self._counter) if after else 0
             self._put(change)
         gone = {

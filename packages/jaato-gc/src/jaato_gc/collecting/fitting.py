@@ -10,8 +10,8 @@ from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Group, Hold
-from jaato_gc.messages import MODEL, Message, Part, is_notice
+from jaato_gc.history import Group, Hold, Turn
+from jaato_gc.messages import MODEL, SYSTEM, USER, Message, Part, is_notice
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import as_text, count_tokens, message_tokens
 
@@ -79,8 +79,7 @@ class Floor:
             elsewhere["system"] = prompts
         if budget.correction:
             elsewhere["correction"] = budget.correction
-        movable = counted - sum(each.tokens for each in fixed)
-        return cls(fixed, elsewhere, movable >= collection.goal.tokens_to_fit)
+        return cls(fixed, elsewhere, can_fit(collection))
 
     @property
     def by_source(self) -> dict[str, int]:
@@ -102,20 +101,48 @@ class Floor:
         message_id = largest.message.message_id
         if largest.why == Hold.PINNED:
             return f"Call session.unpin({message_id!r})"
-        force = ", force=True" if largest.why == Hold.LOCKED else ""
-        return f"Call session.replace({message_id!r}, a shorter message{force})"
+        return f"Append a shorter message instead of {message_id!r}, or use a larger window"
+
+
+def fixed_groups(collection: Collection) -> list[Group]:
+    """Returns the groups that no collection may remove.
+
+    If the first of them is not a user message, the request of its turn is among them.
+    """
+    fixed: list[Group] = []
+    request, is_first = None, True
+    for group in collection.groups:
+        if group.opens_turn:
+            request = group
+        if not (group.hold and group.hold.is_fixed):
+            continue
+        if is_first and request and group.messages[0].role is not SYSTEM and not _is_user(group):
+            fixed.append(request)
+        is_first = is_first and group.messages[0].role is SYSTEM
+        fixed.append(group)
+    return fixed
 
 
 def fixed_messages(collection: Collection) -> list[FixedMessage]:
     """Returns the messages that no collection may remove, largest first."""
     counter = collection.counter
-    fixed = [
-        FixedMessage(message, message_tokens(message, counter), group.hold.value)
-        for group in collection.groups
-        if group.hold and group.hold.is_fixed
-        for message in group.messages
-    ]
+    fixed: list[FixedMessage] = []
+    for group in fixed_groups(collection):
+        why = group.hold if group.hold and group.hold.is_fixed else Hold.FIRST_USER
+        fixed += [
+            FixedMessage(message, message_tokens(message, counter), why.value)
+            for message in group.messages
+        ]
     return sorted(fixed, key=lambda each: -each.tokens)
+
+
+def can_fit(collection: Collection) -> bool:
+    """Returns whether the request fits if everything is removed that is not fixed."""
+    if not collection.goal.tokens_to_fit:
+        return True
+    fixed = sum(each.tokens for each in fixed_messages(collection))
+    movable = count_tokens(collection.history, collection.counter) - fixed
+    return movable >= collection.goal.tokens_to_fit
 
 
 def fits(collection: Collection) -> bool:
@@ -132,17 +159,19 @@ def shorten_oversized(collection: Collection) -> None:
     goal, counter = collection.goal, collection.counter
     if not goal.tokens_to_fit or goal.target_tokens is None:
         return
-    total = collection.budget.total_tokens() if collection.budget else 0
-    everything = count_tokens(collection.history, counter)
-    last = [group for group in collection.groups if _is_last_call(group)]
+    fixed = fixed_groups(collection)
+    last = _without(collection.last_calls, fixed)
     own = count_tokens((message for group in last for message in group.messages), counter)
-    fixed = sum(each.tokens for each in fixed_messages(collection))
-    elsewhere = max(0, total - everything)
-    if everything + elsewhere - (fixed + own + elsewhere) >= goal.tokens_to_fit:
+    kept = count_tokens((message for group in fixed for message in group.messages), counter)
+    everything = count_tokens(collection.history, counter)
+    if everything - kept - own >= goal.tokens_to_fit:
         return
-    room = int(max(0, goal.target_tokens - fixed - elsewhere) * OVERSIZED_SHARE)
-    _shorten_last_calls(collection, lambda: own - collection.tokens_freed <= room)
-    collection.details["relaxed"] = ["long_results"]
+    total = collection.budget.total_tokens() if collection.budget else 0
+    elsewhere = max(0, total - everything)
+    room = int(max(0, goal.target_tokens - kept - elsewhere) * OVERSIZED_SHARE)
+    _shorten(collection, last, lambda: own - collection.tokens_freed <= room)
+    if collection.tokens_freed:
+        collection.details["relaxed"] = ["long_results"]
 
 
 def fit(collection: Collection, *, all_steps: bool = True) -> None:
@@ -152,79 +181,142 @@ def fit(collection: Collection, *, all_steps: bool = True) -> None:
         collection: The collection, with the changes of the strategy.
         all_steps: False: remove nothing from recent turns.
     """
-    steps: list[tuple[str, Callable[[], None]]] = [
-        ("old", lambda: _remove(collection, _old(collection), "fit_old")),
-        ("long_results", lambda: _shorten_last_calls(collection, lambda: fits(collection))),
-        ("calls", lambda: _remove(collection, _recent(collection, calls=True), "fit_calls")),
-        ("messages", lambda: _remove(collection, _recent(collection, calls=False), "fit_messages")),
-        ("preservable", lambda: _remove(collection, _preservable(collection), "fit_preservable")),
-        ("newest_turn", lambda: _remove(collection, _newest(collection), "fit_newest_turn")),
-        ("last_calls", lambda: _remove(collection, _last_calls(collection), "fit_last_calls")),
-    ]
+    steps = _Steps(collection)
     relaxed: list[str] = collection.details.setdefault("relaxed", [])
-    for name, step in steps if all_steps else steps[:1]:
+    by_name = {
+        "old": steps.remove_old,
+        "long_results": steps.shorten_last_calls,
+        "calls": steps.remove_calls,
+        "messages": steps.remove_messages,
+        "preservable": steps.remove_preservable,
+        "newest_turn": steps.remove_newest_turn,
+        "last_calls": steps.remove_last_calls,
+    }
+    for name, step in by_name.items() if all_steps else [("old", steps.remove_old)]:
         if fits(collection):
             break
         before = collection.tokens_freed
         step()
-        if collection.tokens_freed > before:
+        if collection.tokens_freed > before and name not in relaxed:
             relaxed.append(name)
 
 
-# --- the steps ---
+class _Steps:
+    """The steps of `fit`. Each stops as soon as the request fits.
+
+    Within a turn the request goes last, and it stays while the history would begin with something
+    else than a user message. Later steps try it again.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._turns = collection.turns
+        self._recent = [turn for turn in self._turns if collection.is_recent(turn)]
+        fixed = fixed_groups(collection)
+        self._last_calls = _without(collection.last_calls, fixed)
+        self._fixed = set(map(id, fixed))
+        self._waiting = {
+            *map(id, self._last_calls),
+            *(id(each) for each in collection.groups if each.policy is GCPolicy.PRESERVABLE),
+        }
+        """The last calls and PRESERVABLE groups, which have steps of their own."""
+        self._places = {id(group): place for place, group in enumerate(collection.groups)}
+        self._first = 0  # the place of the first group that is left, without system messages
+
+    def remove_old(self) -> None:
+        """Removes turns that are not recent, as a whole except for what waits."""
+        for turn in self._turns[: len(self._turns) - len(self._recent)]:
+            if fits(self._collection):
+                return
+            for group in _request_last(turn):
+                if id(group) not in self._waiting:
+                    self._force(group, "fit_old")
+
+    def shorten_last_calls(self) -> None:
+        """Shortens results and arguments of the last calls."""
+        _shorten(self._collection, self._last_calls, lambda: fits(self._collection))
+
+    def remove_calls(self) -> None:
+        """Removes older calls of recent turns."""
+        groups = (group for turn in self._recent for group in turn.groups if group.is_call)
+        self._remove((each for each in groups if id(each) not in self._waiting), "fit_calls")
+
+    def remove_messages(self) -> None:
+        """Removes messages without calls of recent turns, except the newest."""
+        groups = (group for turn in self._recent[:-1] for group in _request_last(turn))
+        plain = (each for each in groups if not each.is_call and id(each) not in self._waiting)
+        self._remove(plain, "fit_messages")
+
+    def remove_preservable(self) -> None:
+        """Removes PRESERVABLE groups, except the last calls."""
+        last = set(map(id, self._last_calls))
+        groups = (each for each in self._collection.groups if each.policy is GCPolicy.PRESERVABLE)
+        self._remove((each for each in groups if id(each) not in last), "fit_preservable")
+        self._remove_requests()
+
+    def remove_newest_turn(self) -> None:
+        """Removes messages without calls of the newest turn."""
+        groups = (group for turn in self._recent[-1:] for group in turn.groups)
+        self._remove((group for group in groups if not group.is_call), "fit_newest_turn")
+
+    def remove_last_calls(self) -> None:
+        """Removes the last calls, and at the very end a notice."""
+        self._remove(self._last_calls, "fit_last_calls")
+        self._remove_requests()
+        for group in self._collection.groups:
+            is_left = id(group) not in self._fixed and is_notice(group.messages[0])
+            if is_left and not fits(self._collection):
+                self._collection.force(group, "fit_last_calls")
+
+    def _remove_requests(self) -> None:
+        """Removes requests that stayed because of what followed them."""
+        requests = (group for group in self._collection.groups if group.opens_turn)
+        self._remove(requests, "fit_messages")
+
+    def _remove(self, groups: Iterable[Group], reason: str) -> None:
+        for group in groups:
+            if fits(self._collection):
+                return
+            self._force(group, reason)
+
+    def _force(self, group: Group, reason: str) -> None:
+        if self._may_go(group):
+            self._collection.force(group, reason)
+
+    def _may_go(self, group: Group) -> bool:
+        if id(group) in self._fixed or is_notice(group.messages[0]):
+            return False
+        if not _is_user(group):
+            return True
+        self._first = self._next_left(self._first)
+        if self._first != self._places[id(group)]:
+            return True
+        follower = self._next_left(self._first + 1)
+        groups = self._collection.groups
+        return follower == len(groups) or _is_user(groups[follower])
+
+    def _next_left(self, place: int) -> int:
+        """Returns the place of the next group that is left, without system messages."""
+        groups = self._collection.groups
+        while place < len(groups) and (
+            groups[place].messages[0].role is SYSTEM or self._collection.is_removed(groups[place])
+        ):
+            place += 1
+        return place
 
 
-def _remove(collection: Collection, groups: Iterable[Group], reason: str) -> None:
-    for group in groups:
-        if fits(collection):
-            return
-        collection.force(group, reason)
+def _is_user(group: Group) -> bool:
+    message = group.messages[0]
+    return message.role is USER and not message.is_tool_output
 
 
-def _may_go(group: Group) -> bool:
-    return not (group.hold and group.hold.is_fixed) and not is_notice(group.messages[0])
+def _request_last(turn: Turn) -> list[Group]:
+    return sorted(turn.groups, key=lambda group: group.opens_turn)
 
 
-def _is_last_call(group: Group) -> bool:
-    return group.is_call and group.hold is Hold.RECENT
-
-
-def _old(collection: Collection) -> Iterator[Group]:
-    """Yields what is outside of recent turns, except the last calls and PRESERVABLE groups."""
-    for turn in collection.turns:
-        if not collection.is_recent(turn):
-            for group in turn.groups:
-                if _may_go(group) and not _waits(group):
-                    yield group
-
-
-def _waits(group: Group) -> bool:
-    return _is_last_call(group) or group.policy is GCPolicy.PRESERVABLE
-
-
-def _recent(collection: Collection, *, calls: bool) -> Iterator[Group]:
-    """Yields older calls of recent turns, or messages of recent turns but the newest."""
-    turns = [turn for turn in collection.turns if collection.is_recent(turn)]
-    for turn in turns if calls else turns[:-1]:
-        # The request goes last: what is left of its turn must not begin the history.
-        for group in sorted(turn.groups, key=lambda each: each.opens_turn):
-            if group.is_call is calls and _may_go(group) and not _waits(group):
-                yield group
-
-
-def _preservable(collection: Collection) -> Iterator[Group]:
-    for group in collection.groups:
-        if group.policy is GCPolicy.PRESERVABLE and _may_go(group) and not _is_last_call(group):
-            yield group
-
-
-def _newest(collection: Collection) -> Iterator[Group]:
-    for turn in collection.turns[-1:]:
-        yield from (group for group in turn.groups if not group.is_call and _may_go(group))
-
-
-def _last_calls(collection: Collection) -> Iterator[Group]:
-    yield from filter(_is_last_call, collection.groups)
+def _without(groups: Iterable[Group], others: Iterable[Group]) -> list[Group]:
+    left_out = set(map(id, others))
+    return [group for group in groups if id(group) not in left_out]
 
 
 # --- the last calls: their results and arguments, shortened ---
@@ -241,13 +333,13 @@ class _Text(NamedTuple):
     is_answered: bool
 
 
-def _shorten_last_calls(collection: Collection, is_enough: Callable[[], bool]) -> None:
-    """Shortens results and arguments of the last calls, the largest first.
+def _shorten(collection: Collection, calls: Iterable[Group], is_enough: Callable[[], bool]) -> None:
+    """Shortens results and arguments of calls, the largest first.
 
     One that the model has not answered yet comes last.
     """
     texts = sorted(
-        _texts_of_last_calls(collection), key=lambda each: (not each.is_answered, -each.tokens)
+        _texts_of(calls, collection), key=lambda each: (not each.is_answered, -each.tokens)
     )
     most = max((each.tokens for each in texts), default=0)
     while most > SMALLEST_RESULT and not is_enough():
@@ -262,11 +354,11 @@ def _shorten_last_calls(collection: Collection, is_enough: Callable[[], bool]) -
                 collection.force_shorter(each.group, each.message, each.part, how, "fit_long")
 
 
-def _texts_of_last_calls(collection: Collection) -> Iterator[_Text]:
+def _texts_of(calls: Iterable[Group], collection: Collection) -> Iterator[_Text]:
     counter = collection.counter
     answers = [at for at, each in enumerate(collection.history) if each.role is MODEL]
     last_answer = answers[-1] if answers else -1
-    for group in filter(_is_last_call, collection.groups):
+    for group in calls:
         is_answered = collection.position_of(group) < last_answer
         for message in group.messages:
             for index, part in enumerate(message.parts):

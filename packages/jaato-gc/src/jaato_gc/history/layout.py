@@ -27,8 +27,11 @@ class Hold(StrEnum):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the group stays even if the request does not fit otherwise."""
-        return self is not Hold.RECENT
+        """Whether the group stays even if the request does not fit otherwise.
+
+        FIRST_USER is fixed only before a fixed group: see `fixed_groups`.
+        """
+        return self not in (Hold.RECENT, Hold.FIRST_USER)
 
 
 # Named tuples are as read-only as frozen dataclasses and made in a quarter of the time: every

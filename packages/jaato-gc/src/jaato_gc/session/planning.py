@@ -16,7 +16,9 @@ from jaato_gc.collecting import (
     GCResult,
     GCTriggerReason,
     Outcome,
+    account,
     broken_outcome_rules,
+    can_fit,
     conclude,
     failure,
     open_collection,
@@ -96,6 +98,11 @@ class Planner:
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
         given = (history, usage, config, reason, budget)
         collection = open_collection(plugin.name, notice, *given, all_steps=all_steps)
+        if not can_fit(collection):  # what is fixed alone is too much: the strategy can't help
+            collection.close()
+            _, result = account(collection, [], plugin.name, {"fits": False})
+            result.gc_id = gc_id
+            return GCPlan(gc_id, history, (), result)
         edits: Sequence[Edit] = ()
         try:
             notification = self._run(collection, usage)
@@ -115,8 +122,9 @@ class Planner:
         if not result.success and collection.goal.tokens_to_fit:
             # The request must fit, whatever the strategy does.
             alone = open_collection(CORE, None, *given, all_steps=all_steps)
-            alone.details["strategy_error"] = result.error
+            strategy_error = result.error
             outcome, result = _concluded(alone, CORE, all_steps=all_steps)
+            result.details["strategy_error"] = strategy_error
             edits = outcome.edits
         result.gc_id = gc_id
         return GCPlan(gc_id, history, tuple(edits), result)

@@ -68,6 +68,8 @@ class Sender:
                 self._collect_if_due(now)
             if not self._fits():
                 self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
+        elif self.on_overflow == "send" and schedule.planner is not None:
+            self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)  # its result says so
         if not self._fits() and self.on_overflow != "send":
             raise self.floor_error()
         schedule.requested_at = now

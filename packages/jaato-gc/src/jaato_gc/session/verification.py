@@ -242,12 +242,10 @@ def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bo
     A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
     and summaries. For others only the last calls are restored.
     """
-    last = collection.config.preserve_recent_groups
-    calls = [group for group in collection.groups if group.is_call][-last:] if last else []
     moved = {edit.message_id for edit in edits if edit.before is None}  # rejected later
     changed = {edit.message_id for edit in edits} - moved
     removed = {edit.message_id for edit in edits if edit.after is None} - moved
-    put_back = changed & _ids(calls)
+    put_back = changed & _ids(collection.last_calls)
     if takes_budget:
         return put_back
     put_back |= removed & _ids(
