@@ -70,8 +70,8 @@ class SavedSessionError(GCError):
 class ContextFloorError(GCError):
     """The next request does not fit the window, and nothing more can be removed. It was not sent.
 
-    Lower ``preserve_recent_turns``, unpin something, shorten the system prompt or the tools, or use
-    a larger window.
+    Only fixed content is left: system messages, the newest user message, LOCKED and pinned content,
+    open calls, tools. Unpin something, shorten the largest of it, or use a larger window.
 
     Args:
         message: The error text.

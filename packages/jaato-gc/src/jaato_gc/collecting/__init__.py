@@ -8,7 +8,7 @@ from jaato_gc.collecting.account import (
     open_collection,
 )
 from jaato_gc.collecting.collection import Collection, Piece
-from jaato_gc.collecting.fitting import CORE, Floor, can_fit
+from jaato_gc.collecting.fitting import CORE, Floor, can_fit, fits
 from jaato_gc.collecting.goal import Goal, goal_of
 from jaato_gc.collecting.outcome import (
     Changes,
@@ -62,6 +62,7 @@ __all__ = [
     "conclude",
     "crossed_threshold",
     "failure",
+    "fits",
     "goal_of",
     "is_cache_cold",
     "is_user_text",

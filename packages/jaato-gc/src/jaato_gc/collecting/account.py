@@ -72,6 +72,7 @@ def conclude(
         fit(collection, all_steps=all_steps)
     if not fits(collection):  # what the strategy inserted may be in the way
         collection = replace(collection, details={})
+        collection.close()
         fit(collection, all_steps=all_steps)
     collection.write_ledger()
     if not fits(collection):

@@ -423,7 +423,9 @@ class Collection:
     # --- for core: what protection forbids, if the request would not fit otherwise ---
 
     def force(self, group: Group, reason: str) -> None:
-        """Removes a group that is recent or held by the strategy."""
+        """Removes a group that is recent or held by the strategy, after `close`."""
+        if not self._log.is_closed:
+            raise ReadOnlyError("only core may force a removal, when a strategy has ended")
         if not self._log.is_removed(group):
             self._log.remove(group, self.key_of(group), reason, "remove", True)
             self._relax(group)
@@ -449,7 +451,7 @@ class Collection:
             for group in self.groups
             if group.hold
             for message in group.messages
-            if message.message_id not in self._relaxed
+            if group.hold.is_fixed or message.message_id not in self._relaxed
         }
 
     def adopt(self, changes: Iterable[Edit | SourceRemoval]) -> None:

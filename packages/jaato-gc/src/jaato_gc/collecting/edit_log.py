@@ -20,7 +20,10 @@ class EditLog:
         self._counter = counter
         self._positions = {message.message_id: at for at, message in enumerate(history)}
         # Only the newest change of a message is kept, in the order in which they were made.
-        self._changes: dict[str | tuple[InstructionSource, str | None], Edit | SourceRemoval] = {}
+        # An insertion has a key of its own: a returned history may have moved a message.
+        self._changes: dict[
+            str | tuple[InstructionSource | None, str | None], Edit | SourceRemoval
+        ] = {}
         self.removed_groups: set[int] = set()
         self.ledger_tokens = 0
         """The size of the ledger that is left at the end; 0: none."""
@@ -97,7 +100,7 @@ class EditLog:
 
     def withdraw(self, inserted: Message) -> None:
         """Takes back the insertion of a message."""
-        del self._changes[inserted.message_id]
+        del self._changes[None, inserted.message_id]
         self.freed += message_tokens(inserted, self._counter)
 
     def put_ledger(self, earlier: Message | None, ledger: Message, position: int) -> None:
@@ -117,8 +120,9 @@ class EditLog:
             self.freed += removal.tokens
 
     def _put(self, edit: Edit) -> None:
-        self._changes.pop(edit.message_id, None)  # so that it counts as the newest change
-        self._changes[edit.message_id] = edit
+        key = edit.message_id if edit.before else (None, edit.message_id)
+        self._changes.pop(key, None)  # so that it counts as the newest change
+        self._changes[key] = edit
 
     @property
     def insertions(self) -> Mapping[int, Message]:

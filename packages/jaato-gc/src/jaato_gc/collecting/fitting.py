@@ -83,8 +83,12 @@ class Floor:
 
     @property
     def by_source(self) -> dict[str, int]:
-        """The tokens by source; the fixed messages are ``conversation``."""
-        return {"conversation": sum(each.tokens for each in self.messages), **self.elsewhere}
+        """The tokens by source."""
+        found = {"conversation": 0, **self.elsewhere}
+        for message, tokens, _ in self.messages:
+            source = "system" if message.role is SYSTEM else "conversation"
+            found[source] = found.get(source, 0) + tokens
+        return found
 
     def __str__(self) -> str:
         named = [str(each) for each in self.messages[:LARGEST_NAMED]]
@@ -95,9 +99,10 @@ class Floor:
         return f"Fixed are {total:,}: {', '.join(named) or 'nothing'}. {self._remedy()}"
 
     def _remedy(self) -> str:
-        if not self.messages or max(self.elsewhere.values(), default=0) > self.messages[0].tokens:
+        largest = self.messages[0] if self.messages else None
+        elsewhere = max(self.elsewhere.values(), default=0)
+        if largest is None or largest.message.role is SYSTEM or elsewhere > largest.tokens:
             return "Use a larger window, or shorten the system prompt and the tools"
-        largest = self.messages[0]
         message_id = largest.message.message_id
         if largest.why == Hold.PINNED:
             return f"Call session.unpin({message_id!r})"
@@ -147,7 +152,8 @@ def can_fit(collection: Collection) -> bool:
 
 def fits(collection: Collection) -> bool:
     """Returns whether the request fits with the changes so far."""
-    return collection.tokens_freed >= collection.goal.tokens_to_fit
+    wanted = collection.goal.tokens_to_fit
+    return not wanted or collection.tokens_freed >= wanted
 
 
 def shorten_oversized(collection: Collection) -> None:

@@ -198,7 +198,7 @@ def check_collection(
         before: The history that the strategy was given.
         after: The history that it returned.
         removal_list: The removal list that it returned.
-        protected_ids: Messages that had to stay; their results and arguments may be shortened.
+        protected_ids: Messages that had to stay as they were.
     """
     held = dict.fromkeys(protected_ids, Hold.RECENT)
     outcome = Outcome(before, after, edits_between(before, after), held=held)

@@ -21,6 +21,7 @@ from jaato_gc.collecting import (
     can_fit,
     conclude,
     failure,
+    fits,
     open_collection,
     should_collect,
 )
@@ -187,12 +188,18 @@ def _concluded(
     notification: str | None = None,
 ) -> tuple[Outcome, GCResult]:
     """Returns the outcome of a collection, after all rules were checked."""
+    if not fits(collection):  # core adds edits, which must not hide what the strategy broke
+        _check(Outcome.of(collection, collection.changes))
     outcome, result = conclude(
         collection, plugin_name, notice, all_steps=all_steps, notification=notification
     )
+    _check(outcome)
+    return outcome, result
+
+
+def _check(outcome: Outcome) -> None:
     if violations := broken_outcome_rules(outcome):
         raise RejectedAnswerError(str(violations[0]))
-    return outcome, result
 
 
 class _FailedError(Exception):
