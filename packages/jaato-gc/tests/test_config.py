@@ -65,6 +65,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "min_free_tokens": None,
         "max_tokens": None,
         "reserve_output_tokens": 0,
+        "ledger_percent": 3.0,
     }
     assert not GCConfig().continuous_mode
 

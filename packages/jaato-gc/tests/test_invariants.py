@@ -214,7 +214,15 @@ def test_a_listed_removal_passes() -> None:
 def test_a_listed_shortening_passes() -> None:
     after = [shortened(message) for message in BEFORE]
 
-    assert caught(after, shortening("r"), protected=("r", "u2")) == []
+    assert caught(after, shortening("r"), protected=("u2",)) == []
+
+
+def test_shortening_a_protected_message_is_caught_even_when_listed() -> None:
+    after = [shortened(message) for message in BEFORE]
+
+    found = caught(after, shortening("r"), protected=("r", "u2"))
+
+    assert found == [("protected_unaltered", "r")]
 
 
 def test_changing_the_text_of_a_protected_message_is_caught_even_when_listed() -> None:

@@ -67,7 +67,7 @@ def talk(plugin: GCPlugin, config: GCConfig = CONFIG, /, **options: Any) -> GCSe
 def state(session: GCSession) -> Any:
     """Returns everything that a collection may change, without the list of attempts."""
     saved = json.loads(session.save())
-    attempts = ("results", "plans_made", "breaker", "plugin", "plugin_options", "config")
+    attempts = ("results", "plans_made", "waits_until", "plugin", "plugin_options", "config")
     return {key: value for key, value in saved.items() if key not in attempts}
 
 
@@ -675,7 +675,9 @@ REQUESTS: dict[str, Callable[[Collection], object]] = {
     "take_source": lambda each: each.take_source(InstructionSource.ENRICHMENT, None, 1, "late"),
     "hold": lambda each: each.hold(each.groups[0]),
     "shorten": lambda each: each.shorten(each.groups[0], "late"),
-    "shorten_recent_results": lambda each: each.shorten_recent_results(),
+    "drop_repeated_lines": lambda each: each.drop_repeated_lines(),
+    "replace": lambda each: each.replace(each.history[0], each.history[0], "late"),
+    "leave_ledger": lambda each: each.leave_ledger(),
     "insert": lambda each: each.insert(Message.from_text(Role.USER, "late"), 0),
     "withdraw": lambda each: each.withdraw(Message.from_text(Role.USER, "late")),
 }

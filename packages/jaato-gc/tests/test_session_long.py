@@ -204,20 +204,34 @@ def test_a_system_prompt_that_fills_the_window_ends_in_the_floor() -> None:
     with pytest.raises(ContextFloorError) as caught:
         run(session, 10, "how so? " * 200)
     assert caught.value.floor["system"] == system
-    assert f"system {system}" in str(caught.value)
-    assert caught.value.result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    assert f"{prompt.message_id!r} (system, locked, {system:,})" in str(caught.value)
+    assert "shorten the system prompt" in str(caught.value)
     assert model.refusals == 0  # it was never sent
     assert_budget_is_a_recount(session)
 
 
-def test_one_huge_turn_ends_in_the_floor_and_goes_on_in_a_larger_window() -> None:
+def test_recent_turns_that_do_not_fit_do_not_end_the_run() -> None:
     model = DummyModel(WINDOW, tool_rounds=0)
     session = session_with(model)
-    with pytest.raises(ContextFloorError, match="conversation") as caught:
-        run(session, 10, "here is the file. " * 800)
-    conversation = caught.value.floor["conversation"]
-    assert conversation > WINDOW
-    assert conversation == session.budget.counted_tokens()
+    run(session, 10, "here is the file. " * 800)
+    assert model.refusals == 0
+    assert any(
+        "messages" in result.details.get("relaxed", ()) for result in session.get_gc_history()
+    )
+    assert_budget_is_a_recount(session)
+
+
+def test_one_huge_request_ends_in_the_floor_and_goes_on_in_a_larger_window() -> None:
+    model = DummyModel(WINDOW, tool_rounds=0)
+    session = session_with(model)
+    run(session, 3)
+    before = session.history
+    with pytest.raises(ContextFloorError, match=r"newest user, \d\d,\d+") as caught:
+        session.send_message("here is the file. " * 8_000)
+    assert session.history[:-1] == before
+    first = next(message for message in before if message.opens_turn)
+    fixed = count_tokens([first, session.history[-1]], session.budget.counter)
+    assert caught.value.floor["conversation"] == fixed > WINDOW
     assert model.refusals == 0
     said = len(session.history)
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import math
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -843,19 +845,32 @@ def test_a_second_refusal_reaches_the_host() -> None:
 
 @pytest.mark.parametrize("plugin", [OldestFirst(), NoGCPlugin()], ids=lambda plugin: plugin.name)
 def test_a_refused_request_is_never_sent_unchanged(plugin: GCPlugin) -> None:
+    provider = Script(ContextLimitError("too long"), "ok")
+    session = session_with(provider, plugin=plugin, context_limit=1_000, counter=WordCounter())
+    fill(session, 3)
+    before = session.budget.total_tokens()
+    assert session.send_message("Hi").text == "ok"
+    assert len(provider.requests) == 2
+    collected = session.get_gc_history()[-1]
+    assert collected.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    # The provider did not name its window: only the target is safe.
+    assert collected.tokens_after <= before * 0.6
+
+
+@pytest.mark.parametrize("plugin", [OldestFirst(), NoGCPlugin()], ids=lambda plugin: plugin.name)
+def test_a_refused_request_of_fixed_content_ends_in_the_floor(plugin: GCPlugin) -> None:
     refusal = ContextLimitError("too long")
     provider = Script(refusal)
     session = session_with(provider, plugin=plugin, context_limit=1_000, counter=WordCounter())
-    fill(session, 3)
-    before = session.history
     with pytest.raises(ContextFloorError, match="the provider refused") as caught:
         session.send_message("Hi")
     assert len(provider.requests) == 1
     assert caught.value.__cause__ is refusal
     assert caught.value.floor == {"conversation": session.budget.counted_tokens()}
     assert caught.value.result.outcome is GCOutcome.NO_GAIN
-    assert "lower preserve_recent_turns" in str(caught.value)
-    assert session.history[:-1] == before
+    assert caught.value.result.details["fits"] is False
+    assert "use a larger window" in str(caught.value)
+    assert [message.text for message in session.history] == ["Hi"]
 
 
 def test_without_a_strategy_a_refusal_says_so() -> None:
@@ -864,7 +879,7 @@ def test_without_a_strategy_a_refusal_says_so() -> None:
         counter=WordCounter(),
         registry=PluginRegistry(load_installed=False),
     )
-    with pytest.raises(ContextFloorError, match="no strategy is set: call set_gc_plugin"):
+    with pytest.raises(ContextFloorError, match="No strategy is set: call set_gc_plugin"):
         session.send_message("Hi")
 
 
@@ -875,7 +890,7 @@ def test_a_request_that_can_not_fit_is_not_sent() -> None:
         session.send_message("word " * 150)
     assert provider.requests == []
     assert caught.value.floor == {"conversation": 154}
-    assert caught.value.result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    assert session.get_gc_history() == []
 
 
 def test_a_strategy_that_fails_is_named_when_the_request_does_not_fit() -> None:
@@ -885,9 +900,13 @@ def test_a_strategy_that_fails_is_named_when_the_request_does_not_fit() -> None:
         def select(self, _collection: Collection) -> None:
             raise RuntimeError("out of order")
 
-    session = session_with(Script(), plugin=Broken(), context_limit=100, counter=WordCounter())
-    with pytest.raises(ContextFloorError, match=r"gc_broken.*RuntimeError: out of order"):
-        session.send_message("word " * 150)
+    provider = Script("ok")
+    session = session_with(provider, plugin=Broken(), context_limit=500, counter=WordCounter())
+    fill(session, 6)
+    session.send_message("word " * 150)
+    collected = session.get_gc_history()[-1]
+    assert collected.plugin_name == "core"
+    assert re.search("gc_broken.*RuntimeError: out of order", collected.details["strategy_error"])
 
 
 REFUSALS = [
@@ -965,14 +984,35 @@ def test_reported_usage_corrects_the_budget() -> None:
 
 def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
     provider = Script(
-        ("one", UsageReport(500)), ("two", UsageReport(20)), ("three", UsageReport(5))
+        ("one", UsageReport(500)), ("two", UsageReport(20)), ("three", UsageReport(15))
     )
     session = session_with(provider, counter=WordCounter())
     corrections = []
     for _ in range(3):
         session.send_message("Hi")
         corrections.append(session.budget.correction)
-    assert corrections == [495, 5, -20]
+    assert corrections == [495, 5, -10]
+
+
+def test_a_report_below_half_of_what_was_counted_is_not_believed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is what a provider reports that leaves out cached tokens."""
+    session = session_with(None, counter=WordCounter(), context_limit=1_000)
+    fill(session, 5)
+    session.before_send()
+    session.report_usage(600)
+    correction, counted = session.budget.correction, session.budget.counted_tokens()
+    assert session.get_context_usage()["confidence"] is Confidence.CALIBRATED
+    for _ in range(2):
+        session.before_send()
+        session.report_usage(counted // 2 - 1)
+        assert session.budget.correction == correction
+        assert session.get_context_usage()["confidence"] is Confidence.DOUBTED
+    assert caplog.text.count("is not believed") == 1
+    session.report_usage(counted // 2)
+    assert session.budget.correction == counted // 2 - counted
+    assert session.get_context_usage()["confidence"] is Confidence.CALIBRATED
 
 
 def test_works_without_any_report() -> None:
@@ -982,11 +1022,15 @@ def test_works_without_any_report() -> None:
     assert session.get_context_usage()["confidence"] is Confidence.EXACT
 
 
-@pytest.mark.parametrize("reported", [0, -1])
-def test_a_report_without_tokens_is_ignored(reported: int) -> None:
-    session = session_with(lambda _: ("ok", UsageReport(reported)), counter=WordCounter())
+@pytest.mark.parametrize("reported", [0, -1, math.nan, math.inf, "12", None])
+def test_a_report_that_is_not_a_positive_number_is_an_error(reported: Any) -> None:
+    session = session_with(lambda _: "ok", counter=WordCounter())
     session.send_message("Hi")
-    assert session.budget.correction == 0
+    before = session.get_context_usage()
+    with pytest.raises(GCError, match="expected a positive number"):
+        session.report_usage(reported)
+    assert session.get_context_usage() == before
+    assert session.send_message("Hi").text == "ok"
 
 
 def test_a_report_before_any_request_is_ignored() -> None:
@@ -1225,9 +1269,9 @@ def test_another_window_resumes_paused_collections() -> None:
     for _ in range(3):
         session.after_turn()
     assert session.paused_because is not None
+    assert len(session.get_gc_history()) == 1
+    session.set_context_limit(1_100)
     assert len(session.get_gc_history()) == 2
-    session.set_context_limit(900)
-    assert len(session.get_gc_history()) == 3
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -194,7 +194,8 @@ def test_a_plan_whose_messages_are_unchanged_applies_after_another_collection() 
 
 
 def test_a_plan_that_would_make_the_restored_history_invalid_is_stale() -> None:
-    session = recent_only(policy_of=lambda _: GCPolicy.PARTIAL)
+    config = {"preserve_recent_groups": 0}
+    session = recent_only(policy_of=lambda _: GCPolicy.PARTIAL, config=config)
     speak(session, 0, calls=1)
     speak(session, 1, 2)
     whole = message_ids(session)
@@ -332,11 +333,15 @@ def agent_turn(session: GCSession, exchanges: int) -> None:
 
 
 def test_undo_restores_shortened_results() -> None:
-    session = recent_only(Oldest(), context_limit=2000)
+    def shorten(collection: Collection) -> None:
+        for group in collection.groups:
+            collection.shorten(group, "shorter")
+
+    session = new_session(ScriptedStrategy(shorten), GCConfig(), context_limit=3000)
     agent_turn(session, 6)
     before = picture(session)
     result = session.manual_gc(target_percent=1.0)
-    assert {item.action for item in result.removal_list} == {"shorten"}
+    assert [item.action for item in result.removal_list] == ["shorten"] * 3
     assert message_ids(session) == [message.message_id for message in before[0]]
     assert_in_step(session)
     session.undo()
@@ -443,7 +448,7 @@ def test_undo_does_not_restore_what_the_host_dropped() -> None:
 
 
 def test_a_fault_that_undo_restores_is_found_again() -> None:
-    session = recent_only(Oldest())
+    session = recent_only(Oldest(), config={"preserve_recent_groups": 0})
     speak(session, 0)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look"))], "dangling"))
     speak(session, 1, 2)
@@ -462,9 +467,10 @@ def test_a_fault_that_undo_restores_is_found_again() -> None:
 
 
 def test_a_notice_that_comes_first_stays_first() -> None:
-    plugin = Oldest()
+    plugin = ScriptedStrategy(lambda each: each.take(each.groups, "all", "old"))
     plugin.initialize({"notify_on_gc": True})
-    session = recent_only(plugin, context_limit=12_800)
+    config = GCConfig(preserve_recent_groups=0)
+    session = new_session(plugin, config, context_limit=12_800)
 
     def collect(*messages: Message, keep: int = 0) -> list[str]:
         for message in messages:
@@ -475,12 +481,14 @@ def test_a_notice_that_comes_first_stays_first() -> None:
 
     call, answer = FunctionCall("c", "read_file"), ToolResult("c", "read_file", "all there is")
     locked = Message(Role.TOOL, [Part(function_response=answer)], "result", policy=GCPolicy.LOCKED)
-    request = Message.from_text(Role.USER, LONG_TEXT, message_id="u0", policy=GCPolicy.PARTIAL)
-    assert collect(request) == ["gc_notice"]
+    summary = Message.from_text(
+        Role.USER, LONG_TEXT, message_id="summary", synthetic=SyntheticKind.SUMMARY
+    )
     held = ["gc_notice", "call", "result"]
-    assert collect(Message(Role.MODEL, [Part(function_call=call)], "call"), locked) == held
+    asked = Message(Role.MODEL, [Part(function_call=call)], "call")
+    assert collect(summary, asked, locked) == held
     speak(session, 1, 2)
-    assert collect(keep=1) == [*held, "u2", "a2"]
+    assert collect(keep=1) == [*held, "u1", "u2", "a2"]
 
 
 STEPS = st.lists(

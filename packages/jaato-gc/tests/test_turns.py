@@ -23,7 +23,8 @@ from jaato_gc import (
 from jaato_gc.plugin import Group, Hold, lay_out, protect
 from jaato_gc_testing import broken_histories, histories
 
-NOTHING_RECENT = GCConfig(preserve_recent_turns=0)
+NOTHING_RECENT = GCConfig(preserve_recent_turns=0, preserve_recent_groups=0)
+"""Only the running turn is recent."""
 
 
 def user(message_id: str, policy: GCPolicy | None = None) -> Message:
@@ -199,37 +200,124 @@ def test_a_turn_estimates_its_tokens() -> None:
 
 
 def test_protect_returns_a_new_layout_and_leaves_the_given_one_unchanged() -> None:
-    layout = lay_out([user("u0", GCPolicy.LOCKED), model("m0")])
+    layout = lay_out([user("u0", GCPolicy.LOCKED), model("m0"), user("u1")])
     protected = protect(layout, NOTHING_RECENT)
 
-    assert [group.hold for group in layout.groups] == [None, None]
-    assert [group.hold for group in protected.groups] == [Hold.LOCKED, None]
+    assert [group.hold for group in layout.groups] == [None, None, None]
+    assert [group.hold for group in protected.groups] == [Hold.LOCKED, None, Hold.NEWEST_USER]
     assert ids_of(protected.groups) == ids_of(layout.groups)
-    assert [turn.groups for turn in protected.turns] == [protected.groups]
+    assert [turn.groups for turn in protected.turns] == [protected.groups[:2], protected.groups[2:]]
 
 
-def test_groups_are_not_held_without_a_reason() -> None:
-    assert set(holds([user("u0"), model("m0"), user("u1")], NOTHING_RECENT).values()) == {None}
+def test_old_groups_are_not_held_without_a_reason() -> None:
+    history = [user("u0"), model("m0"), calls("c0", "x"), results("r0", "x"), user("u1")]
+
+    found = holds(history, NOTHING_RECENT)
+
+    assert {found[each] for each in ("u0", "m0", "c0", "r0")} == {None}
 
 
-def test_the_last_turns_are_recent() -> None:
+def test_the_newest_user_message_is_fixed_and_only_that_one() -> None:
+    history = [user("u0"), user("u1"), model("m1")]
+
+    for recent in (0, 1, 2):
+        found = holds(history, GCConfig(preserve_recent_turns=recent))
+        assert found["u1"] is Hold.NEWEST_USER
+        assert found["u0"] is (Hold.RECENT if recent == 2 else None)
+
+
+def test_messages_without_calls_of_the_last_turns_are_recent() -> None:
     history = [user("u0"), model("m0"), user("u1"), user("u2"), model("m2")]
 
     assert holds(history, GCConfig(preserve_recent_turns=2)) == {
         "u0": None,
         "m0": None,
         "u1": Hold.RECENT,
-        "u2": Hold.RECENT,
+        "u2": Hold.NEWEST_USER,
         "m2": Hold.RECENT,
     }
 
 
-def test_everything_is_held_if_there_are_fewer_turns_than_preserved() -> None:
-    assert set(holds([user("u0"), user("u1")], GCConfig()).values()) == {Hold.RECENT}
+def test_the_running_turn_is_recent_even_if_no_turn_is_preserved() -> None:
+    history = [user("u0"), model("m0"), user("u1"), model("m1")]
+
+    assert holds(history, NOTHING_RECENT) == {
+        "u0": None,
+        "m0": None,
+        "u1": Hold.NEWEST_USER,
+        "m1": Hold.RECENT,
+    }
+
+
+def test_all_messages_without_calls_are_held_if_there_are_fewer_turns_than_preserved() -> None:
+    assert holds([user("u0"), model("m0"), user("u1")], GCConfig()) == {
+        "u0": Hold.RECENT,
+        "m0": Hold.RECENT,
+        "u1": Hold.NEWEST_USER,
+    }
+
+
+def one_turn_of_calls(count: int) -> list[Message]:
+    """Returns a turn with a call and a comment per step: the text is beside the call."""
+    history = [user("u0")]
+    for step in range(count):
+        call = calls(f"c{step}", f"x{step}")
+        history.append(call.with_parts([Part(text="I look."), *call.parts]))
+        history.append(results(f"r{step}", f"x{step}"))
+    return [*history, model("m0")]
+
+
+@pytest.mark.parametrize("last", [0, 1, 2, 3, 9])
+def test_only_the_last_calls_of_a_recent_turn_are_held(last: int) -> None:
+    found = holds(one_turn_of_calls(4), GCConfig(preserve_recent_groups=last))
+
+    kept = {f"{who}{step}" for step in range(4)[max(0, 4 - last) :] for who in "cr"}
+    assert {each for each, hold in found.items() if hold is Hold.RECENT} == {*kept, "m0"}
+    assert found["u0"] is Hold.NEWEST_USER
+
+
+def test_all_calls_of_recent_turns_are_held_if_turns_count() -> None:
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
+    history = [user("u"), calls("c", "x"), results("r", "x"), *one_turn_of_calls(3)]
+    layout = protect(lay_out(history), config, whole_turns=True)
+
+    found = {each.message_id: group.hold for group in layout.groups for each in group.messages}
+    assert [found.pop(each) for each in ("u", "c", "r")] == [None, None, None]
+    assert found.pop("u0") is Hold.NEWEST_USER
+    assert set(found.values()) == {Hold.RECENT}
+
+
+def test_the_last_calls_are_held_in_old_turns_too() -> None:
+    """The user message of their turn stays with them, because a history begins with one."""
+    history = [user("u0"), calls("c0", "x"), results("r0", "x"), model("m0")]
+    history += [user("u1"), calls("c1", "y", "z"), results("r1", "y", "z"), model("m1")]
+    history += [user("u2"), model("m2")]
+    config = GCConfig(preserve_recent_turns=0, preserve_recent_groups=1)
+
+    assert holds(history, config) == {
+        **dict.fromkeys(["u0", "c0", "r0", "m0", "m1"], None),
+        "u1": Hold.FIRST_USER,
+        "c1": Hold.RECENT,
+        "r1": Hold.RECENT,
+        "u2": Hold.NEWEST_USER,
+        "m2": Hold.RECENT,
+    }
+
+
+def test_parallel_calls_are_one_of_the_last_groups() -> None:
+    history = [user("u0"), calls("c0", "x"), results("r0", "x"), calls("c1", "a", "b")]
+    history += [results("r1", "a"), results("r2", "b")]
+
+    found = holds(history, GCConfig(preserve_recent_groups=1))
+
+    assert [found[each] for each in ("c0", "r0")] == [None, None]
+    assert {found[each] for each in ("c1", "r1", "r2")} == {Hold.RECENT}
 
 
 def test_a_turn_pinned_by_index_is_held_whole() -> None:
-    config = GCConfig(preserve_recent_turns=0, pinned_turn_indices=[1, 99])
+    config = GCConfig(
+        preserve_recent_turns=0, preserve_recent_groups=0, pinned_turn_indices=[1, 99]
+    )
     history = [user("u0"), user("u1"), calls("c1", "x"), results("r1", "x"), user("u2")]
 
     assert holds(history, config) == {
@@ -237,7 +325,7 @@ def test_a_turn_pinned_by_index_is_held_whole() -> None:
         "u1": Hold.PINNED,
         "c1": Hold.PINNED,
         "r1": Hold.PINNED,
-        "u2": None,
+        "u2": Hold.NEWEST_USER,
     }
 
 
@@ -245,16 +333,17 @@ def test_a_message_id_pinned_in_the_budget_is_held() -> None:
     budget = InstructionBudget()
     budget.pinned_message_ids.add("u1")
 
-    assert holds([user("u0"), user("u1")], NOTHING_RECENT, budget) == {
+    assert holds([user("u0"), user("u1"), user("u2")], NOTHING_RECENT, budget) == {
         "u0": None,
         "u1": Hold.PINNED,
+        "u2": Hold.NEWEST_USER,
     }
 
 
 def test_a_message_that_the_host_locked_is_held() -> None:
     assert holds([user("u0", GCPolicy.LOCKED), user("u1")], NOTHING_RECENT) == {
         "u0": Hold.LOCKED,
-        "u1": None,
+        "u1": Hold.NEWEST_USER,
     }
 
 
@@ -275,7 +364,7 @@ def locked_in_budget(*message_ids: str) -> InstructionBudget:
 def test_a_message_booked_under_a_locked_entry_is_held() -> None:
     assert holds([user("u0"), user("u1")], NOTHING_RECENT, locked_in_budget("u0")) == {
         "u0": Hold.LOCKED,
-        "u1": None,
+        "u1": Hold.NEWEST_USER,
     }
 
 
@@ -294,14 +383,14 @@ def test_a_locked_parent_entry_holds_the_messages_of_its_children() -> None:
 
 
 def test_the_policy_of_a_message_overrides_the_budget() -> None:
-    history = [user("u0", GCPolicy.EPHEMERAL)]
+    history = [user("u0", GCPolicy.EPHEMERAL), user("u1")]
 
-    assert holds(history, NOTHING_RECENT, locked_in_budget("u0")) == {"u0": None}
+    assert holds(history, NOTHING_RECENT, locked_in_budget("u0"))["u0"] is None
 
 
 @pytest.mark.parametrize("policy", [GCPolicy.PRESERVABLE, GCPolicy.PARTIAL, GCPolicy.EPHEMERAL])
 def test_no_other_policy_holds_a_message(policy: GCPolicy) -> None:
-    assert holds([user("u0", policy)], NOTHING_RECENT) == {"u0": None}
+    assert holds([user("u0", policy), user("u1")], NOTHING_RECENT)["u0"] is None
 
 
 def test_one_protected_message_holds_its_group_but_not_its_turn() -> None:
@@ -312,6 +401,7 @@ def test_one_protected_message_holds_its_group_but_not_its_turn() -> None:
         results("r1", "a"),
         results("r2", "b", policy=GCPolicy.LOCKED),
         model("m1"),
+        user("u2"),
     ]
 
     assert holds(history, NOTHING_RECENT) == {
@@ -321,6 +411,7 @@ def test_one_protected_message_holds_its_group_but_not_its_turn() -> None:
         "r1": Hold.LOCKED,
         "r2": Hold.LOCKED,
         "m1": None,
+        "u2": Hold.NEWEST_USER,
     }
 
 
@@ -329,7 +420,7 @@ def test_an_open_call_is_held_together_with_its_results() -> None:
 
     assert holds(history, NOTHING_RECENT) == {
         "u0": None,
-        "u1": Hold.FIRST_USER,
+        "u1": Hold.NEWEST_USER,
         "c": Hold.OPEN_CALL,
         "r": Hold.OPEN_CALL,
     }
@@ -351,34 +442,50 @@ def test_the_user_message_before_the_first_held_group_is_held() -> None:
         "u1": Hold.FIRST_USER,
         "m1": Hold.LOCKED,
         "m1b": None,
-        "u2": None,
+        "u2": Hold.NEWEST_USER,
     }
 
 
 def test_only_the_first_remaining_turn_keeps_its_user_message() -> None:
-    history = [user("u0", GCPolicy.LOCKED), user("u1"), model("m1", GCPolicy.LOCKED)]
+    history = [user("u0", GCPolicy.LOCKED), user("u1"), model("m1", GCPolicy.LOCKED), user("u2")]
 
     assert holds(history, NOTHING_RECENT)["u1"] is None
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.one_of(histories(), broken_histories()), st.integers(0, 4), st.data())
-def test_locked_pinned_open_and_recent_groups_are_always_held(
-    history: list[Message], recent: int, data: st.DataObject
+@given(
+    st.one_of(histories(), broken_histories()),
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.booleans(),
+    st.data(),
+)
+def test_fixed_and_recent_groups_are_always_held(
+    history: list[Message], turns: int, groups: int, whole_turns: bool, data: st.DataObject
 ) -> None:
     budget = InstructionBudget()
     ids = [message.message_id for message in history]
     if ids:
         budget.pinned_message_ids = data.draw(st.sets(st.sampled_from(ids), max_size=3))
-    layout = protect(lay_out(history), GCConfig(preserve_recent_turns=recent), budget)
+    config = GCConfig(preserve_recent_turns=turns, preserve_recent_groups=groups)
+    layout = protect(lay_out(history), config, budget, whole_turns=whole_turns)
 
+    requests = [group for group in layout.groups if group.opens_turn]
     for group in layout.groups:
-        wanted = any(
-            message.policy is GCPolicy.LOCKED
-            or message.role is Role.SYSTEM
-            or message.message_id in budget.pinned_message_ids
-            for message in group.messages
+        is_fixed = (
+            group.is_open
+            or group in requests[-1:]
+            or any(
+                message.policy is GCPolicy.LOCKED
+                or message.role is Role.SYSTEM
+                or message.message_id in budget.pinned_message_ids
+                for message in group.messages
+            )
         )
-        assert group.hold or not (wanted or group.is_open)
-    for turn in layout.turns[len(layout.turns) - recent :] if recent else []:
-        assert all(group.hold for group in turn.groups)
+        assert is_fixed == bool(group.hold and group.hold.is_fixed)
+    calls_of_turns = [g for g in layout.groups if g.is_call and not g.is_outside_turns]
+    for group in calls_of_turns[len(calls_of_turns) - groups :] if groups else []:
+        assert group.hold
+    for turn in layout.turns[-max(1, turns) :]:
+        for group in turn.groups:
+            assert group.hold or (group.is_call and not whole_turns)
