@@ -223,6 +223,8 @@ def _shortfall(
     for group in collection.groups:
         hold = "strategy" if collection.holds(group) else f"{group.hold or ''}"
         for message in group.messages if hold else ():
+            if message.message_id in outcome.removed:  # to make the request fit
+                continue
             tokens = message_tokens(current.get(message.message_id) or message, counter)
             held[hold] = held.get(hold, 0) + tokens
             if group.hold is Hold.RECENT and tokens > largest_tokens:
