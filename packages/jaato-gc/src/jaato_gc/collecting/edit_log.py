@@ -103,14 +103,19 @@ class EditLog:
         del self._changes[None, inserted.message_id]
         self.freed += message_tokens(inserted, self._counter)
 
+    def ledger_cost(self, earlier: Message | None, ledger: Message) -> int:
+        """Returns the tokens of a ledger beyond those of the earlier one that it replaces."""
+        cost = message_tokens(ledger, self._counter)
+        if earlier and earlier.message_id not in self._changes:  # else the strategy removed it
+            cost -= message_tokens(earlier, self._counter)
+        return cost
+
     def put_ledger(self, earlier: Message | None, ledger: Message, position: int) -> None:
         """Inserts a ledger, or replaces the earlier one where it stands."""
         if earlier is None:
             self.insert(ledger, position)
             return
-        if earlier.message_id not in self._changes:  # else the strategy removed it
-            self.freed += message_tokens(earlier, self._counter)
-        self.freed -= message_tokens(ledger, self._counter)
+        self.freed -= self.ledger_cost(earlier, ledger)
         self._put(Edit(self.position(earlier), earlier, ledger))
 
     def remove_source(self, removal: SourceRemoval) -> None:
