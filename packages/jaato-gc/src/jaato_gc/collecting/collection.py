@@ -367,13 +367,21 @@ class Collection:
         self._log.ledger_tokens = int((target or 0) * percent / 100)
 
     def write_ledger(self) -> None:
-        """Adds the ledger, if the strategy asked for one, whole groups go and there is room."""
-        log, removed = self._log, [each for each in self.groups if self._log.is_removed(each)]
-        removed = [each for each in removed if not each.is_outside_turns]
+        """Adds the ledger, if the strategy asked for one, whole groups go without
+        a summary, and there is room."""
+        log = self._log
+        edits = [each for each in log.changes if isinstance(each, Edit)]
+        told = {each.message_id for each in edits if each.action == "summarize"}
+        removed = [
+            group
+            for group in self.groups
+            if log.is_removed(group) and not group.is_outside_turns
+            if group.messages[0].message_id not in told
+        ]
         if not log.ledger_tokens or not removed:
             return
         earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
-        left = apply_edits(self.history, [each for each in log.changes if isinstance(each, Edit)])
+        left = apply_edits(self.history, edits)
         room = log.freed - max(1, self.goal.tokens_to_fit)
         room += count_tokens((each for each in left if each.message_id == LEDGER_ID), self.counter)
         left = [each for each in left if each.message_id != LEDGER_ID]
