@@ -66,7 +66,8 @@ class TurnSummarizer:
         except SummaryError as error:
             self._accept_failure(error)
         for key, groups in pieces:
-            self._collection.take(groups, key, "truncated_fallback")
+            if self._collection.needs_more:  # without a summary, no more goes than must
+                self._collection.take(groups, key, "truncated_fallback")
         return True
 
     def _accept_failure(self, error: SummaryError) -> None:
