@@ -38,6 +38,8 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
 
     def select(self, collection: Collection) -> None:
         """Removes what is ancient, then summarizes the middle."""
+        if not collection.needs_more:
+            return
         collection.leave_ledger()
         ancient, middle = self._generations(collection)
         if self.settings.summarize_ancient:
