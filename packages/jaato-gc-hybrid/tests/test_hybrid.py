@@ -8,6 +8,7 @@ import pytest
 
 from jaato_gc import (
     ContextUsage,
+    FunctionCall,
     GCConfig,
     GCOutcome,
     GCPolicy,
@@ -16,8 +17,10 @@ from jaato_gc import (
     GCTriggerReason,
     InstructionSource,
     Message,
+    Part,
     Role,
     SyntheticKind,
+    ToolResult,
     check_history,
     count_tokens,
 )
@@ -102,30 +105,38 @@ def summary_in(history: list[Message]) -> str:
 # --- generations ---
 
 
-@pytest.mark.parametrize("count", [1, 3, 6])
-def test_ancient_turns_are_removed_first_without_the_summarizer(count: int) -> None:
-    after, result = collect(count, summarizer=lambda _text: pytest.fail("not needed"))
-
-    assert reasons(result) == {f"turn_{n}": "ancient_truncated" for n in range(count)}
-    assert names(after) == turns(*range(count, 12))
-    assert result.outcome is GCOutcome.REACHED
-    assert "summary_tokens" not in result.details
-
-
-def test_middle_turns_are_summarized_only_as_far_as_needed() -> None:
-    after, result = collect(7)
+@pytest.mark.parametrize(("turns_to_free", "count"), [(0.5, 1), (2.5, 3), (5.5, 6)])
+def test_as_many_ancient_turns_are_removed_as_needed(turns_to_free: float, count: int) -> None:
+    after, result = collect(turns_to_free)
 
     assert reasons(result) == {
-        **{f"turn_{n}": "ancient_truncated" for n in range(6)},
-        "turn_6": "middle_summarized",
-        "turn_7": "middle_summarized",
+        **{f"turn_{n}": "ancient_truncated" for n in range(count)},
+        **{f"turn_{n}": "middle_summarized" for n in range(6, 10)},
     }
-    assert names(after) == ["summary", *turns(8, 9, 10, 11)]
-    assert numbers_in(summary_in(after)) == [6, 7]
+    assert names(after) == [*turns(*range(count, 6)), "summary", *turns(10, 11)]
     assert result.outcome is GCOutcome.REACHED
-    assert result.details["summary_tokens"] == count_tokens(after[:1], COUNTER)
+
+
+def test_the_middle_is_summarized_as_a_whole_even_if_ancient_turns_free_enough() -> None:
+    after, result = collect(2)
+
+    assert numbers_in(summary_in(after)) == [6, 7, 8, 9]
+    assert result.details["summary_tokens"] == count_tokens(
+        [each for each in after if each.synthetic], COUNTER
+    )
     actions = Counter((item.reason, item.action) for item in result.removal_list)
-    assert actions == {("ancient_truncated", "remove"): 6, ("middle_summarized", "summarize"): 2}
+    assert actions == {("ancient_truncated", "remove"): 3, ("middle_summarized", "summarize"): 4}
+
+
+@pytest.mark.parametrize("options", [{}, {"summarize_ancient": True}, {"summarizer": None}])
+def test_nothing_changes_and_the_summarizer_is_not_called_at_the_target(
+    options: dict[str, Any],
+) -> None:
+    given = {"summarizer": lambda _text: pytest.fail("not needed")} | options
+    after, result = collect(0.5, HISTORY[:-4], **given)
+
+    assert after == HISTORY[:-4]
+    assert result.outcome is GCOutcome.NOT_NEEDED
 
 
 def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
@@ -146,21 +157,25 @@ def test_a_manual_collection_below_the_target_keeps_only_recent_turns() -> None:
 
 def test_generations_are_by_age_after_earlier_collections_too() -> None:
     once, _ = collect(7)
-    twice, result = collect(10.5, once)
+    longer = [*once, *conversation(18)[24:]]
+    twice, result = collect(8, longer)
 
     taken = {key: why for key, why in reasons(result).items() if key.startswith("turn_")}
-    assert taken == {"turn_0": "middle_summarized", "turn_1": "middle_summarized"}
-    assert names(twice) == ["summary", *turns(10, 11)]  # both would crowd so small a window
+    assert taken == {
+        **{f"turn_{n}": "ancient_truncated" for n in range(2)},
+        **{f"turn_{n}": "middle_summarized" for n in range(2, 6)},
+    }
+    assert names(twice)[-4:] == turns(16, 17)
+    told = [each for each in twice if each.synthetic is SyntheticKind.SUMMARY]
+    assert numbers_in("".join(each.text for each in told))[-4:] == [12, 13, 14, 15]
 
 
 def test_ancient_turns_can_be_summarized_too() -> None:
     after, result = collect(3, summarize_ancient=True)
-    gone = len(result.removal_list)
 
-    assert reasons(result) == {f"turn_{n}": "middle_summarized" for n in range(gone)}
-    assert names(after) == ["summary", *turns(*range(gone, 12))]
-    assert numbers_in(summary_in(after)) == list(range(gone))
-    assert gone == 4
+    assert reasons(result) == {f"turn_{n}": "middle_summarized" for n in range(10)}
+    assert names(after) == ["summary", *turns(10, 11)]
+    assert numbers_in(summary_in(after)) == list(range(10))
 
 
 def test_all_summarized_turns_are_in_one_summary() -> None:
@@ -180,14 +195,126 @@ def test_with_a_huge_middle_nothing_is_ancient() -> None:
     after, result = collect(2, summarize_middle_turns=10**9)
 
     assert set(reasons(result).values()) == {"middle_summarized"}
-    assert numbers_in(summary_in(after)) == [0, 1, 2]
+    assert numbers_in(summary_in(after)) == list(range(10))
 
 
 def test_the_turn_limit_removes_turns_and_ignores_tokens() -> None:
-    after, result = collect(0.5, reason=GCTriggerReason.TURN_LIMIT, max_turns=4)
+    after, result = collect(0.5, reason=GCTriggerReason.TURN_LIMIT, max_turns=9)
 
-    assert names(after) == ["summary", *turns(8, 9, 10, 11)]
-    assert Counter(reasons(result).values()) == {"ancient_truncated": 6, "middle_summarized": 2}
+    # Three turns are too many. The middle is summarized in any case.
+    assert names(after) == [*turns(3, 4, 5), "summary", *turns(10, 11)]
+    assert Counter(reasons(result).values()) == {"ancient_truncated": 3, "middle_summarized": 4}
+
+
+# --- calls: the ledger, and one turn that fills the window ---
+
+
+def call(number: int) -> list[Message]:
+    """Returns a call that reads a file, with its result."""
+    reads = FunctionCall(f"call_{number}", "read_file", {"path": f"src/module_{number:02}.py"})
+    body = f"question {number:02} is answered here: {LONG * 3}"
+    return [
+        Message(Role.MODEL, [Part(function_call=reads)], f"c{number}"),
+        Message(
+            Role.TOOL,
+            [Part(function_response=ToolResult(reads.id, reads.name, body))],
+            f"r{number}",
+        ),
+    ]
+
+
+def coding(turns_with_calls: int) -> list[Message]:
+    """Returns turns of a request, one call and an answer."""
+    history = []
+    for number in range(turns_with_calls):
+        asked, answered = conversation(number + 1)[-2:]
+        history += [asked, *call(number), answered]
+    return history
+
+
+def one_turn(calls: int) -> list[Message]:
+    return [
+        Message.from_text(Role.USER, "Do it.", message_id="u0"),
+        *(message for number in range(calls) for message in call(number)),
+    ]
+
+
+def collect_calls(
+    history: list[Message], percent: float, **options: Any
+) -> tuple[list[Message], GCResult]:
+    """Collects a window that the history just fills, down to a target."""
+    used = count_tokens(history, COUNTER)
+    usage: ContextUsage = {"context_limit": used, "total_tokens": used}
+    config = GCConfig(threshold_percent=100.0, target_percent=percent)
+    given = {"ledger_percent": 8.0, **options}
+    after, result = plugin(**given).collect(history, usage, config, GCTriggerReason.THRESHOLD)
+    assert check_history(after) == []
+    return after, result
+
+
+def ledger_in(history: list[Message]) -> str:
+    [ledger] = [each.text for each in history if each.synthetic is SyntheticKind.LEDGER]
+    return ledger
+
+
+def test_ancient_calls_go_into_the_ledger_and_those_of_the_middle_into_the_summary() -> None:
+    after, result = collect_calls(coding(12), 50.0, preserve_recent_groups=0)
+
+    assert Counter(reasons(result).values()) == {"ancient_truncated": 6, "middle_summarized": 4}
+    ledger, summary = ledger_in(after), summary_in(after)
+    assert [f"src/module_{n:02}.py" in ledger for n in range(12)] == [n < 6 for n in range(12)]
+    assert [f"src/module_{n:02}.py" in summary for n in range(12)] == [
+        6 <= n < 10 for n in range(12)
+    ]
+    assert names(after)[:2] == ["ledger", "summary"]
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_without_ancient_turns_there_is_no_ledger() -> None:
+    after, _ = collect_calls(coding(6), 60.0, preserve_recent_groups=0)
+
+    assert names(after)[0] == "summary"
+    assert "ledger" not in names(after)
+
+
+def test_in_one_long_turn_the_newer_half_of_the_calls_that_must_go_is_summarized() -> None:
+    history = one_turn(12)
+    after, result = collect_calls(history, 50.0, preserve_recent_groups=2)
+
+    gone = [item.reason for item in result.removal_list]
+    ancient, middle = gone.count("ancient_truncated"), gone.count("middle_summarized")
+    assert gone == ["ancient_truncated"] * ancient + ["middle_summarized"] * middle
+    assert middle - ancient in (0, 1)
+    assert 6 <= len(gone) < 10
+    assert numbers_in(summary_in(after)) == list(range(ancient, ancient + middle))
+    assert f"src/module_{ancient - 1:02}.py" in ledger_in(after)
+    assert f"src/module_{ancient:02}.py" not in ledger_in(after)
+    kept = [message.message_id for message in after if not message.synthetic]
+    assert kept == ["u0", *(f"{kind}{n}" for n in range(ancient + middle, 12) for kind in "cr")]
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_in_one_long_turn_without_a_summarizer_all_calls_that_must_go_are_removed() -> None:
+    after, result = collect_calls(one_turn(12), 50.0, summarizer=None)
+
+    assert set(reasons(result).values()) == {"ancient_truncated", "truncated_fallback"}
+    assert {item.action for item in result.removal_list} == {"remove"}
+    listed = [n for n in range(12) if f"src/module_{n:02}.py" in ledger_in(after)]
+    assert listed == list(range(len(result.removal_list)))
+    assert "truncated" in result.details["summarizer"]
+    assert result.outcome is GCOutcome.REACHED
+
+
+def test_the_last_calls_stay_even_if_the_target_is_missed() -> None:
+    history = one_turn(12)
+    used = count_tokens(history, COUNTER)
+    usage: ContextUsage = {"context_limit": 2 * used, "total_tokens": used}
+    config = GCConfig(target_percent=2.0, preserve_recent_groups=3)
+    after, result = plugin().collect(history, usage, config, GCTriggerReason.THRESHOLD)
+
+    assert [each for each in after if not each.synthetic] == [history[0], *history[-6:]]
+    assert result.outcome is GCOutcome.SHORT
+    assert check_history(after) == []
 
 
 # --- without a summary ---
@@ -207,7 +334,7 @@ def test_without_a_summarizer_it_truncates_and_says_so() -> None:
 
 
 def test_without_a_summarizer_ancient_turns_that_should_be_summarized_are_truncated() -> None:
-    after, result = collect(2, summarizer=None, summarize_ancient=True)
+    after, result = collect(1.5, summarizer=None, summarize_ancient=True)
 
     assert names(after) == turns(*range(2, 12))
     assert set(reasons(result).values()) == {"truncated_fallback"}
