@@ -386,12 +386,37 @@ def test_a_summarizer_that_takes_too_long_changes_nothing(released: threading.Ev
 
 def test_a_summary_that_fails_after_others_succeeded_changes_nothing_either() -> None:
     answers = iter(["They talked. " * 20, ""])  # longer than expected, so that one is not enough
-    session = with_history(20, summarizer=lambda _text: next(answers), summary_tokens=1)
+    strategy = plugin(summarizer=lambda _text: next(answers), summary_tokens=1)
+    session = session_with(strategy, context_limit=2 * LIMIT)
+    talk(session, 20)
 
     assert_nothing_changed(
-        session, lambda: session.manual_gc(target_percent=50.0), "returned nothing"
+        session, lambda: session.manual_gc(target_percent=25.0), "returned nothing"
     )
     assert next(answers, None) is None
+
+
+@pytest.mark.parametrize(("function", "error"), FAILURES)
+def test_a_request_that_does_not_fit_is_made_to_fit_without_a_summary(
+    function: Callable[..., Any], error: str
+) -> None:
+    session = with_history(20, summarizer=function)  # more than the window holds
+    session.append(Message.from_text(Role.USER, "and now?", message_id="now"))
+    before = state(session)
+
+    request = session.before_send()
+
+    [result] = session.get_gc_history()
+    assert (result.plugin_name, result.success) == ("core", True)
+    assert error in result.details["strategy_error"]
+    assert {item.reason for item in result.removal_list} == {"fit_old"}
+    assert count_tokens(request, COUNTER) <= LIMIT
+    assert request[-1].message_id == "now"
+    assert message_ids(session)[-5:-1] == ["u18", "m18", "u19", "m19"]
+    assert_sound(session)
+
+    session.undo()
+    assert state(session) == before
 
 
 def test_a_chain_that_cannot_be_folded_changes_nothing() -> None:
@@ -686,47 +711,169 @@ def test_the_seeds_example() -> None:
     assert client.get_context_usage()["percent_used"] < 80
 
 
+def reads_pages(session: GCSession, calls: int, start: int = 0) -> None:
+    """Appends calls with long results: c0, r0, c1 and so on."""
+    for number in range(start, start + calls):
+        call = FunctionCall(f"call_{number}", "read", {"path": f"book/page_{number}.txt"})
+        answer = ToolResult(call.id, call.name, f"question {number} of a book\n" * 60)
+        session.append(Message(Role.MODEL, [Part(function_call=call)], f"c{number}"))
+        session.append(Message(Role.TOOL, [Part(function_response=answer)], f"r{number}"))
+
+
 def test_content_too_short_to_summarize_is_not_a_failure() -> None:
     plugin = create_plugin()
     plugin.initialize({"summarizer": lambda text: text})
-    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=6)
     session = new_session(plugin, config, context_limit=8_000)
     for said in ("Hello.", "Go on."):
         session.append(Message.from_text(Role.USER, said))
         session.append(Message.from_text(Role.MODEL, "Fine."))
     session.append(Message.from_text(Role.USER, "Read all of it."))
-    for number in range(6):
-        call = FunctionCall(f"call_{number}", "read", {"page": number})
-        answer = ToolResult(f"call_{number}", "read", f"line {number}\n" * 300)
-        session.append(Message(Role.MODEL, [Part(function_call=call)]))
-        session.append(Message(Role.TOOL, [Part(function_response=answer)]))
+    reads_pages(session, 6)
+    before = state(session)
 
-    result = session.manual_gc(target_percent=30.0)
+    result = session.manual_gc(target_percent=20.0)
 
     assert result.success
-    assert {item.reason for item in result.removal_list} == {"cleared_recent"}
-    assert "Go on." in [message.text for message in session.history]
+    assert result.outcome is GCOutcome.NO_GAIN
+    assert state(session) == before
 
 
-def test_old_summaries_are_removed_if_a_request_does_not_fit_otherwise() -> None:
+# --- one turn that fills the window ---
+
+
+def one_long_turn(calls: int, **options: Any) -> GCSession:
+    config = GCConfig(preserve_recent_turns=2, preserve_recent_groups=2)
+    session = new_session(plugin(**options), config, context_limit=8_000)
+    session.append(Message.from_text(Role.USER, "Read the book.", message_id="u"))
+    reads_pages(session, calls)
+    return session
+
+
+def test_the_oldest_calls_of_a_long_turn_are_summarized_as_far_as_needed() -> None:
+    recorder = Recorder()
+    session = one_long_turn(12, summarizer=recorder)
+    used = session.budget.total_tokens()
+    before = state(session)
+    result = session.manual_gc(target_percent=50.0)
+
+    gone = [item.message_ids for item in result.removal_list]
+    assert gone == [(f"c{number}", f"r{number}") for number in range(len(gone))]
+    assert {(item.reason, item.action) for item in result.removal_list} == {
+        ("summarized", "summarize")
+    }
+    assert numbers_in("".join(recorder.shown))[::60] == list(range(len(gone)))
+    kept = [f"{kind}{number}" for number in range(len(gone), 12) for kind in "cr"]
+    assert names(session) == ["u", "gc_summary_1", *kept]
+    assert result.outcome is GCOutcome.REACHED
+    assert used - 4_000 <= result.tokens_freed < used - 4_000 + 2 * used // 12
+    assert_sound(session)
+
+    session.undo()
+    assert state(session) == before
+
+
+def test_the_summary_of_a_long_turn_has_its_facts_and_needs_no_ledger() -> None:
+    session = one_long_turn(12, summarizer=Recorder())
+    session.manual_gc(target_percent=50.0)
+
+    [summary] = [message for message in session.history if message.synthetic]
+    assert summary.synthetic is SyntheticKind.SUMMARY
+    assert "book/page_0.txt" in summary.text
+
+
+def test_the_last_calls_and_the_request_of_a_long_turn_stay() -> None:
+    session = one_long_turn(12)
+    result = session.manual_gc(target_percent=1.0)
+
+    assert names(session) == ["u", "gc_summary_1", "c10", "r10", "c11", "r11"]
+    assert result.outcome is GCOutcome.SHORT
+    assert_sound(session)
+
+
+def test_old_turns_are_summarized_before_calls_of_recent_turns() -> None:
+    session = new_session(plugin(), GCConfig(preserve_recent_turns=1), context_limit=8_000)
+    talk(session, 6)
+    reads_pages(session, 6)
+    total = session.budget.total_tokens()
+    old_turns = count_tokens(session.history[:10], COUNTER)
+    session.manual_gc(target_percent=(total - old_turns / 2) / 80)
+
+    assert [name for name in names(session) if name[0] in "cr"] == [
+        f"{kind}{number}" for number in range(6) for kind in "cr"
+    ]
+    assert "u2" not in names(session)
+
+
+def test_a_manual_collection_below_the_target_summarizes_no_calls_of_recent_turns() -> None:
+    session = one_long_turn(4)
+    before = state(session)
+    result = session.manual_gc(target_percent=99.0)
+
+    assert result.outcome is GCOutcome.NO_GAIN
+    assert state(session) == before
+
+
+def test_thoughts_and_text_beside_a_call_go_with_it() -> None:
+    session = one_long_turn(3)
+    call = FunctionCall("call_t", "read", {"path": "book/index.txt"})
+    parts = [Part(thought="Hm."), Part(text="Let me look."), Part(function_call=call)]
+    session.append(Message(Role.MODEL, parts, "ct"))
+    answer = ToolResult("call_t", "read", "index " * 500)
+    session.append(Message(Role.TOOL, [Part(function_response=answer)], "rt"))
+    reads_pages(session, 4, start=3)
+    session.manual_gc(target_percent=1.0)
+
+    assert names(session) == ["u", "gc_summary_1", "c5", "r5", "c6", "r6"]
+    assert_sound(session)
+
+
+# --- summaries in fitting, and odd histories ---
+
+
+def with_a_summary_and_a_long_question(words: int) -> GCSession:
     session = new_session(
         plugin(summarizer=lambda text: text[: len(text) // 3], summary_tokens=400),
         GCConfig(preserve_recent_turns=1, preserve_recent_groups=1),
         context_limit=4_000,
     )
-    for number in range(12):
-        session.append(Message.from_text(Role.USER, f"question {number} {LONG}"))
-        session.append(Message.from_text(Role.MODEL, f"answer {number} {LONG}"))
+    talk(session, 12)
     session.manual_gc(target_percent=20.0)
-    assert any(message.synthetic for message in session.history)
+    assert "gc_summary_1" in names(session)
+    session.append(
+        Message.from_text(Role.USER, "question 12 " + "and so on " * words, message_id="u12")
+    )
+    return session
 
-    session.append(Message.from_text(Role.USER, "question 12 " + "and so on " * 2_020))
+
+def test_old_summaries_are_removed_if_a_request_does_not_fit_otherwise() -> None:
+    session = with_a_summary_and_a_long_question(1_900)
+    before = state(session)
+    session.before_send()
+
+    assert names(session) == ["u0", "gc_summary_2", "u12"]
+    last = session.get_gc_history()[-1]
+    assert last.plugin_name == "gc_summarize"
+    assert last.details["relaxed"] == ["preservable"]
+    assert {item.child_key for item in last.removal_list if item.reason == "fit_preservable"} == {
+        "gc_summary_1"
+    }
+    assert_sound(session)
+
+    session.undo()
+    assert state(session) == before
+
+
+def test_a_new_summary_is_left_out_if_a_request_does_not_fit_otherwise() -> None:
+    session = with_a_summary_and_a_long_question(2_000)
     request = session.before_send()
 
-    assert not any(message.synthetic is SyntheticKind.SUMMARY for message in request)
+    assert [message.message_id for message in request] == ["u0", "u12"]
     last = session.get_gc_history()[-1]
-    assert last.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
-    assert "preservable_under_pressure" in {item.reason for item in last.removal_list}
+    assert last.plugin_name == "core"
+    assert "inserts" in last.details["strategy_error"]
+    assert {item.action for item in last.removal_list} == {"remove"}
+    assert_sound(session)
 
 
 def test_a_summary_of_a_stray_result_does_not_separate_a_call_from_its_result() -> None:
@@ -738,13 +885,14 @@ def test_a_summary_of_a_stray_result_does_not_separate_a_call_from_its_result() 
         part = Part(function_response=ToolResult(call_id, "read", LONG))
         return Message(Role.TOOL, [part], message_id)
 
-    session = new_session(context_limit=64)
+    session = new_session(context_limit=1_000)
     session.append(Message.from_text(Role.USER, "question 1", message_id="u"))
     for message in (call("c", "a"), answer("stray", "b"), answer("r", "a")):
         session.append(message)
     session.append(Message.from_text(Role.USER, "question 2"))
     session.pin("c")
-    session.set_gc_plugin(plugin(), GCConfig(target_percent=5.0, preserve_recent_turns=0))
+    config = GCConfig(target_percent=5.0, preserve_recent_turns=0, preserve_recent_groups=0)
+    session.set_gc_plugin(plugin(), config)
 
     result = session.manual_gc()
 
