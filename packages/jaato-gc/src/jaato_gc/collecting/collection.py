@@ -367,8 +367,7 @@ class Collection:
         self._log.ledger_tokens = int((target or 0) * percent / 100)
 
     def write_ledger(self) -> None:
-        """Adds the ledger, if the strategy asked for one, whole groups go without
-        a summary, and there is room."""
+        """Adds the ledger, if one was asked for and whole groups go without a summary."""
         log = self._log
         edits = [each for each in log.changes if isinstance(each, Edit)]
         told = {each.message_id for each in edits if each.action == "summarize"}
