@@ -9,8 +9,8 @@ from jaato_gc_marksweep._sweep import Sweep
 class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
     """Shortens tool output that is garbage, cheapest loss first, then removes groups by score.
 
-    Dead results, the bodies of long ones, arguments of applied edits, stale reads; then old results
-    and at last whole groups, in the order of the engine's marks and scores.
+    Dead results and repeated lines, the middle of long results, arguments of applied edits; then
+    whole groups, those whose files were touched least recently first, which a ledger lists.
     """
 
     name = "gc_marksweep"
@@ -27,8 +27,8 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
         for rung in (
             sweep.shorten_dead_results,
             sweep.shorten_long_results,
-            sweep.remove_groups,
             sweep.shorten_applied_edits,
+            sweep.remove_groups,
         ):
             if collection.needs_more:
                 rung()
@@ -61,7 +61,7 @@ def jaato_gc_register_strategies() -> list[StrategyInfo]:
         StrategyInfo(
             name=MarkSweepGCPlugin.name,
             factory=create_plugin,
-            summary="Shortens superseded, long and stale tool output, then sweeps by score.",
+            summary="Shortens superseded, repeated and long tool output, then sweeps by last use.",
             config_model=MarkSweepSettings,
             budget_aware=True,
         )

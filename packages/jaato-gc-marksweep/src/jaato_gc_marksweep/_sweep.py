@@ -68,15 +68,19 @@ class Sweep:
         self._shorten(self._garbage_of(Rung.APPLIED))
 
     def remove_groups(self) -> None:
-        """Removes whole groups: EPHEMERAL ones of the host first, then by age and score."""
+        """Removes whole groups: EPHEMERAL ones of the host first, then by last touch.
+
+        A group with lines that an older one lost may go once that one is removed.
+        """
         collection = self._collection
         causes = collection.details.setdefault("swept", {})
-        for each in self._order:
-            if not collection.needs_more:
-                return
-            key = collection.key_of(each.group)
-            collection.take([each.group], key, "swept")
-            causes[key] = each.cause
+        while order := self._in_order():
+            for each in order:
+                if not collection.needs_more:
+                    return
+                key = collection.key_of(each.group)
+                collection.take([each.group], key, "swept")
+                causes[key] = each.cause
 
     def _garbage_of(self, rung: Rung) -> list[Garbage]:
         may_shorten = self._collection.may_shorten
@@ -101,16 +105,17 @@ class Sweep:
                 how = self._naming(how, self._texts[each.place])
             self._collection.shorten(each.group, each.reason, how, parts=_only(each.place))
 
-    @cached_property
-    def _order(self) -> list[Swept]:
+    def _in_order(self) -> list[Swept]:
         """All groups that may go, those that the host marked as EPHEMERAL first."""
         tools = {group: uses[0].kind for group, uses in self._uses_of.items()}
-        held = {id(group) for group in self._groups if not self._collection.may_remove(group)}
+        may_remove = self._collection.may_remove
+        held = {id(group) for group in self._groups if not may_remove(group)}
         old = {id(group) for group in self._groups if self._is_old(group)}
         places = list(self._place_of.values())
         counter = self._collection.counter
         order = in_sweeping_order(self._groups, tools, held, old, places, counter)
-        return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
+        left = [each for each in order if may_remove(each.group)]
+        return sorted(left, key=lambda each: not _is_marked_ephemeral(each.group))
 
     @cached_property
     def _texts(self) -> dict[tuple[str, int], str]:
@@ -124,8 +129,8 @@ class Sweep:
         return uses
 
     def _is_spared(self, group: Group) -> bool:
-        """Returns whether a group is a notice, or PRESERVABLE without pressure."""
-        if group.messages[0].synthetic is SyntheticKind.NOTICE:
+        """Returns whether a group is a notice or the ledger, or PRESERVABLE without pressure."""
+        if group.messages[0].synthetic in (SyntheticKind.NOTICE, SyntheticKind.LEDGER):
             return True
         return group.policy is GCPolicy.PRESERVABLE and not self._collection.under_pressure
 
