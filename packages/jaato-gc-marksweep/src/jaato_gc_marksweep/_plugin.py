@@ -27,8 +27,8 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
         for rung in (
             sweep.shorten_dead_results,
             sweep.shorten_long_results,
-            sweep.shorten_applied_edits,
             sweep.remove_groups,
+            sweep.shorten_applied_edits,
         ):
             if collection.needs_more:
                 rung()

@@ -86,8 +86,6 @@ class Collection:
     details: dict[str, Any] = field(default_factory=dict)
     """Figures that the strategy adds to the result."""
     _held: set[int] = field(default_factory=set, init=False, repr=False)
-    _repeated: dict[int, list[Group]] = field(default_factory=dict, init=False, repr=False)
-    """The groups that lost lines, by the identity of a group that has them too."""
     _relaxed: set[str] = field(default_factory=set, init=False, repr=False)
 
     @classmethod
@@ -176,14 +174,14 @@ class Collection:
 
     def may_remove(self, group: Group) -> bool:
         """Returns whether a group may be removed and is still there."""
-        if group.hold or self._is_held(group) or self._log.is_removed(group):
+        if group.hold or id(group) in self._held or self._log.is_removed(group):
             return False
         # A notice is never collected: the next one replaces it.
         return not (group.is_outside_turns and is_notice(group.messages[0]))
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
-        return not (group.hold or self._log.is_removed(group) or self._is_held(group))
+        return not (group.hold or self._log.is_removed(group) or id(group) in self._held)
 
     @cached_property
     def last_calls(self) -> Sequence[Group]:
@@ -284,12 +282,7 @@ class Collection:
 
     def holds(self, group: Group) -> bool:
         """Returns whether the strategy holds a group that nothing else protects."""
-        return self._is_held(group) and not group.hold
-
-    def _is_held(self, group: Group) -> bool:
-        """Returns whether the strategy holds a group, or it has lines that another one lost."""
-        losers = self._repeated.get(id(group), ())
-        return id(group) in self._held or not all(map(self._log.is_removed, losers))
+        return id(group) in self._held and not group.hold
 
     # --- shortening ---
 
@@ -330,9 +323,9 @@ class Collection:
     def drop_repeated_lines(self, reason: str = "repeated_lines") -> None:
         """Drops lines of old results that occur again later, until the goal is reached.
 
-        Nothing is lost by that. The later message stays unchanged for the rest of this collection,
-        unless the older one is removed. PRESERVABLE results lose lines only under pressure, because
-        the later message may go first.
+        Nothing is lost by that. The later message stays unchanged for the rest of this collection:
+        what an agent reads again is what it works with. PRESERVABLE results lose lines only under
+        pressure, because the later message may go first.
         """
         self._check_open()
         kept = () if self.under_pressure else (GCPolicy.PRESERVABLE,)
@@ -348,8 +341,7 @@ class Collection:
                 return
             self._log.shorten(message, shorter, message.message_id, reason, True)
             for copy in copies:
-                losers = self._repeated.setdefault(id(group_of[copy]), [])
-                losers.append(group_of[message.message_id])
+                self._held.add(id(group_of[copy]))
 
     def replace(self, message: Message, shorter: Message, reason: str) -> None:
         """Replaces a message by a shorter form of the strategy's own making.
