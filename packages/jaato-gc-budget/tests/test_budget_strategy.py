@@ -39,7 +39,7 @@ from jaato_gc_testing import DummyModel, count_operations, long_history, new_ses
 
 LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
-THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
+THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, _, CONTEXT_LIMIT = GCTriggerReason
 USER, MODEL = Role.USER, Role.MODEL
 
 PHASES = ["enrichment_bulk_clear", "ephemeral", "partial_turn", "preservable_under_pressure"]

@@ -36,7 +36,7 @@ from jaato_gc.plugin import Hold, check_collection, lay_out, message_tokens, pro
 from jaato_gc_testing import broken_histories, histories
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
-THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CONTEXT_LIMIT = GCTriggerReason
+THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, _, CONTEXT_LIMIT = GCTriggerReason
 CONVERSATION = InstructionSource.CONVERSATION
 
 
