@@ -29,12 +29,12 @@ LONG_TEXT = "lorem ipsum dolor sit amet " * 10
 
 
 class OldestFirst(GCStrategy[StrategySettings]):
-    """Removes the oldest turns, then shortens old results of recent turns, like gc_truncate."""
+    """Removes the oldest turns, then old calls of recent turns, like gc_truncate."""
 
     name = "gc_oldest"
 
     def select(self, collection: Collection) -> None:
-        """Removes the oldest turns, then shortens old results."""
+        """Removes the oldest turns, then old calls of recent turns."""
         collection.remove_oldest(collection.turns, "oldest")
 
 

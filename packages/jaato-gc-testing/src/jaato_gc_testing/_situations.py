@@ -126,11 +126,16 @@ def ask(plugin: GCPlugin, situation: Situation) -> Answer:
 
 
 def assume_answer(plugin: GCPlugin, before: Sequence[Message], result: GCResult) -> None:
-    """Fails unless the answer is a success. Skips examples that the strategy need not handle."""
-    excused = result.outcome is GCOutcome.REJECTED and not takes_budget(plugin)
+    """Fails unless the answer is a success. Skips examples that the strategy need not handle.
+
+    If the request does not fit otherwise, core replaces a strategy that fails: that is no success.
+    """
+    error = result.details.get("strategy_error")
+    excused = (error or result.outcome is GCOutcome.REJECTED) and not takes_budget(plugin)
     if excused and check_history(before):
         reject()
     assert result.success, result.error
+    assert error is None, error
 
 
 def arguments(session: GCSession, plugin: GCPlugin, reason: GCTriggerReason) -> list[Any]:

@@ -441,7 +441,10 @@ class Collection:
         if not self._log.is_closed:
             raise ReadOnlyError("only core may force a removal, when a strategy has ended")
         if not self._log.is_removed(group):
-            self._log.remove(group, self.key_of(group), reason, "remove", True)
+            key = self.key_of(group)
+            if self._log.reasons.get(key, reason) != reason:  # the rest of a turn that a
+                key = group.messages[0].message_id  # strategy removed, for another reason
+            self._log.remove(group, key, reason, "remove", True)
             self._relax(group)
 
     def force_shorter(

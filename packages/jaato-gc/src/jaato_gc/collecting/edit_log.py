@@ -25,6 +25,8 @@ class EditLog:
             str | tuple[InstructionSource | None, str | None], Edit | SourceRemoval
         ] = {}
         self.removed_groups: set[int] = set()
+        self.reasons: dict[str | None, str] = {}
+        """The reasons of removals, by key."""
         self.ledger_tokens = 0
         """The size of the ledger that is left at the end; 0: none."""
         self.freed = 0
@@ -54,6 +56,7 @@ class EditLog:
     def remove(self, group: Group, key: str, reason: str, action: EditAction, keep: bool) -> None:
         """Removes a group."""
         self.removed_groups.add(id(group))
+        self.reasons.setdefault(key, reason)
         self.turns_removed += group.opens_turn
         for message in group.messages:
             message_id = message.message_id
@@ -83,6 +86,7 @@ class EditLog:
             self.freed += message_tokens(self.current(before), self._counter) if before else 0
             self.freed -= message_tokens(after, self._counter) if after else 0
             self._put(change)
+            self.reasons.setdefault(change.key, change.reason)
         gone = {
             key
             for key, change in self._changes.items()
