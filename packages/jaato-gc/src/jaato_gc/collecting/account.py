@@ -70,17 +70,13 @@ def conclude(
     collection.close()
     if not fits(collection):
         fit(collection, all_steps=all_steps)
-    if not fits(collection):  # what the strategy inserted may be in the way
-        collection = replace(collection, details={})
-        collection.close()
-        fit(collection, all_steps=all_steps)
-    collection.write_ledger()
-    if not fits(collection):
-        # Only what the strategy inserted is left besides fixed content: try without it.
+    if not fits(collection):  # what the strategy inserted may be in the way: try without it
         alone = replace(collection, details={"strategy_error": "what it inserts does not fit"})
+        alone.close()
         fit(alone, all_steps=all_steps)
         if fits(alone):
             collection, plugin_name, notice, notification = alone, CORE, None, None
+    collection.write_ledger()
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
     changes: Changes = collection.changes
