@@ -1,6 +1,5 @@
 """gc_truncate: what it removes, what it keeps, its result, its notice and its cost."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -32,11 +31,11 @@ from jaato_gc import (
     count_tokens,
     split_into_turns,
 )
-from jaato_gc.plugin import Hold, check_collection, lay_out, message_tokens, protect, shortened
+from jaato_gc.plugin import Collection, Group, Hold, check_collection, message_tokens
 from jaato_gc_testing import broken_histories, histories
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
-THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, _, CONTEXT_LIMIT = GCTriggerReason
+THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CACHE_COLD, CONTEXT_LIMIT = GCTriggerReason
 CONVERSATION = InstructionSource.CONVERSATION
 
 
@@ -120,9 +119,28 @@ class Case:
             self.history, usage, self.config, self.reason, self.budget
         )
 
+    def collection(self) -> Collection:
+        """Returns protection and goal, as core works them out."""
+        usage = usage_of(self.history, self.limit, self.budget)
+        return Collection.of(self.history, usage, self.config, self.reason, self.budget)
+
     def holds(self) -> dict[str, Hold | None]:
-        layout = protect(lay_out(self.history), self.config, self.budget)
-        return {m.message_id: group.hold for group in layout.groups for m in group.messages}
+        groups = self.collection().groups
+        return {m.message_id: group.hold for group in groups for m in group.messages}
+
+    def pieces(self) -> list[list[Group]]:
+        """Returns what may go, in order: old turns as a whole, recent turns call by call."""
+        collection = self.collection()
+        turns = split_into_turns(self.history)
+        recent = len(turns) - max(1, self.config.preserve_recent_turns)
+        found: list[list[Group]] = []
+        for turn in collection.turns:
+            groups = [group for group in turn.groups if not group.hold]
+            if turn.index < recent:
+                found.append(groups)
+            else:
+                found += [[group] for group in groups if group.is_call]
+        return [groups for groups in found if groups]
 
     def count(self, history: Iterable[Message]) -> int:
         return count_tokens(history, self.budget.counter) if self.budget else count_tokens(history)
@@ -197,11 +215,19 @@ def cases(
 any_case = settings(deadline=None, max_examples=50)
 
 
+def relaxed_ids(result: GCResult) -> set[str]:
+    """Returns the messages that core removed or shortened because the request would not fit."""
+    items = [item for item in result.removal_list if item.reason.startswith("fit_")]
+    return {message_id for item in items for message_id in item.message_ids}
+
+
 @any_case
 @given(cases())
 def test_a_collection_breaks_no_rule_and_never_grows_the_history(case: Case) -> None:
     after, result = case.collect()
-    protected = [message_id for message_id, hold in case.holds().items() if hold]
+    relaxed = relaxed_ids(result)
+    held = [message_id for message_id, hold in case.holds().items() if hold]
+    protected = [message_id for message_id in held if message_id not in relaxed]
 
     assert check_collection(case.history, after, result.removal_list, protected) == []
     assert case.count(after) <= case.count(case.history)
@@ -209,21 +235,38 @@ def test_a_collection_breaks_no_rule_and_never_grows_the_history(case: Case) -> 
 
 @any_case
 @given(cases())
-def test_protected_messages_are_unchanged_except_for_shortened_recent_results(
-    case: Case,
-) -> None:
-    after, _ = case.collect()
+def test_protected_messages_are_unchanged_unless_the_request_would_not_fit(case: Case) -> None:
+    after, result = case.collect()
     remaining = {message.message_id: message for message in after}
-    holds = case.holds()
+    relaxed, holds = relaxed_ids(result), case.holds()
 
     for message in case.history:
         hold, kept = holds[message.message_id], remaining.get(message.message_id)
-        if hold is Hold.RECENT:
-            assert kept is message or kept == shortened(message) != message
+        if hold and hold.is_fixed:
+            assert kept is message
+        elif message.message_id in relaxed:
+            assert kept is not message
         elif hold:
             assert kept is message
         else:
             assert kept is message or kept is None
+
+
+@any_case
+@given(cases())
+def test_the_request_fits_afterwards_or_nothing_changes(case: Case) -> None:
+    after, result = case.collect()
+    to_fit = case.collection().goal.tokens_to_fit
+
+    if result.details.get("fits") is False:
+        assert after == case.history
+        assert result.removal_list == []
+        assert result.tokens_freed == 0
+    else:
+        assert result.tokens_freed >= to_fit
+    if not to_fit:
+        assert relaxed_ids(result) == set()
+        assert "relaxed" not in result.details
 
 
 @any_case
@@ -292,6 +335,9 @@ def test_the_target_is_reached_or_the_shortfall_adds_up(case: Case) -> None:
     elif result.tokens_after <= case.target:
         assert result.outcome is GCOutcome.REACHED
         assert result.shortfall is None
+    elif result.details.get("fits") is False:
+        assert result.outcome is GCOutcome.NO_GAIN
+        assert after == case.history
     else:
         assert result.outcome is (GCOutcome.SHORT if result.removal_list else GCOutcome.NO_GAIN)
         assert result.shortfall is not None
@@ -304,36 +350,37 @@ def test_the_target_is_reached_or_the_shortfall_adds_up(case: Case) -> None:
 
 @any_case
 @given(cases([THRESHOLD, PRE_MESSAGE, CONTEXT_LIMIT], notify=False))
-def test_the_oldest_turns_are_removed_first_and_no_more_than_needed(case: Case) -> None:
+def test_old_turns_go_before_calls_of_recent_turns_and_no_more_than_needed(case: Case) -> None:
     case.options["to_target"] = True
-    after, result = case.collect()
+    _, result = case.collect()
     if not result.removal_list:
         return
-    remaining = {message.message_id for message in after}
-    holds = case.holds()
-    last = result.removal_list[-1]
-    for turn in split_into_turns(case.history):
-        if turn.key == last.child_key and last.action == "remove":
-            break
-        assert not any(
-            holds[m.message_id] is None and m.message_id in remaining for m in turn.messages
-        )
+    items = [item for item in result.removal_list if item.reason == "truncated"]
+    expected = [
+        [m.message_id for group in piece for m in group.messages] for piece in case.pieces()
+    ]
+    taken = [sorted(item.message_ids) for item in items]
+    assert taken == [sorted(ids) for ids in expected[: len(taken)]]
+    if "relaxed" in result.details:  # only then more than the strategy wanted
+        return
+    goal = case.collection().goal
     if result.outcome is GCOutcome.REACHED:
-        wanted = result.tokens_before - case.target
-        if case.reason is CONTEXT_LIMIT:
-            share = 1 - case.config.target_percent / 100
-            wanted = max(wanted, math.ceil(result.tokens_before * share))
-        assert result.tokens_freed - last.tokens_freed < wanted <= result.tokens_freed
+        assert result.tokens_freed - items[-1].tokens_freed < (goal.tokens_to_free or 0)
+    else:
+        assert len(taken) == len(expected)
 
 
 @any_case
 @given(cases([MANUAL, CONTEXT_LIMIT]))
 def test_everything_unprotected_is_removed_without_to_target(case: Case) -> None:
     case.options["to_target"] = False
-    after, _ = case.collect()
+    after, result = case.collect()
     holds = case.holds()
 
-    assert all(message.synthetic or holds[message.message_id] for message in after)
+    if result.details.get("fits") is False:
+        assert after == case.history
+    else:
+        assert all(message.synthetic or holds[message.message_id] for message in after)
 
 
 @any_case
@@ -342,13 +389,18 @@ def test_the_turn_limit_is_kept_or_only_held_user_messages_remain(case: Case) ->
     case.options["to_target"] = True
     after, result = case.collect()
     before, turns = split_into_turns(case.history), split_into_turns(after)
-    assert case.config.max_turns is not None
+    most = case.config.max_turns
+    assert most is not None
 
     holds = case.holds()
-    if len(before) <= case.config.max_turns:
+    if result.details.get("fits") is False:
+        assert after == case.history
+    elif "relaxed" in result.details:
+        assert len(turns) <= len(before)
+    elif len(before) <= most:
         assert result.outcome is GCOutcome.NOT_NEEDED
     elif result.outcome is GCOutcome.REACHED:
-        assert len(turns) == case.config.max_turns
+        assert len(turns) == most
     else:
         assert all(holds[message.message_id] for message in after if message.opens_turn)
 
@@ -401,6 +453,10 @@ def collect(
 ) -> tuple[list[Message], GCResult]:
     usage = usage_of(history, LIMIT, budget) if usage is None else usage
     return plugin(**options).collect(history, usage, settings or config(), reason, budget)
+
+
+def ids_of(history: list[Message]) -> list[str]:
+    return [message.message_id for message in history]
 
 
 def turn_numbers(history: list[Message]) -> list[int]:
@@ -456,25 +512,54 @@ def test_a_collection_below_the_target_changes_nothing() -> None:
 
 
 def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
-    after, result = collect(settings=config(10.0, preserve_recent_groups=9))
+    after, result = collect(settings=config(10.0, preserve_recent_groups=2))
 
-    assert turn_numbers(after) == [8, 9]
+    assert after == HISTORY[32:]
     assert result.outcome is GCOutcome.SHORT
     assert result.shortfall is not None
     assert result.shortfall.missing_tokens == TURN_TOKENS
-    assert result.shortfall.held == {"recent": 2 * TURN_TOKENS}
+    request = count_tokens(HISTORY[36:37])
+    held = {"newest_user": request, "recent": 2 * TURN_TOKENS - request}
+    assert result.shortfall.held == held
     assert result.shortfall.floor == {"system": 0, "conversation": 2 * TURN_TOKENS}
     assert result.shortfall.largest_movable in ("r8", "r9")
 
 
 def test_the_outcome_is_no_gain_if_everything_is_protected() -> None:
-    settings = config(10.0, preserve_recent_turns=10, preserve_recent_groups=10)
-    after, result = collect(settings=settings)
+    settings = config(5.0, preserve_recent_turns=10, preserve_recent_groups=10)
+    after, result = collect(settings=settings, usage=usage_of(HISTORY, 2 * LIMIT))
 
     assert after == HISTORY
     assert (result.outcome, result.success) == (GCOutcome.NO_GAIN, True)
     assert result.shortfall is not None
     assert result.shortfall.missing_tokens == 9 * TURN_TOKENS
+
+
+def test_the_last_calls_stay_wherever_they_are() -> None:
+    after, _ = collect(settings=config(1.0, preserve_recent_turns=1, preserve_recent_groups=3))
+
+    # The answers of turns 7 and 8 are old; the request of turn 7 stays, so that it comes first.
+    assert ids_of(after) == ["u7", "c7", "r7", "c8", "r8", "u9", "c9", "r9", "m9"]
+    assert check_history(after) == []
+
+
+def test_old_calls_of_recent_turns_go_after_all_old_turns() -> None:
+    after, result = collect(settings=config(15.0, preserve_recent_groups=1))
+
+    assert ids_of(after) == ["u8", "m8", "u9", "c9", "r9", "m9"]
+    assert [item.child_key for item in result.removal_list] == [
+        *(f"turn_{number}" for number in range(8)),
+        "c8",
+    ]
+    assert result.outcome is GCOutcome.REACHED
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_the_running_turn_is_always_recent(turns: int) -> None:
+    settings = config(0.0, preserve_recent_turns=turns, preserve_recent_groups=0)
+    after, _ = collect(settings=settings, usage=usage_of(HISTORY, 2 * LIMIT))
+
+    assert ids_of(after) == ["u9", "m9"]
 
 
 def test_pinned_turns_are_kept_in_place() -> None:
@@ -519,6 +604,9 @@ def test_the_shortfall_includes_sources_outside_the_conversation() -> None:
 
 # --- how much goes, by reason ---
 
+LEFT = ["u7", "c7", "r7", *ids_of(HISTORY[32:])]
+"""What stays if everything else goes: two turns and the last three calls."""
+
 
 def test_the_turn_limit_removes_the_oldest_turns_regardless_of_their_size() -> None:
     after, result = collect(TURN_LIMIT, settings=config(max_turns=7), usage={"turns": 10})
@@ -535,8 +623,16 @@ def test_the_turn_limit_does_not_touch_turns_whose_user_message_is_held() -> Non
     assert result.outcome is GCOutcome.SHORT
 
 
+def test_the_turn_limit_touches_no_call_in_recent_turns() -> None:
+    settings = config(max_turns=1, preserve_recent_groups=0)
+    after, result = collect(TURN_LIMIT, settings=settings, usage={"turns": 10})
+
+    assert after == HISTORY[32:]
+    assert result.outcome is GCOutcome.SHORT
+
+
 def test_the_turn_limit_without_max_turns_removes_nothing() -> None:
-    after, result = collect(TURN_LIMIT)
+    after, result = collect(TURN_LIMIT, usage={"turns": 10})
 
     assert (after, result.outcome) == (HISTORY, GCOutcome.NOT_NEEDED)
 
@@ -548,7 +644,7 @@ def test_a_manual_collection_goes_down_to_the_target() -> None:
 def test_a_manual_collection_below_the_target_removes_everything_unprotected() -> None:
     after, result = collect(MANUAL, usage={"context_limit": 9 * LIMIT, "total_tokens": LIMIT})
 
-    assert turn_numbers(after) == [8, 9]
+    assert ids_of(after) == LEFT
     assert result.outcome is GCOutcome.REACHED
 
 
@@ -587,19 +683,21 @@ def test_a_cap_in_tokens_needs_no_window() -> None:
 
 def test_everything_unprotected_is_removed_without_any_usage_figures() -> None:
     for reason in (THRESHOLD, PRE_MESSAGE, MANUAL):
-        assert turn_numbers(collect(reason, usage={})[0]) == [8, 9]
+        assert ids_of(collect(reason, usage={})[0]) == LEFT
 
 
 def test_room_for_the_answer_is_kept() -> None:
-    settings = config(90.0, reserve_output_tokens=5 * TURN_TOKENS)
+    total = budget_for(HISTORY, 0).total_tokens()
+    budget = budget_for(HISTORY, total)
+    settings = config(90.0, reserve_output_tokens=total // 2)
 
-    assert turn_numbers(collect(settings=settings)[0]) == [5, 6, 7, 8, 9]
+    assert turn_numbers(collect(settings=settings, budget=budget)[0]) == [5, 6, 7, 8, 9]
 
 
 def test_to_target_off_removes_everything_unprotected() -> None:
     for reason in (THRESHOLD, PRE_MESSAGE, MANUAL, CONTEXT_LIMIT):
         after, _ = collect(reason, to_target=False, settings=config(99.0))
-        assert turn_numbers(after) == [8, 9]
+        assert ids_of(after) == LEFT
 
 
 def test_options_of_the_plugin_override_the_configuration() -> None:
@@ -624,27 +722,30 @@ def agent_turn(calls: int, result: str = "line of output\n" * 50) -> list[Messag
 
 
 def collect_to_nothing(history: list[Message], **settings: Any) -> tuple[list[Message], GCResult]:
-    return collect(history=history, settings=config(0.0, **settings))
+    """Collects as much as the strategy can; the request fits in any case."""
+    usage = usage_of(history, 2 * count_tokens(history))
+    return collect(history=history, settings=config(0.0, **settings), usage=usage)
 
 
-def changed_ids(before: list[Message], after: list[Message]) -> list[str]:
-    return [old.message_id for old, new in zip(before, after, strict=True) if old != new]
+def calls_in(history: list[Message]) -> list[int]:
+    return [int(each.message_id[1:]) for each in history if each.function_calls]
 
 
-def test_old_results_of_one_large_turn_are_shortened_and_its_text_is_kept() -> None:
+def test_old_calls_of_one_large_turn_are_removed_and_its_text_is_kept() -> None:
     history = agent_turn(6)
     after, result = collect_to_nothing(history)
 
-    assert changed_ids(history, after) == ["r0", "r1", "r2"]
-    [item] = result.removal_list
-    assert (item.child_key, item.action, item.reason) == ("turn_0", "shorten", "cleared_recent")
-    assert item.message_ids == ("r0", "r1", "r2")
+    assert after == [history[0], *history[7:]]
+    assert [(item.child_key, item.message_ids) for item in result.removal_list] == [
+        (f"c{number}", (f"c{number}", f"r{number}")) for number in range(3)
+    ]
+    assert {(item.action, item.reason) for item in result.removal_list} == {("remove", "truncated")}
     assert check_history(after) == []
     assert result.outcome is GCOutcome.SHORT
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2, 3])
-def test_the_last_calls_keep_their_results(calls: int) -> None:
+def test_the_last_calls_are_kept(calls: int) -> None:
     history = agent_turn(calls)
     after, result = collect_to_nothing(history)
 
@@ -652,14 +753,14 @@ def test_the_last_calls_keep_their_results(calls: int) -> None:
     assert result.outcome is GCOutcome.NO_GAIN
 
 
-@pytest.mark.parametrize(("keep", "shortened_calls"), [(0, 4), (1, 3), (4, 0), (9, 0)])
-def test_preserve_recent_groups_sets_how_many_calls_keep_their_results(
-    keep: int, shortened_calls: int
-) -> None:
-    history = agent_turn(4)
-    after, _ = collect_to_nothing(history, preserve_recent_groups=keep)
+@pytest.mark.parametrize(
+    ("keep", "left"), [(0, []), (1, [3]), (4, [0, 1, 2, 3]), (9, [0, 1, 2, 3])]
+)
+def test_preserve_recent_groups_sets_how_many_calls_are_kept(keep: int, left: list[int]) -> None:
+    after, _ = collect_to_nothing(agent_turn(4), preserve_recent_groups=keep)
 
-    assert changed_ids(history, after) == [f"r{number}" for number in range(shortened_calls)]
+    assert calls_in(after) == left
+    assert {"u0", "end"} <= set(ids_of(after))
 
 
 def test_an_open_call_counts_as_one_of_the_last_calls() -> None:
@@ -667,54 +768,143 @@ def test_an_open_call_counts_as_one_of_the_last_calls() -> None:
     history += list(exchange(9, "missing"))[:1]
     after, _ = collect_to_nothing(history)
 
-    assert changed_ids(history, after) == ["r0", "r1"]
+    assert calls_in(after) == [2, 3, 9]
 
 
-def test_no_more_results_are_shortened_than_needed() -> None:
+def test_an_open_call_is_kept_even_if_no_call_is_recent() -> None:
+    history = agent_turn(4)[:-1]
+    history += list(exchange(9, "missing"))[:1]
+    after, _ = collect_to_nothing(history, preserve_recent_groups=0)
+
+    assert calls_in(after) == [9]
+
+
+def test_parallel_calls_are_one_of_the_last_calls() -> None:
+    calls = [FunctionCall(f"parallel_{number}", "bash", {}) for number in range(5)]
+    together = Message(Role.MODEL, [Part(function_call=call) for call in calls], "c90")
+    answers = [
+        Message(
+            Role.TOOL, [Part(function_response=ToolResult(each.id, "bash", "ok"))], f"p{each.id}"
+        )
+        for each in calls
+    ]
+    history = [*agent_turn(4)[:-1], together, *answers]
+    after, _ = collect_to_nothing(history, preserve_recent_groups=2)
+
+    assert after == [history[0], *history[7:]]
+
+
+def test_text_and_thoughts_beside_a_call_go_with_it() -> None:
+    call, answer = exchange(0, "line\n" * 100)
+    call = Message(Role.MODEL, [Part(thought="hm"), Part(text="I look."), *call.parts], "c0")
+    history = [user(0, "do it"), call, answer, *agent_turn(5)[3:]]
+    after, _ = collect_to_nothing(history)
+
+    assert after == [history[0], *history[-7:]]
+
+
+def test_no_more_calls_are_removed_than_needed() -> None:
     history = agent_turn(9)
     total = count_tokens(history)
-    gain = count_tokens(history[2:3]) - count_tokens([shortened(history[2])])
-    usage: ContextUsage = {"context_limit": total, "total_tokens": total}
-    target = 100 * (total - 2 * gain) / total
+    usage: ContextUsage = {"context_limit": 2 * total, "total_tokens": total}
+    target = 100 * (total - 2 * count_tokens(history[1:3])) / (2 * total)
     after, result = collect(history=history, settings=config(target), usage=usage)
 
-    assert changed_ids(history, after)[:2] == ["r0", "r1"]
-    assert len(changed_ids(history, after)) <= 3
+    assert calls_in(after) == list(range(2, 9))
     assert result.outcome is GCOutcome.REACHED
 
 
-def test_results_that_are_shorter_than_a_stub_are_unchanged() -> None:
-    history = agent_turn(6, result="ok")
-
-    assert collect_to_nothing(history)[0] == history
-
-
-def test_locked_and_pinned_results_are_never_shortened() -> None:
+def test_locked_and_pinned_calls_are_never_removed_or_changed() -> None:
     history = agent_turn(6)
-    budget = budget_for(history, 1000, locked=["r0"], pinned=["c1"])
+    budget = budget_for(history, 100_000, locked=["r0"], pinned=["c1"])
     after, _ = collect(history=history, budget=budget, settings=config(0.0))
 
-    assert changed_ids(history, after) == ["r2"]
+    assert after == [*history[:5], *history[7:]]
 
 
-def test_whole_turns_are_removed_before_any_result_is_shortened() -> None:
+def test_whole_turns_are_removed_before_any_call_of_a_recent_turn() -> None:
     work = [message for number in range(10, 16) for message in exchange(number, "line\n" * 200)]
     history = [*conversation(3), *work]
     total = count_tokens(history)
-    settings = config(100 - 100 * TURN_TOKENS / total, preserve_recent_turns=1)
-    after, result = collect(
-        history=history, settings=settings, usage={"context_limit": total, "total_tokens": total}
-    )
+    target = 100 * (total - TURN_TOKENS) / (2 * total)
+    settings = config(target, preserve_recent_turns=1)
+    after, result = collect(history=history, settings=settings, usage=usage_of(history, 2 * total))
 
     assert after == history[4:]
-    assert [item.action for item in result.removal_list] == ["remove"]
+    assert [item.child_key for item in result.removal_list] == ["turn_0"]
 
 
-def test_a_manual_collection_below_the_target_shortens_nothing() -> None:
+def test_a_manual_collection_below_the_target_removes_no_call_of_a_recent_turn() -> None:
     history = agent_turn(6)
     usage: ContextUsage = {"context_limit": 100 * LIMIT, "total_tokens": 10}
 
     assert collect(MANUAL, history=history, usage=usage)[0] == history
+
+
+# --- requests that would not fit ---
+
+
+def collect_overfull(
+    history: list[Message], limit: int, **settings: Any
+) -> tuple[list[str], GCResult]:
+    """Collects in a window, with exact figures. Returns the ids that are left."""
+    budget = budget_for(history, limit, locked=settings.pop("locked", ()))
+    after, result = collect(history=history, budget=budget, settings=config(50.0, **settings))
+    assert check_history(after) == []
+    assert result.tokens_after == count_tokens(after, budget.counter)
+    return ids_of(after), result
+
+
+def test_the_middle_of_the_last_results_is_left_out_if_the_request_would_not_fit() -> None:
+    history = agent_turn(2, "line of output\n" * 1_000)
+    left, result = collect_overfull(history, 20_000)
+
+    assert left == ids_of(history)
+    assert {(item.reason, item.action) for item in result.removal_list} == {("fit_long", "shorten")}
+    assert result.details["relaxed"] == ["long_results"]
+    assert result.tokens_after <= 20_000
+
+
+def test_messages_of_recent_turns_are_removed_if_the_request_would_not_fit() -> None:
+    history = [
+        Message.from_text(role, "x" * 300, message_id=f"{role.value[0]}{number}")
+        for number in range(4)
+        for role in (Role.USER, Role.MODEL)
+    ]
+    left, result = collect_overfull(history, 1_500, preserve_recent_turns=4)
+
+    assert left[-2:] == ["u3", "m3"]
+    assert "u0" not in left
+    assert {item.reason for item in result.removal_list} == {"fit_messages"}
+    assert result.details["relaxed"] == ["messages"]
+    assert result.tokens_after <= 1_500
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(70, ["u0", "c2", "r2"]), (20, ["u0"])])
+def test_the_last_calls_are_removed_if_the_request_would_not_fit_otherwise(
+    limit: int, expected: list[str]
+) -> None:
+    history = agent_turn(3, "short")
+    left, result = collect_overfull(history, limit)
+
+    assert left == expected
+    assert result.details["relaxed"] == ["newest_turn", "last_calls"]
+
+
+def test_nothing_changes_if_fixed_content_alone_does_not_fit() -> None:
+    history = [*agent_turn(6), user(1, "x" * 500)]
+    left, result = collect_overfull(history, 400)
+
+    assert left == ids_of(history)
+    assert result.details["fits"] is False
+    assert result.removal_list == []
+
+
+def test_locked_content_stays_in_a_request_that_would_not_fit() -> None:
+    history = agent_turn(3, "short")
+    left, _ = collect_overfull(history, 80, locked=["r1"])
+
+    assert left == ["u0", "c1", "r1"]
 
 
 # --- the notice ---
@@ -742,7 +932,10 @@ def test_the_notice_follows_the_first_user_message() -> None:
 
 
 def test_the_notice_is_left_out_if_it_alone_would_miss_the_target() -> None:
-    after, result = collect(notify_on_gc=True, settings=config(30.0, pinned_turn_indices=[0]))
+    after, result = collect(
+        notify_on_gc=True,
+        settings=config(30.0, pinned_turn_indices=[0], preserve_recent_groups=2),
+    )
 
     assert result.outcome is GCOutcome.REACHED
     assert notices(after) == []
@@ -816,7 +1009,8 @@ def test_the_notice_is_unchanged_if_nothing_is_removed() -> None:
 
 def test_a_template_may_use_all_fields() -> None:
     template = "{plugin_name} {reason}: {turns_removed} of {turns_kept} {tokens_freed} {0} {}"
-    _, result = collect(notify_on_gc=True, notification_template=template, settings=config(30.0))
+    settings = config(30.0, preserve_recent_groups=2)
+    _, result = collect(notify_on_gc=True, notification_template=template, settings=settings)
 
     removed = result.details["turns_removed"]
     freed = removed * TURN_TOKENS
@@ -891,17 +1085,9 @@ def test_the_cost_of_a_collection_follows_the_length_of_the_history(
     assert per_message[1] < 120
 
 
-def test_counted_messages_are_not_tokenized_again() -> None:
-    history = watched(conversation(500))
-    _, texts = reads_and_texts(history)
+@pytest.mark.parametrize("history", [conversation(500), agent_turn(500)], ids=["turns", "calls"])
+def test_counted_messages_are_not_tokenized_again(history: list[Message]) -> None:
+    _, texts = reads_and_texts(watched(history))
 
     assert len(texts) <= 2  # the notice: at its longest, and as it is
     assert all("context-notice" in text for text in texts)
-
-
-def test_shortened_results_are_tokenized_once_each() -> None:
-    _, texts = reads_and_texts(watched(agent_turn(500)))
-
-    stubs = [text for text in texts if "characters cleared" in text]
-    assert len(stubs) == len(texts) - 2
-    assert len(stubs) <= 500

@@ -7,7 +7,7 @@ class TruncateSettings(StrategySettings):
     """Options of gc_truncate."""
 
     to_target: bool = True
-    """False: every collection removes all old turns, not just enough to reach the target."""
+    """False: every collection removes all old turns and calls, not just enough for the target."""
 
 
 class TruncateGCPlugin(GCStrategy[TruncateSettings]):
