@@ -110,6 +110,8 @@ def account(
     items, freed = _removal_list(changes, counter, budget)
     turns_removed = sum([message.opens_turn for message in outcome.removed.values()])
     ended = collection.goal.outcome(freed=freed, turns_removed=turns_removed)
+    if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
+        details = {**details, "tokens_freed": freed}
     shortfall = None
     if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
         missing = max(0, (collection.goal.tokens_to_free or 0) - freed)
