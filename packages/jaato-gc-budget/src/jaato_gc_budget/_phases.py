@@ -1,5 +1,6 @@
 """The phases of a collection, lowest priority first. Each stops when enough is free."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
@@ -46,6 +47,8 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
     source = InstructionSource.ENRICHMENT
     entry = budget.get_entry(source)
     if entry is None or source not in budget.collectable_sources or not entry.total_tokens():
+        return
+    if not collection.needs_more:
         return
     if not _holds(entry, GCPolicy.LOCKED):
         collection.take_source(source, None, entry.total_tokens(), "enrichment_bulk_clear")
@@ -149,13 +152,12 @@ def _schemas(
         InstructionSource.ENRICHMENT,
     }
     booked = [budget.entry_of(group.messages[0].message_id) for group in collection.groups]
-    times = [entry.created_at if entry else 0.0 for entry in booked]
+    times = sorted(entry.created_at if entry else 0.0 for entry in booked)
     for source, root in budget.entries.items():
         entries = list(_wholly_under(policy, root)) if source in elsewhere else []
         entries.sort(key=lambda entry: entry.created_at)
         for entry in entries[:-1] if keep_newest else entries:
-            place = sum(time < entry.created_at for time in times)
-            yield place - 0.5, entry.key or "", entry
+            yield bisect_left(times, entry.created_at) - 0.5, entry.key or "", entry
 
 
 def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]:
