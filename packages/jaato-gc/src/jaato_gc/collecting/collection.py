@@ -320,19 +320,26 @@ class Collection:
                 )
                 self._log.shorten(message, shorter, key or message.message_id, reason, keep)
 
-    def drop_repeated_lines(self, reason: str = "repeated_lines") -> None:
+    def drop_repeated_lines(
+        self, reason: str = "repeated_lines", policies: Container[GCPolicy] = tuple(GCPolicy)
+    ) -> None:
         """Drops lines of old results that occur again later, until the goal is reached.
 
         Nothing is lost by that. The later message stays unchanged for the rest of this collection:
         what an agent reads again is what it works with. PRESERVABLE results lose lines only under
         pressure, because the later message may go first.
+
+        Args:
+            reason: The reason in the removal list.
+            policies: Only results under one of these policies lose lines.
         """
         self._check_open()
         kept = () if self.under_pressure else (GCPolicy.PRESERVABLE,)
         may_lose = [
             group
             for group in self.groups
-            if group.is_call and group.policy not in kept and self.may_shorten(group)
+            if group.is_call and group.policy in policies and group.policy not in kept
+            if self.may_shorten(group)
         ]
         group_of = {each.message_id: group for group in self.groups for each in group.messages}
         changed = {change.message_id for change in self._log.changes if isinstance(change, Edit)}
