@@ -60,7 +60,8 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
 
 def shorten_ephemeral(collection: Collection, max_result_tokens: int) -> None:
     """Phase 1b: lines that occur again later, then the middle of long results, oldest first."""
-    collection.drop_repeated_lines("ephemeral_repeated")
+    # The later copy may go at any time, so nothing stricter relies on it.
+    collection.drop_repeated_lines("ephemeral_repeated", (GCPolicy.EPHEMERAL,))
     characters = max_result_tokens * CHARACTERS_PER_TOKEN
     head = int(characters * HEAD_SHARE)
     how = Shortening(LONG, head, characters - head)
