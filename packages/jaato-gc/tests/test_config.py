@@ -65,6 +65,9 @@ def test_defaults_are_the_documented_ones() -> None:
         "min_free_tokens": None,
         "max_tokens": None,
         "reserve_output_tokens": 0,
+        "cache_ttl_seconds": None,
+        "cold_percent": 50.0,
+        "cold_target_percent": 40.0,
         "ledger_percent": 3.0,
     }
     assert not GCConfig().continuous_mode

@@ -93,6 +93,7 @@ def test_every_reason_of_the_design_exists() -> None:
         "MANUAL",
         "TURN_LIMIT",
         "PRE_MESSAGE",
+        "CACHE_COLD",
         "CONTEXT_LIMIT",
     }
 

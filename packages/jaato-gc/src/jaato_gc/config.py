@@ -110,6 +110,7 @@ class GCConfigOverrides(TypedDict, total=False):
     ledger_percent: float
     cold_percent: float
     cold_target_percent: float
+    cache_ttl_seconds: float | None
 
 
 class GCConfig(Settings):

@@ -30,11 +30,19 @@ NOTE = "to fit the window; read it in parts"
 
 
 class FixedMessage(NamedTuple):
-    """A message that stays in any case."""
+    """A message that stays in any case.
+
+    Args:
+        message: The message.
+        tokens: Its size.
+        why: Why it stays.
+        pinned_id: The pinned message of its group, if a pin is the reason.
+    """
 
     message: Message
     tokens: int
     why: str
+    pinned_id: str | None = None
 
     def __str__(self) -> str:
         role, why = self.message.role, self.why.replace("_", " ")
@@ -103,10 +111,11 @@ class Floor:
         elsewhere = max(self.elsewhere.values(), default=0)
         if largest is None or largest.message.role is SYSTEM or elsewhere > largest.tokens:
             return "Use a larger window, or shorten the system prompt and the tools"
+        if largest.pinned_id:
+            return f"Call session.unpin({largest.pinned_id!r})"
         message_id = largest.message.message_id
-        if largest.why == Hold.PINNED:
-            return f"Call session.unpin({message_id!r})"
-        return f"Append a shorter message instead of {message_id!r}, or use a larger window"
+        force = ", force=True" if largest.why == Hold.LOCKED else ""
+        return f"Call session.replace({message_id!r}, a shorter message{force})"
 
 
 def fixed_groups(collection: Collection) -> list[Group]:
@@ -132,10 +141,13 @@ def fixed_messages(collection: Collection) -> list[FixedMessage]:
     """Returns the messages that no collection may remove, largest first."""
     counter = collection.counter
     fixed: list[FixedMessage] = []
+    pins = collection.budget.pinned_message_ids if collection.budget else set()
     for group in fixed_groups(collection):
         why = group.hold if group.hold and group.hold.is_fixed else Hold.FIRST_USER
+        pinned = [each.message_id for each in group.messages if each.message_id in pins]
+        pinned_id = pinned[0] if pinned and why is Hold.PINNED else None
         fixed += [
-            FixedMessage(message, message_tokens(message, counter), why.value)
+            FixedMessage(message, message_tokens(message, counter), why.value, pinned_id)
             for message in group.messages
         ]
     return sorted(fixed, key=lambda each: -each.tokens)
