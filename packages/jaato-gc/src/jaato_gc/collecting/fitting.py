@@ -93,9 +93,9 @@ class Floor:
     def by_source(self) -> dict[str, int]:
         """The tokens by source."""
         found = {"conversation": 0, **self.elsewhere}
-        for message, tokens, _ in self.messages:
-            source = "system" if message.role is SYSTEM else "conversation"
-            found[source] = found.get(source, 0) + tokens
+        for each in self.messages:
+            source = "system" if each.message.role is SYSTEM else "conversation"
+            found[source] = found.get(source, 0) + each.tokens
         return found
 
     def __str__(self) -> str:
