@@ -1,5 +1,7 @@
 """Requests that would not fit: what core removes, in which order, and when it gives up."""
 
+from dataclasses import replace
+
 import pytest
 
 from jaato_gc import (
@@ -8,6 +10,7 @@ from jaato_gc import (
     GCConfig,
     GCConfigError,
     GCOutcome,
+    GCPolicy,
     GCSession,
     GCTriggerReason,
     Message,
@@ -200,7 +203,8 @@ def test_without_a_strategy_nothing_is_removed() -> None:
 
 def test_on_overflow_raise_leaves_recent_turns_alone() -> None:
     session = filled(2_000, user("go"), *call(1, 3_000), on_overflow="raise")
-    session.set_gc_plugin(NoGCPlugin(), GCConfig(preserve_recent_turns=1))
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=2)
+    session.set_gc_plugin(NoGCPlugin(), config)
     whole = session.history
 
     with pytest.raises(ContextFloorError):
@@ -374,3 +378,53 @@ def test_after_a_refusal_without_a_window_the_target_is_safe() -> None:
     assert session.recover_from_refusal(ValueError("maximum context length exceeded"))
 
     assert session.get_context_usage()["total_tokens"] <= 6_000
+
+
+# --- the beginning of the history ---
+
+
+def preservable_call(number: int, tokens: int) -> list[Message]:
+    called, result = call(number, tokens)
+    return [replace(called, policy=GCPolicy.PRESERVABLE), result]
+
+
+def partial(content: str) -> Message:
+    """Returns a first request that may be removed like any other: by default it is LOCKED."""
+    return replace(user(content), policy=GCPolicy.PARTIAL)
+
+
+def test_request_stays_while_a_preservable_call_of_its_turn_stays() -> None:
+    """A history that begins with a call is refused by providers."""
+    session = filled(
+        3_400, partial(f"first {text(100)}"), *preservable_call(1, 600), model(text(1_500)),
+        user("second"), *call(2, 800), user("third"), *call(3, 800),
+    )  # fmt: skip
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=2)
+    session.set_gc_plugin(NoGCPlugin(), config)
+
+    assert fitted(session) == ["old"]
+
+    assert [message.text[:5] for message in session.history if message.text] == [
+        "first", "secon", "third",
+    ]  # fmt: skip
+    assert session.history[1].message_id == "call-1"
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("limit", range(400, 3_000, 200))
+def test_history_begins_with_a_user_message_in_every_step(limit: int, groups: int) -> None:
+    session = filled(
+        limit, partial(text(300)), *preservable_call(1, 300), model(text(300)), user(text(300)),
+        *call(2, 300), user(text(300)), *preservable_call(3, 300), model(text(300)),
+        user(text(300)), *call(4, 300), *call(5, 300), user("go"),
+    )  # fmt: skip
+    config = GCConfig(preserve_recent_turns=3, preserve_recent_groups=groups)
+    session.set_gc_plugin(NoGCPlugin(), config)
+    before = session.history
+
+    fitted(session)
+
+    assert session.history[0].opens_turn
+    assert session.history[-1] == before[-1]
+    session.undo()
+    assert session.history == before
