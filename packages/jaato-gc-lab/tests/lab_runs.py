@@ -74,6 +74,7 @@ def watched_replay(
     WatchedSession.sent.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jaato_gc_lab._replay.GCSession", WatchedSession)
-        arguments.setdefault("config", GCConfig(preserve_recent_turns=1))
+        config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=0)
+        arguments.setdefault("config", config)
         report = replay(transcript, strategy, limit=limit, registry=REGISTRY, **arguments)
     return report, list(WatchedSession.sent)

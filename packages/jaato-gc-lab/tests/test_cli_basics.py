@@ -21,6 +21,7 @@ from cli_samples import (
 from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
+from jaato_gc_lab._cli._drawing import say_table
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
 from jaato_gc_lab._cli._text import clean, money, percent, seconds
 from jaato_gc_lab._figures import counted, short
@@ -416,3 +417,18 @@ def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
     assert clean("abcdef", 4) == "abc…"
     assert not any(character in clean(HOSTILE) for character in RAW)
     json.dumps(clean("\ud800")).encode()
+
+
+# --- tables ---
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(67, True), (68, False)])
+def test_table_uses_the_whole_width_before_it_truncates(
+    length: int, is_whole: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "x" * length
+    say_table(["name", "count", "unit"], [(name, 12345, "t")], flexible=0, gap=2)
+
+    [_, line] = capsys.readouterr().out.splitlines()
+    assert (name in line) is is_whole
+    assert len(line) <= 80

@@ -80,7 +80,7 @@ def test_conversation_below_the_target_needs_no_collection(request_file: Path) -
 
 
 def test_plan_is_available_as_json(request_file: Path) -> None:
-    plan = json.loads(collected(request_file, *SMALL, "--json"))
+    plan = json.loads(collected(request_file, "--limit", "3k", "--keep-turns", "1", "--json"))
 
     assert plan["needed"]
     assert plan["written_to"] is None
@@ -300,8 +300,9 @@ def test_undo_command_is_quoted_for_the_shell(request_file: Path) -> None:
 
 def test_collections_in_place_are_undone_newest_first(request_file: Path) -> None:
     states = [request_file.read_bytes()]
-    for target in ("60", "40", "25"):
-        collected(request_file, *SMALL, "--target", target, "--apply", "--in-place")
+    small = ("--limit", "3k", "--keep-turns", "1")
+    for target in ("80", "60", "50"):
+        collected(request_file, *small, "--target", target, "--apply", "--in-place")
         states.append(request_file.read_bytes())
     assert len(set(states)) == 4
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -269,8 +270,9 @@ def test_compare_prints_table_ranking_and_skipped_files(logs: Path) -> None:
 
     assert result.exit_code == 0, result.stderr
     assert "Window of 2,000 tokens, 2 transcripts" in result.stdout
-    assert "1. gc_" in result.stdout
-    assert "2. gc_" in result.stdout
+    ranked = {re.match(rf"{place}\. ([\w-]+): ", line) for line in result.stdout.splitlines()
+              for place in (1, 2, 3)}  # fmt: skip
+    assert {each[1] for each in ranked if each} == {"keep-last", "gc_budget", "gc_truncate"}
     assert "Without collection" in result.stdout
     assert "Skipped: 2" in result.stdout
     assert "note.txt" in result.stdout
@@ -340,12 +342,48 @@ def test_check_shows_failed_limits_with_measured_and_allowed_values() -> None:
 
 
 def test_check_fails_on_refused_runs_unless_they_are_allowed(logs: Path) -> None:
-    result = run("check", logs / "one.json", "-l", "300", *ONE)
-    allowed = run("check", logs / "one.json", "-l", "300", "--max-refused", "1000", *ONE)
+    args = ("check", logs / "one.json", "-s", "none", "-l", "2k", *ONE)
+    result = run(*args)
+    allowed = run(*args, "--max-refused", "1000")
 
     assert result.exit_code == 1
     assert "refused" in next(line for line in result.stdout.splitlines() if "FAILED " in line)
     assert allowed.exit_code == 0
+
+
+def test_check_keeps_every_request_within_a_tiny_window(logs: Path) -> None:
+    result = run("check", logs / "one.json", "-l", "300", *ONE)
+
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("name", ["none", "keep-last"])
+def test_check_includes_a_contender_only_if_it_is_named(name: str, logs: Path) -> None:
+    args = ("check", logs / "one.json", "-l", "32k", "--json", *ONE)
+    alone = json.loads(run(*args, "-s", name).stdout)
+    beside = json.loads(run(*args, "-s", f"budget,{name}").stdout)
+    default = json.loads(run(*args).stdout)
+
+    assert {each["strategy"] for each in alone["verdicts"]} == {name}
+    assert {each["strategy"] for each in beside["verdicts"]} == {name, "gc_budget"}
+    assert {each["strategy"] for each in default["verdicts"]} == {"gc_budget"}
+
+
+def test_check_fails_if_no_run_can_fit_into_a_window(logs: Path) -> None:
+    large = chat_messages(1)
+    large[1]["content"] = "a long request " * 400
+    write_json(Path("large.json"), large)
+    result = run("check", "large.json", "-l", "1k,32k", *ONE)
+    beside = run("check", "large.json", logs / "one.json", "-l", "1k", *ONE)
+    found = json.loads(run("check", "large.json", "-l", "1k", "--json", *ONE).stdout)
+
+    assert result.exit_code == 1
+    assert "Not checked: no run can fit into a window of 1,000 tokens." in result.stdout
+    assert "All limits are met." not in result.stdout
+    assert "FAILED" not in result.stdout
+    assert "32,000" in result.stdout
+    assert (found["holds"], found["verdicts"]) == (False, [])
+    assert beside.exit_code == 0, beside.output  # there is a run that was checked
 
 
 def test_check_uses_the_strategy_of_a_configuration_file(logs: Path) -> None:

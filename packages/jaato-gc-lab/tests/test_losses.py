@@ -199,7 +199,7 @@ def test_list_of_words_keeps_no_context_even_if_the_original_was_a_list() -> Non
     listing = exchange("l", "list_files", "src/berths.py\nsrc/cranes.py")
     use = exchange("u", "stat", "ok", path="src/berths.py")
     messages = [user("hello"), model("hi"), user("go"), *listing, *pressure(), user("now"), *use]
-    config = GCConfig(preserve_recent_turns=1)
+    config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=0)
 
     report = replay([*messages, model("done")], WordList(), limit=900, config=config)
 
@@ -224,8 +224,9 @@ def huge(call_id: str = "h") -> list[Message]:
 def test_everything_after_a_refused_request_is_lost() -> None:
     mention = [user("the port is berth_q7_north"), model("yes")]
     use = exchange("u", "book", "ok", port="berth_q7_north")
-    before = run(mention, read("a.py", SOURCE), [user("go")], use, edit(SOURCE))
-    after = run(mention, read("a.py", SOURCE), [user("go")], huge(), use, edit(SOURCE))
+    steps = mention, read("a.py", SOURCE), [user("go")]
+    before = run(*steps, use, edit(SOURCE), strategy="none")
+    after = run(*steps, huge(), use, edit(SOURCE), strategy="none")
 
     assert before.refused_at is None
     assert before.played == 1
@@ -235,6 +236,34 @@ def test_everything_after_a_refused_request_is_lost() -> None:
     assert after.names_lost == after.names_used == before.names_used
     assert after.context_lost == after.context_used == before.context_used > 0
     assert len(after.blind_edits) == after.edits == 1
+
+
+def test_nothing_is_looked_up_after_a_refused_request() -> None:
+    """The run ends there, so blind edits after it cost nothing."""
+    again = [user("go")], read("a.py", SOURCE), pressure(), [user("now")], edit(SOURCE)
+    lost = run(*again)
+    refused = run([user("go")], read("a.py", SOURCE), huge(), edit(SOURCE), strategy="none")
+
+    assert lost.blind_edits
+    assert lost.lookup_cost > 0
+    assert refused.blind_edits
+    assert refused.lookup_cost == 0
+
+
+def test_result_larger_than_the_window_is_shortened_and_the_run_goes_on() -> None:
+    messages = [
+        user("hello"),
+        *read("a.py", SOURCE),
+        model("yes"),
+        user("go"),
+        *huge(),
+        model("ok"),
+    ]
+    report = replay(messages, "truncate", limit=900)
+
+    assert report.refused_at is None
+    assert report.overflows == 0
+    assert any("fit_long" in each.freed_by_reason for each in report.collections)
 
 
 def test_run_without_collection_is_refused_where_it_overflows() -> None:

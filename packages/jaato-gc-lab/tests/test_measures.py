@@ -261,4 +261,5 @@ def test_parallel_reads_are_tracked_separately() -> None:
 
     # The short result is not longer than its stub, so it is not shortened.
     steps = parallel, pressure(0), edit("e", "1.py"), edit("f", "2.py")
-    assert rereads(*steps, strategy="marksweep")[0] == 1
+    assert rereads(*steps, strategy="clear-tool-results")[0] == 1
+    assert rereads(*steps, strategy="marksweep")[0] == 2  # the whole exchange is removed

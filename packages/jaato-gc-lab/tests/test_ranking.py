@@ -80,6 +80,21 @@ def test_cost_includes_repeated_lookups() -> None:
     assert found == ["few_lookups", "many_lookups"]
 
 
+@pytest.mark.parametrize(
+    ("refused", "runs", "words"),
+    [
+        (1, 1, "the run is refused after 0% of it"),
+        (1, 3, "1 of 3 runs is refused, after 0% of the run"),
+        (2, 3, "2 of 3 runs are refused, at the median after 0% of the run"),
+    ],
+)
+def test_refused_runs_are_counted_in_words(refused: int, runs: int, words: str) -> None:
+    reports = [report("none", 2.0, overflows=int(number < refused)) for number in range(runs)]
+    [ranking] = rank(comparison({"none": reports, "good": [report("good", 1.0)] * runs}))
+
+    assert ranking.note.startswith(f"without collection, {words}: ")
+
+
 def test_reasons_and_note_explain_the_ranking() -> None:
     runs = [1.0 + number / 100 for number in range(10)]
     [ranking] = rank(

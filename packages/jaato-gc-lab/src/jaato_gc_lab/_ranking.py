@@ -143,8 +143,12 @@ def _figures(summary: Summary) -> str:
 def _refused(summary: Summary) -> str:
     if not summary.refused:
         return "every request fits"
-    runs = f"{summary.refused:,} of {summary.transcripts:,} runs are refused"
-    return f"{runs}, at the median after {summary.refused_after:.0%} of the run"
+    if summary.transcripts == 1:
+        return f"the run is refused after {summary.refused_after:.0%} of it"
+    of_all = f"{summary.refused:,} of {summary.transcripts:,} runs"
+    if summary.refused == 1:
+        return f"{of_all} is refused, after {summary.refused_after:.0%} of the run"
+    return f"{of_all} are refused, at the median after {summary.refused_after:.0%} of the run"
 
 
 def _note(baseline: Summary, common: int) -> str:

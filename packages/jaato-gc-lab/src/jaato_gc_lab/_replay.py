@@ -227,10 +227,14 @@ class _Player:
         report.rereads, report.reread_tokens = rereads.count, rereads.tokens
         report.seconds = sum(collection.seconds for collection in report.collections)
         report.overflows = sum(not request.fits for request in report.requests)
-        lacking = {loss.request for loss in report.losses} | rereads.requests
+        lacking = {loss.request for loss in report.losses} | rereads.requests.keys()
         lacking |= {edit.request for edit in report.blind_edits}
+        # Nothing is looked up after a refused request: the run ends there.
+        end = len(report.requests) if report.refused_at is None else report.refused_at
+        lacking = {request for request in lacking if request < end}
+        reread = sum(tokens for request, tokens in rereads.requests.items() if request < end)
         report.cost = price.cost(report.requests)
-        report.lookup_cost = price.lookup_cost(report.requests, lacking, rereads.tokens)
+        report.lookup_cost = price.lookup_cost(report.requests, lacking, reread)
 
     def _receive(self, message: Message) -> None:
         """Appends a message of the user or a tool."""

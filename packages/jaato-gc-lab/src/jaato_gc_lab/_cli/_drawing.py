@@ -104,7 +104,7 @@ def say_table(
     while columns > 2 and sum(least[:columns]) - gap > width():
         columns -= 1
     if flexible is not None:
-        room = width() - sum(widths[:columns]) + widths[flexible]
+        room = width() + gap - sum(widths[:columns]) + widths[flexible]  # no gap after the last
         for row in cells:
             row[flexible].truncate(
                 max(room, least[flexible]) - gap, overflow="crop" if is_plain() else "ellipsis"

@@ -1,7 +1,7 @@
 """``jaato-gc check``: checks recorded runs against limits."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,7 +154,8 @@ def command(
     Every strategy must meet every given limit in every window. By default, all requests must fit
     into the window and a provider must accept all of them.
 
-    Exit code 0: all limits are met. 1: a limit is not met. 2: the check could not run.
+    Exit code 0: all limits are met. 1: a limit is not met, or no run can fit into a window. 2: the
+    check could not run.
 
     \b
     Examples:
@@ -165,9 +166,10 @@ def command(
     named, config = configured(
         None, config_file, threshold=threshold, target=target, keep_turns=keep_turns
     )
+    chosen = strategies or [named or "gc_budget"]
     saved = run_grid(
         files,
-        strategies or [named or "gc_budget"],
+        chosen,
         limits,
         config=config,
         model=model,
@@ -175,30 +177,53 @@ def command(
         overhead=overhead,
         workers=workers,
     )
-    verdicts = check_limits(saved.comparison, {"max_failed": 0, **allowed})
-    holds = all(verdict.holds for verdict in verdicts)
+    comparison = saved.comparison
+    verdicts = check_limits(comparison, {"max_failed": 0, **allowed}, chosen)
+    unchecked = windows_without_runs(comparison)
+    holds = all(verdict.holds for verdict in verdicts) and not unchecked
     if as_json:
         say_json(
             {
                 "holds": holds,
                 "verdicts": [dataclasses.asdict(verdict) for verdict in verdicts],
-                "cannot_fit": saved.comparison.cannot_fit,
-                "skipped": saved.comparison.skipped,
-                "failed": saved.comparison.failed,
+                "cannot_fit": comparison.cannot_fit,
+                "skipped": comparison.skipped,
+                "failed": comparison.failed,
             }
         )
     else:
-        _show(verdicts, holds)
-        say_unfit(saved.comparison)
-        say_skipped(saved.comparison)
+        _show(verdicts, unchecked)
+        say_unfit(comparison)
+        say_skipped(comparison)
     return Exit.OK if holds else Exit.CHECK_FAILED
 
 
-def check_limits(comparison: Comparison, allowed: dict[str, float | None]) -> list[Verdict]:
-    """Checks every given limit for every strategy in every window."""
+def windows_without_runs(comparison: Comparison) -> list[int]:
+    """Returns the windows that no run can fit into: there, nothing can be checked."""
+    return [
+        limit
+        for limit, unfit in comparison.cannot_fit.items()
+        if unfit
+        and not any(each.limit == limit and each.transcripts for each in comparison.summaries())
+    ]
+
+
+def check_limits(
+    comparison: Comparison, allowed: dict[str, float | None], strategies: Collection[str] = ()
+) -> list[Verdict]:
+    """Checks every given limit for every strategy in every window.
+
+    Args:
+        comparison: The results.
+        allowed: The limits, by rule.
+        strategies: The names that the user gave. ``none`` and ``keep-last`` are checked only if
+            they are among them, because every comparison has them.
+    """
     verdicts = []
     for summary in comparison.summaries():
-        if summary.strategy in (NONE, KEEP_LAST):  # only there for comparison
+        if summary.strategy in (NONE, KEEP_LAST) and summary.strategy not in strategies:
+            continue
+        if not summary.transcripts and not summary.failed:
             continue
         for name, rule in RULES.items():
             limit = allowed.get(name)
@@ -218,7 +243,7 @@ def check_limits(comparison: Comparison, allowed: dict[str, float | None]) -> li
     return verdicts
 
 
-def _show(verdicts: list[Verdict], holds: bool) -> None:
+def _show(verdicts: list[Verdict], unchecked: list[int]) -> None:
     rows = []
     for each in verdicts:
         rule = RULES[each.rule]
@@ -232,13 +257,13 @@ def _show(verdicts: list[Verdict], holds: bool) -> None:
                 f"at most {rule.format(each.allowed)}",
             )
         )
-    say_table(
-        ["result", "strategy", "window", "limit", "measured", "allowed"], rows, left=(0, 1, 3, 5)
-    )
-    failing = sum(not each.holds for each in verdicts)
-    say()
-    say(
-        "All limits are met."
-        if holds
-        else f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED."
-    )
+    if rows:
+        headings = ["result", "strategy", "window", "limit", "measured", "allowed"]
+        say_table(headings, rows, left=(0, 1, 3, 5))
+        say()
+    for limit in unchecked:
+        say(f"Not checked: no run can fit into a window of {number(limit)} tokens.")
+    if failing := sum(not each.holds for each in verdicts):
+        say(f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED.")
+    elif not unchecked:
+        say("All limits are met.")

@@ -34,8 +34,8 @@ class Rereads:
     def __init__(self, counter: TokenCounter) -> None:
         self.count = 0
         self.tokens = 0
-        self.requests: set[int] = set()
-        """Positions of the requests whose answers needed a removed file."""
+        self.requests: dict[int, int] = {}
+        """Tokens of removed files that answers needed, by the position of the request."""
         self._counter = counter
         self._calls: dict[tuple[str | None, str], FunctionCall] = {}
         self._places: dict[str, dict[Place, None]] = {}
@@ -55,8 +55,9 @@ class Rereads:
                 path = path_of(call)
                 if path in self._missing and not reads_file(call):
                     self.count += 1
-                    self.tokens += self._missing.pop(path)
-                    self.requests.add(request)
+                    tokens = self._missing.pop(path)
+                    self.tokens += tokens
+                    self.requests[request] = self.requests.get(request, 0) + tokens
 
     def add(self, message: Message) -> None:
         """Processes the tool results of a recorded message."""
