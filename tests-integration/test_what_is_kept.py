@@ -33,7 +33,7 @@ COUNTER = EstimateCounter()
 REGISTRY = PluginRegistry()
 GARBAGE = {
     "cleared_superseded", "cleared_failed", "cleared_duplicate",
-    "cleared_long", "cleared_applied", "cleared_stale",
+    "cleared_repeated", "cleared_long", "cleared_applied",
 }  # fmt: skip
 LARGEST = 100_000
 """Tokens of the longest run that the shares are measured on: longer ones take too long."""
