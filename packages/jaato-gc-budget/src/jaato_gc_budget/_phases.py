@@ -20,6 +20,9 @@ HEAD_SHARE = 0.6
 """The share of the head in what stays of a long result."""
 LONG = "the middle of a long result; read it in parts"
 
+Ages = list[tuple[float, Group]]
+"""The groups of a history with their places by age, oldest first."""
+
 
 def hold_first_request(collection: Collection) -> None:
     """Holds the request of the first turn that may not go as a whole.
@@ -58,27 +61,27 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
             collection.take_source(source, key, child.total_tokens(), "enrichment_bulk_clear")
 
 
-def shorten_ephemeral(collection: Collection, max_result_tokens: int) -> None:
+def shorten_ephemeral(collection: Collection, ages: Ages, max_result_tokens: int) -> None:
     """Phase 1b: lines that occur again later, then the middle of long results, oldest first."""
     # The later copy may go at any time, so nothing stricter relies on it.
     collection.drop_repeated_lines("ephemeral_repeated", (GCPolicy.EPHEMERAL,))
     characters = max_result_tokens * CHARACTERS_PER_TOKEN
     head = int(characters * HEAD_SHARE)
     how = Shortening(LONG, head, characters - head)
-    for _, group in _by_age(collection):
+    for _, group in ages:
         if not collection.needs_more:
             return
         if group.policy is GCPolicy.EPHEMERAL:
             collection.shorten(group, "ephemeral_shortened", how)
 
 
-def remove_ephemeral(collection: Collection, budget: InstructionBudget) -> None:
+def remove_ephemeral(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:
     """Phase 1b, continued: whole EPHEMERAL entries, oldest first.
 
     A call about a file counts as standing half-way to the last touch of that file.
     """
     candidates = [
-        *_groups(collection, budget, GCPolicy.EPHEMERAL),
+        *_groups(ages, budget, GCPolicy.EPHEMERAL),
         *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
     ]
     _take_oldest(collection, candidates, "ephemeral")
@@ -89,10 +92,10 @@ def remove_partial_turns(collection: Collection, _budget: InstructionBudget) -> 
     collection.remove_oldest(collection.turns, "partial_turn", MOVABLE)
 
 
-def remove_preservable(collection: Collection, budget: InstructionBudget) -> None:
+def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:
     """Phase 3: PRESERVABLE entries such as clarifications and summaries, oldest first."""
     candidates = [
-        *_groups(collection, budget, GCPolicy.PRESERVABLE),
+        *_groups(ages, budget, GCPolicy.PRESERVABLE),
         *_schemas(collection, budget, GCPolicy.PRESERVABLE),
     ]
     _take_oldest(collection, candidates, "preservable_under_pressure")
@@ -113,22 +116,20 @@ def _take_oldest(collection: Collection, candidates: list[Candidate], reason: st
             collection.take(what, key, reason)
 
 
-def _by_age(collection: Collection) -> list[tuple[float, Group]]:
+def ages_of(collection: Collection) -> Ages:
     """Returns all groups with their places by age, oldest first."""
     groups = collection.groups
     places = places_by_touch(groups, find_tool_uses(groups))
     return sorted(zip(places, groups, strict=True), key=itemgetter(0))
 
 
-def _groups(
-    collection: Collection, budget: InstructionBudget, policy: GCPolicy
-) -> Iterable[Candidate]:
+def _groups(ages: Ages, budget: InstructionBudget, policy: GCPolicy) -> Iterable[Candidate]:
     """Returns the groups under a policy, one candidate per entry of the budget.
 
     Protected groups are among them: ``take`` leaves them out.
     """
     by_key: dict[str, tuple[float, str, list[Group]]] = {}
-    for place, group in _by_age(collection):
+    for place, group in ages:
         if group.policy is policy:
             message_id = group.messages[0].message_id
             entry = budget.entry_of(message_id)

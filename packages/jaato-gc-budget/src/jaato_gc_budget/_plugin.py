@@ -2,9 +2,10 @@
 
 from pydantic import PositiveInt
 
-from jaato_gc import GCTriggerReason
+from jaato_gc import GCTriggerReason, InstructionBudget
 from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, hookimpl
 from jaato_gc_budget._phases import (
+    ages_of,
     hold_first_request,
     remove_enrichment,
     remove_ephemeral,
@@ -41,14 +42,23 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
             collection.details["mode"] = "fallback_truncate"
             return
         hold_first_request(collection)
-        if collection.reason is not GCTriggerReason.TURN_LIMIT:
+        if collection.reason is GCTriggerReason.TURN_LIMIT:
+            remove_partial_turns(collection, budget)
+        else:
             remove_enrichment(collection, budget)
-            shorten_ephemeral(collection, self.settings.max_result_tokens)
-            remove_ephemeral(collection, budget)
-        remove_partial_turns(collection, budget)
-        if collection.under_pressure and collection.reason is not GCTriggerReason.TURN_LIMIT:
-            remove_preservable(collection, budget)
+            if collection.needs_more:
+                self._remove_by_age(collection, budget)
         collection.details.update(_breakdown(collection))
+
+    def _remove_by_age(self, collection: Collection, budget: InstructionBudget) -> None:
+        ages = ages_of(collection)
+        shorten_ephemeral(collection, ages, self.settings.max_result_tokens)
+        if collection.needs_more:
+            remove_ephemeral(collection, ages, budget)
+        if collection.needs_more:
+            remove_partial_turns(collection, budget)
+        if collection.needs_more and collection.under_pressure:
+            remove_preservable(collection, ages, budget)
 
 
 def _breakdown(collection: Collection) -> dict[str, object]:
