@@ -33,7 +33,7 @@ COUNTER = EstimateCounter()
 REGISTRY = PluginRegistry()
 GARBAGE = {
     "cleared_superseded", "cleared_failed", "cleared_duplicate",
-    "cleared_repeated", "cleared_long", "cleared_applied",
+    "cleared_repeated", "cleared_long",
 }  # fmt: skip
 LARGEST = 100_000
 """Tokens of the longest run that the shares are measured on: longer ones take too long."""
@@ -128,4 +128,4 @@ def test_coding_runs_have_much_garbage() -> None:
     shares = garbage_shares()["code"]
 
     assert len(shares) >= 10
-    assert overall(shares) > 0.2
+    assert overall(shares) > 0.15

@@ -37,7 +37,7 @@ LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
 THRESHOLD, TURN_LIMIT = GCTriggerReason.THRESHOLD, GCTriggerReason.TURN_LIMIT
 
 DEAD = ("cleared_superseded", "cleared_failed", "cleared_duplicate")
-GARBAGE = (*DEAD, "cleared_repeated", "cleared_long", "cleared_applied")
+GARBAGE = (*DEAD, "cleared_repeated", "cleared_long")
 UNDER_PRESSURE: dict[str, Any] = {"limit": 20_000, "pressure_percent": 1.0}
 
 
@@ -537,56 +537,19 @@ def test_a_long_result_keeps_whole_lines_of_head_and_tail() -> None:
     assert agent.text(short) == body("short", 400)
 
 
-# --- rung 3: arguments of edits ---
+# --- arguments of edits ---
 
 
-def test_arguments_of_a_successful_edit_are_shortened_and_keep_their_shape() -> None:
-    agent = Agent()
-    edits = [{"old_string": body("old", 900), "new_string": "short"} for _ in range(2)]
-    args = {"file_path": "a.py", "edits": edits, "replace_all": False}
-    done = agent.use("MultiEdit", args, "ok")
+def test_arguments_of_edits_are_whole_as_long_as_their_groups_are_there() -> None:
+    """What an agent wrote is what it edits next."""
+    agent = Agent(ledger_percent=0.0)
+    uses = [(*edit(f"{name}.py", body(name, 4_000)), "ok") for name in ("a", "b", "c")]
+    done = [agent.use(*each) for each in uses]
     enough_calls_to_be_recent(agent)
-
-    reasons = agent.collect_only("cleared_applied")
-
-    assert list(reasons.values()) == ["cleared_applied"]
-    left = agent.args(done)
-    assert left == args | {"edits": left["edits"]}
-    for each in left["edits"]:
-        assert each["new_string"] == "short"
-        assert len(each["old_string"]) < 500
-        assert "characters cleared: the edit was applied]" in each["old_string"]
-
-
-@pytest.mark.parametrize(
-    ("use", "is_shortened"),
-    [
-        ((*edit("a.py", body("x", 1_000)), "ok"), True),
-        ((*edit("a.py", body("x", 400)), "ok"), False),
-        ((*edit("a.py", body("x", 1_000)), "Error: no match"), False),
-        (("Task", {"prompt": body("x", 1_000)}, "ok"), False),
-        (("create_ticket", {"text": body("x", 1_000)}, "ok"), False),
-    ],
-)
-def test_only_long_arguments_of_applied_edits_are_shortened(use: Use, is_shortened: bool) -> None:
-    agent = Agent()
-    done = agent.use(*use)
-    enough_calls_to_be_recent(agent)
-    agent.collect_only("cleared_applied")
-
-    assert (agent.args(done) != use[1]) == is_shortened
-
-
-def test_a_failed_edit_keeps_its_arguments_after_its_result_was_shortened() -> None:
-    """The stub that replaces the failure does not count as a success."""
-    agent = Agent()
-    failed = agent.use(*edit("a.py", body("x", 1_000)), FAILURE)
-    agent.use(*edit("a.py"), "ok")
-    enough_calls_to_be_recent(agent)
-    assert agent.collect_only(*DEAD) == {failed: "cleared_failed"}
-
     assert agent.collect_only(*GARBAGE) == {}
-    assert agent.args(failed)["new_string"] == body("x", 1_000)
+
+    assert why(agent.collect(1_500)).keys() & set(done) == set(done[:2])
+    assert agent.args(done[2]) == uses[2][1]
 
 
 # --- reads of edited files ---
@@ -638,9 +601,7 @@ def a_ladder(limit: int | None = None, **options: Any) -> Agent:
     return agent
 
 
-LADDER = [
-    "cleared_superseded", "cleared_repeated", "cleared_long", "cleared_applied", "swept",
-]  # fmt: skip
+LADDER = ["cleared_superseded", "cleared_repeated", "cleared_long", "swept"]
 
 
 def test_the_cheapest_loss_is_taken_first() -> None:
@@ -823,7 +784,6 @@ def test_tools_of_your_own_are_recognised_by_a_file(tmp_path: Path) -> None:
     [
         ({"max_result_tokens": 0}, "max_result_tokens"),
         ({"max_result_tokens": "many"}, "max_result_tokens"),
-        ({"max_argument_tokens": -1}, "max_argument_tokens"),
         ({"max_name_tokens": -1}, "max_name_tokens"),
         ({"old_after": 0}, "old_after"),
         ({"max_result_token": 5}, "max_result_tokens"),
@@ -1111,7 +1071,8 @@ def test_the_model_can_recall_everything_that_was_shortened() -> None:
     agent = Agent(stash=MemoryStash())
     text = body("one", 12_000)
     agent.use("Task", {"prompt": "p"}, text)
-    agent.use(*edit("a.py", body("three")), "ok")
+    agent.use(*read("a.py", limit=9), body("three"))
+    agent.use(*read("a.py"), "fine")
     agent.use(*bash("make"), "Building\n" + body("make"))
     agent.use(*bash("make"), "fine")
     enough_calls_to_be_recent(agent)
@@ -1208,7 +1169,7 @@ def test_a_long_run_stays_within_its_window() -> None:
     for result in agent.session.get_gc_history():
         assert result.outcome is GCOutcome.REACHED
         reasons |= set(why(result).values())
-    assert reasons == {"cleared_superseded", "cleared_applied", "swept"}
+    assert reasons == {"cleared_superseded", "swept"}
     [ledger] = ledgers(agent)
     assert re.search(r"Files read: file_[0-9]\.py", ledger.text)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from jaato_gc.plugin import Group, Shortening, ToolKind, ToolUse, strings_in
+from jaato_gc.plugin import Group, Shortening, ToolKind, ToolUse
 from jaato_gc_marksweep._settings import MarkSweepSettings
 
 CHARACTERS_PER_TOKEN: Final = 4
@@ -25,13 +25,11 @@ class Rung(IntEnum):
     """Results that a later result replaces."""
     LONG = 2
     """The bodies of long results."""
-    APPLIED = 3
-    """Arguments of edits that succeeded. What an agent wrote is what it edits next."""
 
 
 @dataclass(slots=True)
 class Garbage:
-    """One result, or the arguments of one call, that can be shortened.
+    """One result that can be shortened.
 
     Args:
         rung: How much is lost with it.
@@ -67,7 +65,7 @@ def find_garbage(uses: Sequence[ToolUse], settings: MarkSweepSettings) -> list[G
     dead = list(_dead(uses))
     gone = {(each.message_id, each.part) for each in dead}
     rest = [use for use in uses if use.result_at not in gone]
-    return [*dead, *_long(rest, settings), *_applied(uses, settings)]
+    return [*dead, *_long(rest, settings)]
 
 
 # --- dead ---
@@ -134,18 +132,6 @@ def _long(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garb
         if len(use.text) > most and use.is_intact:
             note = "the middle of a long result, made again by the same call"
             yield _of_result(Rung.LONG, use, "cleared_long", note, head=head, tail=most - head)
-
-
-def _applied(uses: Iterable[ToolUse], settings: MarkSweepSettings) -> Iterator[Garbage]:
-    """Yields arguments of successful edits, which the file has now."""
-    most = settings.max_argument_tokens * CHARACTERS_PER_TOKEN
-    head = int(most * HEAD_SHARE)
-    how = Shortening("the edit was applied", head, most - head, what="arguments")
-    for use in uses:
-        if use.kind is ToolKind.EDIT and not use.failed:
-            excess = sum(max(0, len(each) - most) for each in strings_in(use.call.args))
-            if excess > 0:
-                yield Garbage(Rung.APPLIED, "cleared_applied", use.group, *use.call_at, how, excess)
 
 
 def _of_result(

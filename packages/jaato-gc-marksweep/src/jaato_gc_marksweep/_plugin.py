@@ -9,8 +9,8 @@ from jaato_gc_marksweep._sweep import Sweep
 class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
     """Shortens tool output that is garbage, cheapest loss first, then removes groups by score.
 
-    Dead results and repeated lines, the middle of long results, arguments of applied edits; then
-    whole groups, those whose files were touched least recently first, which a ledger lists.
+    Dead results and repeated lines, then the middle of long results; then whole groups, those whose
+    files were touched least recently first, which a ledger lists.
     """
 
     name = "gc_marksweep"

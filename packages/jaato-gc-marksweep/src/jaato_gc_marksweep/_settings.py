@@ -14,8 +14,6 @@ class MarkSweepSettings(StrategySettings):
     """How tools are recognised."""
     max_result_tokens: PositiveInt = 2_000
     """Longer old results are shortened to head and tail."""
-    max_argument_tokens: NonNegativeInt = 100
-    """Longer arguments of successful edits are shortened."""
     old_after: PositiveInt = 1
     """Content is old after this many collections, and stays while young garbage suffices."""
     max_name_tokens: NonNegativeInt = 500

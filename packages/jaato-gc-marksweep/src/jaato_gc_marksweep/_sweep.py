@@ -63,10 +63,6 @@ class Sweep:
         long = sorted(self._garbage_of(Rung.LONG), key=lambda each: place[id(each.group)])
         self._shorten(long)
 
-    def shorten_applied_edits(self) -> None:
-        """Shortens arguments of edits that were applied."""
-        self._shorten(self._garbage_of(Rung.APPLIED))
-
     def remove_groups(self) -> None:
         """Removes whole groups: EPHEMERAL ones of the host first, then by last touch.
 
