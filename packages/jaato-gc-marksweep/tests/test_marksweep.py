@@ -500,17 +500,20 @@ def test_preservable_results_lose_repeated_lines_only_under_pressure() -> None:
         assert agent.collect_only(*GARBAGE) == expected
 
 
-def test_a_result_with_the_lines_of_an_older_one_goes_after_it() -> None:
+def test_a_result_with_the_lines_of_an_older_one_stays_in_that_collection() -> None:
+    """What an agent reads again is what it works with. The next collection may remove it."""
     agent = Agent(ledger_percent=0.0)
-    agent.use("Grep", {"pattern": "x"}, f"Found:\n{lines('ship')}")
+    search = agent.use("Grep", {"pattern": "x"}, f"Found:\n{lines('ship')}")
     page = agent.use("WebFetch", {"url": "u"}, f"A page\n{lines('ship')}")
-    other = agent.use("WebFetch", {"url": "v"}, body("another page"))
     enough_calls_to_be_recent(agent)
 
-    taken: list[str] = []
-    for free in range(1, agent.tokens, 20):
-        taken += [each for each in why(agent.plan(free).result) if each not in taken]
-    assert taken.index(other) < taken.index(page)
+    first = agent.collect(agent.tokens)
+    assert why(first)[search] == "swept"
+    assert agent.text(page) == f"A page\n{lines('ship')}"
+    assert first.shortfall is not None
+    assert first.shortfall.held["strategy"] > 0
+
+    assert why(agent.collect(agent.tokens))[page] == "swept"
 
 
 # --- rung 2: long results ---
@@ -604,6 +607,12 @@ def a_ladder(limit: int | None = None, **options: Any) -> Agent:
 LADDER = ["cleared_superseded", "cleared_repeated", "cleared_long", "swept"]
 
 
+def repeating(history: list[Message]) -> list[Message]:
+    """Returns the exchange whose lines an older result loses."""
+    [place] = [at for at, each in enumerate(history) if "A page" in str(each.function_responses)]
+    return history[place - 1 : place + 1]
+
+
 def test_the_cheapest_loss_is_taken_first() -> None:
     agent = a_ladder()
     seen: dict[str, None] = {}
@@ -637,7 +646,7 @@ def test_the_last_calls_and_recent_text_are_unchanged() -> None:
     result = agent.collect(agent.tokens)
 
     assert result.outcome is GCOutcome.SHORT
-    assert agent.session.history == [before[0], before[-7], *before[-2:]]
+    assert agent.session.history == [before[0], *repeating(before), before[-7], *before[-2:]]
 
 
 def test_older_calls_of_the_running_turn_are_swept_one_by_one() -> None:
@@ -982,7 +991,8 @@ def test_a_manual_collection_below_the_target_removes_everything_unprotected() -
     result = agent.session.manual_gc()
 
     assert result.success
-    assert agent.session.history == [before[0], *ledgers(agent), *before[-7:]]
+    kept = [*repeating(before), *before[-7:]]
+    assert agent.session.history == [before[0], *ledgers(agent), *kept]
     assert len(ledgers(agent)) == 1
 
 

@@ -28,7 +28,6 @@ class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
             sweep.shorten_dead_results,
             sweep.shorten_long_results,
             sweep.remove_groups,
-            sweep.shorten_applied_edits,
         ):
             if collection.needs_more:
                 rung()

@@ -64,19 +64,15 @@ class Sweep:
         self._shorten(long)
 
     def remove_groups(self) -> None:
-        """Removes whole groups: EPHEMERAL ones of the host first, then by last touch.
-
-        A group with lines that an older one lost may go once that one is removed.
-        """
+        """Removes whole groups: EPHEMERAL ones of the host first, then by last touch."""
         collection = self._collection
         causes = collection.details.setdefault("swept", {})
-        while order := self._in_order():
-            for each in order:
-                if not collection.needs_more:
-                    return
-                key = collection.key_of(each.group)
-                collection.take([each.group], key, "swept")
-                causes[key] = each.cause
+        for each in self._in_order():
+            if not collection.needs_more:
+                return
+            key = collection.key_of(each.group)
+            collection.take([each.group], key, "swept")
+            causes[key] = each.cause
 
     def _garbage_of(self, rung: Rung) -> list[Garbage]:
         may_shorten = self._collection.may_shorten
@@ -110,8 +106,7 @@ class Sweep:
         places = list(self._place_of.values())
         counter = self._collection.counter
         order = in_sweeping_order(self._groups, tools, held, old, places, counter)
-        left = [each for each in order if may_remove(each.group)]
-        return sorted(left, key=lambda each: not _is_marked_ephemeral(each.group))
+        return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
 
     @cached_property
     def _texts(self) -> dict[tuple[str, int], str]:
