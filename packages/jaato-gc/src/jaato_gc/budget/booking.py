@@ -137,7 +137,8 @@ class Booking:
             key = NOTICE_ID if message_id == NOTICE_ID else f"{NOTICE_ID}_{message_id}"
             label = "Notice"
         elif message.synthetic is SyntheticKind.LEDGER:
-            key, label = LEDGER_ID, "Ledger"
+            key = LEDGER_ID if message_id == LEDGER_ID else f"{LEDGER_ID}_{message_id}"
+            label = "Ledger"
         else:
             self.summaries_made += 1
             key, label = f"gc_summary_{self.summaries_made}", "Context Summary"

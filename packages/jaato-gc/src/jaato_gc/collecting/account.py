@@ -20,7 +20,7 @@ from jaato_gc.collecting.results import (
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
 from jaato_gc.history import Edit, Hold, SourceRemoval
-from jaato_gc.messages import Message, Role
+from jaato_gc.messages import Message, Role, is_notice
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -80,6 +80,8 @@ def conclude(
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
     changes: Changes = collection.changes
+    if any(isinstance(each, Edit) and each.before and is_notice(each.before) for each in changes):
+        notice = None  # there was no room for the old one
     text = notification
     goal, freed = collection.goal, collection.tokens_freed
     wanted, left = goal.tokens_to_free or 0, freed - collection.reserve

@@ -33,7 +33,15 @@ from jaato_gc.history import (
     apply_edits,
     lay_out,
 )
-from jaato_gc.messages import LEDGER_ID, Message, is_notice, message_to_dict, seal, stash_key
+from jaato_gc.messages import (
+    LEDGER_ID,
+    Message,
+    SyntheticKind,
+    is_notice,
+    message_to_dict,
+    seal,
+    stash_key,
+)
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -394,6 +402,8 @@ class Collection:
         if not log.ledger_tokens or not removed:
             return
         earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
+        if earlier is not None and earlier.synthetic is not SyntheticKind.LEDGER:
+            return  # the host uses this id
         left = apply_edits(self.history, edits)
         room = log.freed - max(1, self.goal.tokens_to_fit)
         room += count_tokens((each for each in left if each.message_id == LEDGER_ID), self.counter)

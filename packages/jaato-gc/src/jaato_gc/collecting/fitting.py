@@ -232,6 +232,7 @@ class _Steps:
         self._recent = [turn for turn in self._turns if collection.is_recent(turn)]
         fixed = fixed_groups(collection)
         self._last_calls = _without(collection.last_calls, fixed)
+        self._requests = [group for group in collection.groups if group.opens_turn]
         self._fixed = set(map(id, fixed))
         self._waiting = {
             *map(id, self._last_calls),
@@ -279,8 +280,9 @@ class _Steps:
 
     def remove_last_calls(self) -> None:
         """Removes the last calls, and at the very end a notice."""
-        self._remove(self._last_calls, "fit_last_calls")
-        self._remove_requests()
+        for group in self._last_calls:
+            self._remove([group], "fit_last_calls")
+            self._remove_requests()
         for group in self._collection.groups:
             is_left = id(group) not in self._fixed and is_notice(group.messages[0])
             if is_left and not fits(self._collection):
@@ -288,8 +290,9 @@ class _Steps:
 
     def _remove_requests(self) -> None:
         """Removes requests that stayed because of what followed them."""
-        requests = (group for group in self._collection.groups if group.opens_turn)
-        self._remove(requests, "fit_messages")
+        for group in self._requests:
+            is_preservable = group.policy is GCPolicy.PRESERVABLE
+            self._remove([group], "fit_preservable" if is_preservable else "fit_messages")
 
     def _remove(self, groups: Iterable[Group], reason: str) -> None:
         for group in groups:
@@ -354,11 +357,19 @@ class _Text(NamedTuple):
 def _shorten(collection: Collection, calls: Iterable[Group], is_enough: Callable[[], bool]) -> None:
     """Shortens results and arguments of calls, the largest first.
 
-    One that the model has not answered yet comes last.
+    Those that the model has not answered yet come last.
     """
-    texts = sorted(
-        _texts_of(calls, collection), key=lambda each: (not each.is_answered, -each.tokens)
-    )
+    texts = sorted(_texts_of(calls, collection), key=lambda each: -each.tokens)
+    for is_answered in (True, False):
+        _shorten_to_half(
+            collection, [each for each in texts if each.is_answered is is_answered], is_enough
+        )
+
+
+def _shorten_to_half(
+    collection: Collection, texts: Sequence[_Text], is_enough: Callable[[], bool]
+) -> None:
+    """Shortens texts to half of the longest, and again, until it is enough."""
     most = max((each.tokens for each in texts), default=0)
     while most > SMALLEST_RESULT and not is_enough():
         most = max(most // 2, SMALLEST_RESULT)

@@ -76,7 +76,7 @@ def goal_of(
     else:
         return Goal(tokens_to_free=None)
     if to_free <= 0 and reason is GCTriggerReason.MANUAL:
-        return Goal(tokens_to_free=None, target_tokens=target)
+        return Goal(tokens_to_free=None, target_tokens=target, tokens_to_fit=to_fit)
     if refused and not to_fit:  # by the provider, whose window is unknown: only the target is safe
         to_fit = max(0, to_free)
     return Goal(max(0, to_free), target_tokens=target, tokens_to_fit=to_fit)
