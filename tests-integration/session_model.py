@@ -181,8 +181,6 @@ class Planned:
     made_for: State
     pins: Collection[str]
     """The pins when it was made."""
-    recent_turns: int
-    """How many turns it has to preserve."""
     may_be_stale: bool
     """Whether more has happened since than appending and pinning."""
 
@@ -207,6 +205,11 @@ class Planned:
         """Whether nothing has happened since that could make the plan stale."""
         if self.may_be_stale or self.must_be_stale(now, pins):
             return False
+        touched = self.touched()
+        for group in lay_out(now.messages).groups:  # a pin keeps the whole group
+            ids = {message.message_id for message in group.messages}
+            if not (ids.isdisjoint(touched) or ids.isdisjoint(pins)):
+                return False
         # A plan need not list the synthetic messages that it takes.
         synthetic = (message for message in self.made_for.messages if message.synthetic)
         return not any(message.message_id in pins for message in synthetic)
@@ -290,12 +293,11 @@ class Model:
                 assert policy is not GCPolicy.LOCKED
                 del self.booked[each]
 
-    def absorb(self, observed: Observed, recent_turns: int, alone: Collection[str] = ()) -> None:
+    def absorb(self, observed: Observed, alone: Collection[str] = ()) -> None:
         """Checks a collection and notes what it did.
 
         Args:
             observed: The collection.
-            recent_turns: How many turns it had to preserve.
             alone: Pinned messages that protect neither their call nor its results.
         """
         before, after, result = observed.before, observed.after, observed.result
@@ -313,7 +315,7 @@ class Model:
         assert applied == 1
         assert result.tokens_before == before.total
         fixed = {*self.locked, *self.pins}.difference(alone)
-        check_applied(observed, protected_ids(before, fixed, alone), recent_turns)
+        check_applied(observed, protected_ids(before, fixed, alone))
         drops = [partial(drop_source, source=source, key=key) for source, key in observed.dropped]
         self.happened(*drops)
         self.applied.append(Applied(observed, list(drops)))
@@ -326,6 +328,21 @@ class Model:
             if message.message_id in removed and not message.synthetic
         ]
         self.disturb_plans()
+
+    def fixed_ids(self, state: State) -> set[str]:
+        """Returns the messages that stay even if the request does not fit otherwise."""
+        fixed = protected_ids(state, {*self.locked, *self.pins}, ())
+        requests = [message.message_id for message in state.messages if message.opens_turn]
+        fixed.update(requests[-1:])
+        opening = None
+        for message in state.messages:
+            if message.opens_turn:
+                opening = message.message_id
+            if message.message_id in fixed and message.role is not Role.SYSTEM:
+                if opening and (message.role is not Role.USER or message.is_tool_output):
+                    fixed.add(opening)
+                break
+        return fixed
 
     def can_undo(self) -> bool:
         """Whether the newest collection can be undone: no id that it removed is used again."""
@@ -387,13 +404,12 @@ def protected_ids(state: State, fixed: Collection[str], alone: Collection[str]) 
     return {each for each in protected if each in present and not is_notice(present[each])}
 
 
-def check_applied(observed: Observed, protected: Collection[str], recent_turns: int) -> None:
+def check_applied(observed: Observed, protected: Collection[str]) -> None:
     """Checks that an applied collection is a valid one, and that its account is true.
 
     Args:
         observed: The collection.
         protected: The ids of messages that it had to leave alone.
-        recent_turns: How many turns it had to preserve.
     """
     before, after, result = observed.before, observed.after, observed.result
     old, new = before.by_id, after.by_id
@@ -401,7 +417,7 @@ def check_applied(observed: Observed, protected: Collection[str], recent_turns: 
     for message_id in protected:
         assert new.get(message_id) == old[message_id], f"{message_id} was protected"
     requests = [message.message_id for message in before.messages if message.opens_turn]
-    for message_id in requests[-1:] if recent_turns else []:
+    for message_id in requests[-1:]:
         assert new.get(message_id) == old[message_id], "the newest request"
     real = [each for each, form in new.items() if not message_of(form).synthetic]
     assert real == [each for each in old if each in set(real)], "a message moved or was added"

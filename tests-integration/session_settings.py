@@ -89,6 +89,7 @@ OVERRIDES = st.fixed_dictionaries(
         "pressure_percent": st.sampled_from([90.0, None]),
     },
 )
+OVERFLOWS = st.sampled_from(["relax", "relax", "relax", "raise", "send"])
 REASONS = st.sampled_from(GCTriggerReason)
 WINDOWS = st.sampled_from([300, 800, 2_000, 6_000])
 REPORTED_SHARES = st.sampled_from([0.8, 1.0, 1.05, 1.3])

@@ -45,6 +45,7 @@ from session_model import (
     State,
     differences,
     form_of,
+    tokens_of,
 )
 from session_settings import (
     BOOKINGS,
@@ -54,6 +55,7 @@ from session_settings import (
     MARKSWEEP,
     MEANWHILE,
     OURS,
+    OVERFLOWS,
     OVERRIDES,
     POSITIONS,
     REASONS,
@@ -112,6 +114,7 @@ class SessionMachine(RuleBasedStateMachine):
         has_stash=st.booleans(),
         drops_sources=st.booleans(),
         is_careless=st.sampled_from([False, False, False, True]),
+        on_overflow=OVERFLOWS,
         has_prompt=st.booleans(),
         bookings=st.lists(BOOKINGS, max_size=3),
         turns=st.lists(TURNS, min_size=1, max_size=6),
@@ -124,6 +127,7 @@ class SessionMachine(RuleBasedStateMachine):
         has_stash: bool,
         drops_sources: bool,
         is_careless: bool,
+        on_overflow: str,
         has_prompt: bool,
         bookings: list[Booking],
         turns: list[TurnShape],
@@ -131,6 +135,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.model = Model()
         self.talk = Conversation()
         self.is_careless = is_careless
+        self.on_overflow = on_overflow
         self.requests: list[tuple[Request, list[str]]] = []
         self.requested: int | None = None
         self.observed: list[Observed] = []
@@ -146,6 +151,7 @@ class SessionMachine(RuleBasedStateMachine):
             # With a stash, nothing is undone from memory.
             "journal_tokens": 0 if has_stash else 2_000_000,
             "on_source_removed": self.source_removed if drops_sources else None,
+            "on_overflow": on_overflow,
         }
         self.session = GCSession(context_limit=window, **self.options)
         self.use(data.draw(st.sampled_from(sorted(self.own))), config)
@@ -260,13 +266,10 @@ class SessionMachine(RuleBasedStateMachine):
     # --- the points of a turn ---
 
     @contextmanager
-    def collecting(
-        self, recent_turns: int, *, automatic: bool = False, alone: Collection[str] = ()
-    ) -> Iterator[None]:
+    def collecting(self, *, automatic: bool = False, alone: Collection[str] = ()) -> Iterator[None]:
         """Checks the collections that run in the block.
 
         Args:
-            recent_turns: How many turns they have to preserve.
             automatic: The session starts them, not the user.
             alone: Pinned messages that protect neither their call nor its results.
         """
@@ -285,7 +288,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert result in self.session.get_gc_history()
             if automatic and self.model.is_quiet:
                 self.check_that_it_does_not_fit(observed.before)
-            self.model.absorb(observed, recent_turns, alone)
+            self.model.absorb(observed, alone)
 
     def check_that_it_does_not_fit(self, state: State) -> None:
         """Checks that a request may be too long if the counter is wrong by its tolerance."""
@@ -295,9 +298,14 @@ class SessionMachine(RuleBasedStateMachine):
         # the bound of the next request grows by it.
         assert bound > limit or self.model.removed_since_report
 
-    @property
-    def recent_turns(self) -> int:
-        return self.session.config.preserve_recent_turns
+    def fits_without_what_may_go(self) -> bool:
+        """Whether the request fits if only fixed messages are left, and the first request."""
+        state = self.state
+        limit = self.session.config.request_limit(state.snapshot["context_limit"]) or 0
+        kept = self.model.fixed_ids(state)
+        movable = sum(tokens_of(form) for each, form in state.by_id.items() if each not in kept)
+        counted = state.counted - movable
+        return state.total - movable + math.ceil(counted * COUNTER.tolerance) <= limit
 
     @precondition(lambda self: self.model.forms)
     @rule(share=st.none() | REPORTED_SHARES)
@@ -306,8 +314,8 @@ class SessionMachine(RuleBasedStateMachine):
         is_open = any(group.is_open for group in lay_out(messages).groups)
         can_be_sent = not (is_open or check_history(messages))
         request: Request | None = None
-        is_floor = False
-        with self.collecting(max(1, self.recent_turns), automatic=True):
+        floor: Mapping[str, int] | None = None
+        with self.collecting(automatic=True):
             try:
                 request = self.session.before_send()
             except InvalidHistoryError:
@@ -316,15 +324,21 @@ class SessionMachine(RuleBasedStateMachine):
             except ContextFloorError as error:
                 note(str(error))
                 assert can_be_sent
-                is_floor = True
-        if is_floor:
+                floor = error.floor
+        if floor is not None:
+            assert self.on_overflow != "send"
+            assert sum(floor.values()) <= self.state.total
             self.check_that_it_does_not_fit(self.state)
+            if self.on_overflow == "relax":
+                assert not self.observed, "no strategy is asked if what is fixed does not fit"
+                assert not self.fits_without_what_may_go()
         if request is None:
             return
         assert can_be_sent
         budget = self.session.budget
         limit = self.session.config.request_limit(budget.context_limit) or 0
-        assert budget.total_tokens() <= limit
+        if self.on_overflow != "send" or self.fits_without_what_may_go():
+            assert budget.total_tokens() <= limit
         assert list(map(form_of, request)) == self.model.forms
         assert check_history(self.model.messages) == []
         self.requested = budget.counted_tokens()
@@ -344,23 +358,20 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def end_the_turn(self) -> None:
-        with self.collecting(self.recent_turns, automatic=True):
+        with self.collecting(automatic=True):
             self.session.after_turn()
 
     @rule()
     def refuse_the_request(self) -> None:
         total = self.state.total
-        with self.collecting(max(1, self.recent_turns)):
+        with self.collecting():
             assert self.session.recover_from_refusal() == (self.state.total < total)
 
     # --- collecting ---
 
-    def recent_turns_under(self, overrides: Mapping[str, Any]) -> int:
-        return int(overrides.get("preserve_recent_turns", self.recent_turns))
-
     @rule(overrides=OVERRIDES)
     def collect(self, overrides: dict[str, Any]) -> None:
-        with self.collecting(self.recent_turns_under(overrides)):
+        with self.collecting():
             result = self.session.manual_gc(**overrides)
             assert result.trigger_reason is GCTriggerReason.MANUAL
 
@@ -384,7 +395,6 @@ class SessionMachine(RuleBasedStateMachine):
             plan,
             before,
             set(self.model.pins),
-            self.recent_turns_under(overrides),
             may_be_stale=is_hostile(self.session.plugin),
         )
         self.model.plans = [*self.model.plans[-2:], planned]
@@ -399,7 +409,7 @@ class SessionMachine(RuleBasedStateMachine):
         before, pins = self.before, self.model.pins
         # Known fault: a pin that is newer than the plan does not protect the rest of its call.
         newer = pins.keys() - planned.pins - self.model.locked.keys()
-        with self.collecting(planned.recent_turns, alone=newer):
+        with self.collecting(alone=newer):
             try:
                 self.session.apply(planned.plan)
             except StalePlanError:
@@ -529,7 +539,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(window=WINDOWS)
     def change_the_window(self, window: int) -> None:
         self.model.happened(lambda session: session.set_context_limit(window))
-        with self.collecting(self.recent_turns, automatic=True):
+        with self.collecting(automatic=True):
             self.session.set_context_limit(window)
 
     @rule(data=st.data(), config=CONFIGS)
