@@ -259,13 +259,17 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
 
 
 WITH_A_REASON = {
-    "Garbage", "_of_result", "_shorten_results", "_take_oldest", "remove_oldest", "shorten",
-    "summarize_oldest", "take", "take_source",
+    "Edit", "Garbage", "_of_result", "_remove", "_take_oldest", "drop_repeated_lines",
+    "force_shorter", "remove_oldest", "shorten", "summarize", "summarize_oldest", "take",
+    "take_source",
 }  # fmt: skip
 """Functions and methods with a reason among their arguments."""
 ACTIONS = {"remove", "shorten", "summarize"}
 CORE = ROOT / "packages/jaato-gc/src/jaato_gc"
-CORE_WITH_REASONS = ("collecting/collection.py", "summaries/placing.py", "session/verification.py")
+CORE_WITH_REASONS = (
+    "collecting/collection.py", "collecting/fitting.py", "session/host_edits.py",
+    "session/verification.py", "summaries/placing.py",
+)  # fmt: skip
 
 
 def reasons_in(tree: ast.AST) -> set[str]:
@@ -347,6 +351,9 @@ def details_in(tree: ast.AST) -> set[str]:
                     found |= strings_in(node.args)
             case ast.Call(func=ast.Attribute(attr="_add")):
                 found |= strings_in(node.args[:1])
+            case ast.Call(func=ast.Name(id="account")):
+                for each in node.args:
+                    found |= strings_in(each.keys) if isinstance(each, ast.Dict) else set()
             case (
                 ast.keyword(arg="details", value=ast.Dict(keys=keys))
                 | ast.Assign(targets=[ast.Name(id="details")], value=ast.Dict(keys=keys))
