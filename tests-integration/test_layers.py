@@ -57,6 +57,24 @@ def test_every_module_of_core_belongs_to_a_layer() -> None:
     assert {layer_of(path) for path in CORE_MODULES} == set(LAYERS)
 
 
+def test_the_tree_in_the_architecture_has_every_module() -> None:
+    text = (PACKAGES.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tree = text.partition("```text\njaato_gc/\n")[2].partition("```")[0]
+    listed: set[str] = set()
+    folder = ""
+    for line in tree.splitlines():
+        first, *rest = line.split()
+        if first.endswith("/"):
+            folder = first
+        else:
+            rest = [first, *rest]
+        listed.update(folder + name for name in rest)
+
+    modules = {path.relative_to(CORE).with_suffix("").as_posix() for path in CORE_MODULES}
+    public = {name for name in modules if not name.endswith("__init__")} - {"_version", "plugin"}
+    assert listed == public
+
+
 @pytest.mark.parametrize("path", CORE_MODULES, ids=lambda path: str(path.relative_to(CORE)))
 def test_a_module_of_core_imports_only_its_own_and_earlier_layers(path: Path) -> None:
     own = LAYERS.index(layer_of(path))

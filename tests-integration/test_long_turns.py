@@ -1,4 +1,4 @@
-"""One turn of an agent can be the whole run: every request fits, is valid, and the agent goes on."""
+"""One turn of an agent can be the whole run: every request fits, and the agent goes on."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,8 @@ STEPS = 2_000
 def words(count: int, chance: random.Random) -> str:
     """Returns a text of about this many tokens, in lines with names."""
     lines = (
-        f"{number}: value_{chance.randrange(10_000)} of step_{number} is set in src/part_{number}.py"
+        f"{number}: value_{chance.randrange(10_000)} of step_{number} "
+        f"is set in src/part_{number}.py"
         for number in range(max(1, count // 22))
     )
     return "\n".join(lines)
