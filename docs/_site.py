@@ -43,6 +43,7 @@ IN_WORDS = {
     "Percent": "0 to 100",
     "PositiveFloat": "float > 0",
     "PositiveInt": "int ≥ 1",
+    "PositivePercent": "above 0 to 100",
     "SummarizerFunction": "callable",
 }
 """Names of types, with a description for readers of the tables."""
