@@ -352,8 +352,9 @@ def details_in(tree: ast.AST) -> set[str]:
             case ast.Call(func=ast.Attribute(attr="_add")):
                 found |= strings_in(node.args[:1])
             case ast.Call(func=ast.Name(id="account")):
-                for each in node.args:
-                    found |= strings_in(each.keys) if isinstance(each, ast.Dict) else set()
+                for argument in node.args:
+                    if isinstance(argument, ast.Dict):
+                        found |= strings_in(argument.keys)
             case (
                 ast.keyword(arg="details", value=ast.Dict(keys=keys))
                 | ast.Assign(targets=[ast.Name(id="details")], value=ast.Dict(keys=keys))
