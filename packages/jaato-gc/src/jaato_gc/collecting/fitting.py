@@ -159,7 +159,19 @@ def can_fit(collection: Collection) -> bool:
         return True
     fixed = sum(each.tokens for each in fixed_messages(collection))
     movable = count_tokens(collection.history, collection.counter) - fixed
-    return movable >= collection.goal.tokens_to_fit
+    return movable + _collectable_tokens(collection) >= collection.goal.tokens_to_fit
+
+
+def _collectable_tokens(collection: Collection) -> int:
+    """Returns the tokens outside of the history that the host can drop for a strategy."""
+    budget = collection.budget
+    return sum(
+        each.tokens
+        for source in (budget.collectable_sources if budget else ())
+        if budget and source is not InstructionSource.CONVERSATION and source in budget.entries
+        for each in budget.entries[source].walk()
+        if each.binding_policy() is not GCPolicy.LOCKED
+    )
 
 
 def fits(collection: Collection) -> bool:
