@@ -870,8 +870,8 @@ def test_a_new_summary_is_left_out_if_a_request_does_not_fit_otherwise() -> None
 
     assert [message.message_id for message in request] == ["u0", "u12"]
     last = session.get_gc_history()[-1]
-    assert last.plugin_name == "core"
-    assert "inserts" in last.details["strategy_error"]
+    assert last.details["insertions_dropped"] is True
+    assert last.details["relaxed"] == ["old", "preservable"]
     assert {item.action for item in last.removal_list} == {"remove"}
     assert_sound(session)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
-from jaato_gc.collecting.fitting import CORE, fit, fits, shorten_oversized
+from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
 from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
 from jaato_gc.collecting.outcome import Changes, Outcome
 from jaato_gc.collecting.results import (
@@ -71,11 +71,11 @@ def conclude(
     if not fits(collection):
         fit(collection, all_steps=all_steps)
     if not fits(collection):  # what the strategy inserted may be in the way: try without it
-        alone = replace(collection, details={"strategy_error": "what it inserts does not fit"})
+        alone = replace(collection, details={"insertions_dropped": True})
         alone.close()
         fit(alone, all_steps=all_steps)
         if fits(alone):
-            collection, plugin_name, notice, notification = alone, CORE, None, None
+            collection, notice, notification = alone, None, None
     collection.write_ledger()
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
