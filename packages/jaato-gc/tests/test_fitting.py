@@ -436,7 +436,7 @@ def test_an_error_names_the_largest_fixed_messages_and_adds_up() -> None:
     assert text.count("locked") == 5
     assert "3 more (" in text
     assert "plugin (17)" in text
-    assert "Append a shorter message instead of 'u7'" in text
+    assert "Call session.replace('u7', a shorter message, force=True), or use" in text
     assert sum(caught.value.floor.values()) == total
     assert session.save() == before, "nothing was applied or tried"
 

@@ -75,15 +75,30 @@ def test_a_run_that_occurs_again_leaves_the_older_result() -> None:
     "copy",
     [
         "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(FILE, 1)),
-        "\n".join(line.strip() for line in FILE),
+        "\n".join(f"{number:>6}→{line}" for number, line in enumerate(FILE, 1)),
         "\n\n".join(FILE),
     ],
-    ids=["numbered", "without indentation", "with blank lines"],
+    ids=["numbered", "numbered with arrows", "with blank lines"],
 )
-def test_numbers_indentation_and_blank_lines_do_not_count(copy: str) -> None:
+def test_line_numbers_and_blank_lines_do_not_count(copy: str) -> None:
     session = session_of(asked("u"), *called("0", "\n".join(FILE)), *called("1", copy))
     session.manual_gc()
     assert result_of(session, "r0") == "[20 lines omitted: repeated later]"
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "\n".join(line.strip() for line in FILE),
+        "\n".join(f"{number}: {line}" for number, line in enumerate(FILE, 2_001)),
+    ],
+    ids=["other indentation", "other numbers before a colon"],
+)
+def test_lines_that_differ_are_not_repeated(copy: str) -> None:
+    old = "\n".join(f"{number}: {line}" for number, line in enumerate(FILE, 1_001))
+    session = session_of(asked("u"), *called("0", old), *called("1", copy))
+    session.manual_gc()
+    assert "repeated later" not in str(session.history)
 
 
 @pytest.mark.parametrize(

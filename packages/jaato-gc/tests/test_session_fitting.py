@@ -165,7 +165,7 @@ def test_fixed_content_that_does_not_fit_is_named_and_nothing_changes() -> None:
 
     newest = session.history[-1]
     assert f"{newest.message_id!r} (user, newest user, " in str(caught.value)
-    assert f"session.replace({newest.message_id!r}, a shorter message)" in str(caught.value)
+    assert f"session.replace({newest.message_id!r}, a shorter message), or" in str(caught.value)
     assert sum(caught.value.floor.values()) > 1_000
     assert session.save() == before
     assert asked == []

@@ -115,7 +115,10 @@ class Floor:
             return f"Call session.unpin({largest.pinned_id!r})"
         message_id = largest.message.message_id
         force = ", force=True" if largest.why == Hold.LOCKED else ""
-        return f"Call session.replace({message_id!r}, a shorter message{force})"
+        return (
+            f"Call session.replace({message_id!r}, a shorter message{force}), "
+            "or use a larger window"
+        )
 
 
 def fixed_groups(collection: Collection) -> list[Group]:
@@ -199,7 +202,7 @@ def shorten_oversized(collection: Collection) -> None:
     total = collection.budget.total_tokens() if collection.budget else 0
     elsewhere = max(0, total - everything)
     room = int(max(0, goal.target_tokens - kept - elsewhere) * OVERSIZED_SHARE)
-    _shorten(collection, last, lambda: own - collection.tokens_freed <= room)
+    _shorten(collection, last, own - room)
     if collection.tokens_freed:
         collection.details["relaxed"] = ["long_results"]
 
@@ -265,7 +268,8 @@ class _Steps:
 
     def shorten_last_calls(self) -> None:
         """Shortens results and arguments of the last calls."""
-        _shorten(self._collection, self._last_calls, lambda: fits(self._collection))
+        missing = self._collection.goal.tokens_to_fit - self._collection.tokens_freed
+        _shorten(self._collection, self._last_calls, missing)
 
     def remove_calls(self) -> None:
         """Removes older calls of recent turns."""
@@ -366,16 +370,20 @@ class _Text(NamedTuple):
     is_answered: bool
 
 
-def _shorten(collection: Collection, calls: Iterable[Group], is_enough: Callable[[], bool]) -> None:
-    """Shortens results and arguments of calls, the largest first.
+def _shorten(collection: Collection, calls: Iterable[Group], wanted: int) -> None:
+    """Shortens results and arguments of calls until this many tokens are free, the largest first.
 
-    Those that the model has not answered yet come last.
+    Those that the model has not answered yet come last. If they have to be shortened in any case,
+    they are, and the others lose no more than they do.
     """
-    texts = sorted(_texts_of(calls, collection), key=lambda each: -each.tokens)
-    for is_answered in (True, False):
-        _shorten_to_half(
-            collection, [each for each in texts if each.is_answered is is_answered], is_enough
-        )
+    enough = collection.tokens_freed + wanted
+    texts = sorted(
+        _texts_of(calls, collection), key=lambda each: (not each.is_answered, -each.tokens)
+    )
+    answered = [each for each in texts if each.is_answered]
+    if sum(max(0, each.tokens - SMALLEST_RESULT) for each in answered) >= wanted:
+        texts = answered
+    _shorten_to_half(collection, texts, lambda: collection.tokens_freed >= enough)
 
 
 def _shorten_to_half(

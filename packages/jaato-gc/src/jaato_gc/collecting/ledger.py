@@ -18,7 +18,7 @@ HEADINGS = {
     "name": "Names mentioned",
 }
 """The kinds of entries, in the order in which they are listed."""
-SHARES = {"changed": 0.15, "read": 0.15, "ran": 0.2}
+SHARES = {"changed": 0.15, "read": 0.15, "ran": 0.25}
 """The share of the ledger that a kind may take; names take the rest."""
 LONGEST_ENTRY = 120
 """Characters of one entry."""

@@ -12,7 +12,8 @@ from jaato_gc.messages import Message
 RUN = 3
 """The least number of lines in a row, blank ones left out, that count as repeated."""
 
-_NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\t|\||:)\s?")
+_NUMBERED = re.compile(r"^\s*\d+(?:→|\t)")
+"""Line numbers as tools for reading files write them. Numbers before a colon may be content."""
 _NOTE = "[{} lines omitted: repeated later]"
 _OMISSION = re.compile(r"\[\d+ lines omitted: repeated later\]")
 
@@ -41,8 +42,8 @@ def find_repetitions(
 ) -> list[Repetition]:
     """Returns the results that repeat in later messages, oldest first.
 
-    A line counts as repeated if it is in a run of three that occurs, without line numbers and
-    indentation, in a later message that loses no lines itself.
+    A line counts as repeated if it is in a run of three that occurs, line numbers aside, in a later
+    message that loses no lines itself.
 
     Args:
         messages: The history.
@@ -127,4 +128,4 @@ def _runs(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _bare(line: str) -> str:
-    return _NUMBERED.sub("", line).strip()
+    return _NUMBERED.sub("", line).rstrip()
