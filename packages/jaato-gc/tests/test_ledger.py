@@ -28,7 +28,7 @@ from jaato_gc_testing import (
     new_session,
 )
 
-LONG = "some output that nobody needs any more " * 12
+LONG = "some output that is not needed any more " * 12
 
 
 def asked(name: str, text: str = "go on") -> Message:
