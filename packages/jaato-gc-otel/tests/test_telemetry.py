@@ -36,8 +36,10 @@ class Oldest(GCStrategy[StrategySettings]):
     reason = "oldest_first"
 
     def select(self, collection: Collection) -> None:
-        collection.remove_oldest(collection.turns, self.reason)
-        collection.shorten_recent_results()
+        collection.remove_oldest(collection.turns[:1], self.reason)
+        for group in collection.groups:
+            if group.is_call:
+                collection.shorten(group, "shortened")
 
 
 class Failing(Oldest):
@@ -127,9 +129,7 @@ def test_a_collection_is_recorded_as_a_span_with_the_figures_of_its_result(
         "jaato_gc.items.oldest_first": sum(
             item.reason == "oldest_first" for item in result.removal_list
         ),
-        "jaato_gc.items.cleared_recent": sum(
-            item.reason == "cleared_recent" for item in result.removal_list
-        ),
+        "jaato_gc.items.shortened": sum(item.reason == "shortened" for item in result.removal_list),
         "jaato_gc.cache.prefix": result.cache.prefix_tokens,
         "jaato_gc.cache.rewritten": result.cache.rewritten_tokens,
         "jaato_gc.tokens.missing": result.shortfall.missing_tokens,

@@ -50,6 +50,9 @@ class ToolCosts:
     text: Callable[[Any], str] = as_text
 
 
+USUAL_TOOL_COSTS = ToolCosts()
+
+
 class ProviderCounter:
     """Counts texts with another counter, and adds the costs of a provider's format.
 
@@ -72,7 +75,7 @@ class ProviderCounter:
         format: str,
         costs: FrameCosts,
         *,
-        tools: ToolCosts = ToolCosts(),
+        tools: ToolCosts = USUAL_TOOL_COSTS,
         scale: float = 1.0,
         tolerance: float | None = None,
     ) -> None:
