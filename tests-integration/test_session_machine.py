@@ -330,7 +330,8 @@ class SessionMachine(RuleBasedStateMachine):
             assert sum(floor.values()) <= self.state.total
             self.check_that_it_does_not_fit(self.state)
             if self.on_overflow == "relax":
-                assert not self.observed, "no strategy is asked if what is fixed does not fit"
+                if self.options["on_source_removed"] is None:
+                    assert not self.observed, "no strategy is asked if what is fixed does not fit"
                 assert not self.fits_without_what_may_go()
         if request is None:
             return

@@ -41,6 +41,7 @@ from jaato_gc.history.pairing import Pairing
 from jaato_gc.plugin import Collection, StrategyInfo, Violation, check_collection, hookimpl
 from jaato_gc_testing import (
     LONG_TEXT,
+    MemoryStash,
     OldestFirst,
     ScriptedPlugin,
     ScriptedStrategy,
@@ -760,3 +761,14 @@ def test_a_collection_without_a_session_is_closed_when_collect_returns() -> None
     ScriptedStrategy(kept.append).collect(history, {}, CONFIG, GCTriggerReason.MANUAL)
     with pytest.raises(ReadOnlyError, match="closed"):
         kept[0].take(kept[0].groups, "late", "late")
+
+
+def test_messages_that_come_back_from_a_stash_are_read_only() -> None:
+    session = new_session(OldestFirst(), stash=MemoryStash(), journal_tokens=0)
+    speak(session, 0, 1, calls=1)
+    session.remove("c1.0")
+    session.undo()
+
+    call = next(each for message in session.history for each in message.function_calls[-1:])
+    with pytest.raises(TypeError, match="read-only"):
+        call.args["at"] = "elsewhere"

@@ -8,7 +8,7 @@ from typing import Literal
 from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
-from jaato_gc.messages import Message, Role, SyntheticKind, fenced, stash_key
+from jaato_gc.messages import Message, Role, SyntheticKind, fenced, seal, stash_key
 from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.stash import Stash
@@ -46,7 +46,7 @@ class Recovery:
         ids = [message.message_id for message in applied.removed]
         keys = [applied.stash_keys[message_id] for message_id in ids]
         try:
-            messages = dict(zip(ids, self._stash.restore(keys), strict=True))
+            messages = dict(zip(ids, _read(self._stash, keys), strict=True))
         except StashError as error:
             raise UndoError(f"its content can't be read from the stash: {error}") from error
         for message_id, key in zip(ids, keys, strict=True):
@@ -75,7 +75,7 @@ class Recovery:
         if not keys:
             raise GCError("there is nothing to restore: name at least one key")
         wanted: dict[str, Message] = {}
-        for message in self._stash.restore(keys):
+        for message in _read(self._stash, keys):
             known = wanted.get(message.message_id, message)
             wanted[message.message_id] = self._larger(known, message)
         before = list(self._live.messages)
@@ -134,6 +134,14 @@ class Recovery:
                     yield group.messages
         if missing:
             raise _no_place(min(missing))
+
+
+def _read(stash: Stash, keys: Sequence[str]) -> list[Message]:
+    """Returns messages from the stash, read-only like all messages of a session."""
+    messages = stash.restore(keys)
+    for message in messages:
+        seal(message)
+    return messages
 
 
 def _no_place(message_id: str) -> GCError:
