@@ -7,7 +7,7 @@ from jaato_gc_marksweep._sweep import Sweep
 
 
 class MarkSweepGCPlugin(GCStrategy[MarkSweepSettings]):
-    """Shortens tool output that is garbage, cheapest loss first, then removes groups by score.
+    """Shortens tool output that is garbage, cheapest loss first, then removes groups by age.
 
     Dead results and repeated lines, then the middle of long results; then whole groups, those whose
     files were touched least recently first, which a ledger lists.

@@ -71,13 +71,6 @@ def ledger_message(
     return _message(chosen) if chosen else None
 
 
-def forget_messages(ledger: Message, message_ids: Iterable[str]) -> Message | None:
-    """Returns the ledger without the entries that come from some messages."""
-    gone = set(message_ids)
-    left = [entry for entry in _entries_in(ledger) if entry.message_id not in gone]
-    return _message(left) if left else None
-
-
 def _message(entries: Sequence[LedgerEntry]) -> Message:
     body = [PREAMBLE]
     for kind, heading in HEADINGS.items():

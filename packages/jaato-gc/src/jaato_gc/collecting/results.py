@@ -84,7 +84,8 @@ class Shortfall:
         missing_tokens: Tokens that remain above the goal.
         floor: Tokens that may not be removed, by source.
         held: Tokens of the conversation that may not be removed, by the reason: ``locked``,
-            ``pinned``, ``recent``, ``open_call``, ``first_user``, ``strategy``.
+            ``pinned``, ``recent``, ``open_call``, ``newest_user``, ``first_user``,
+            ``strategy``.
         largest_movable: Id of the largest message that is held only because it is recent, if any.
         largest_movable_tokens: Its size.
     """
