@@ -552,9 +552,9 @@ def test_a_request_that_the_provider_refuses_as_too_long_is_shortened(
         turn(format, agent, f"Question {number}", create)
 
     assert 0 < len(providers.refusals) < 8
-    assert {result.trigger_reason.value for result in agent.session.get_gc_history()} == {
-        "context_limit"
-    }
+    first, *others = [result.trigger_reason.value for result in agent.session.get_gc_history()]
+    assert first == "context_limit"
+    assert {*others} <= {"context_limit", "threshold"}  # by then the session knows the window
 
 
 @each_sdk

@@ -67,7 +67,7 @@ def call(number: int, result: Any, *, name: str = "read_file") -> list[Message]:
 def session_of(
     strategy: str = "gc_marksweep", options: dict[str, Any] | None = None, **arguments: Any
 ) -> GCSession:
-    session = GCSession(context_limit=6_000, **arguments)
+    session = GCSession(context_limit=8_000, **arguments)
     config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
     session.set_gc_plugin(load_gc_plugin(strategy, options), config)
     return session
@@ -442,7 +442,8 @@ def test_a_saved_session_can_not_name_code_as_its_strategy() -> None:
 
 def test_a_saved_session_can_not_set_unknown_attributes() -> None:
     document = json.loads(saved_session())
-    document["booking"] |= {"policy_of": 7, "__class__": 7}
+    document |= {"policy_of": 7, "__class__": 7}
+    document["budget"] |= {"counter": 7, "__class__": 7}
 
     assert restored(json.dumps(document)).send_message("Go on.").text == "fine"
 
@@ -511,7 +512,7 @@ def drop_a_call(history: list[Message]) -> list[Message]:
 def test_a_faulty_strategy_does_not_change_the_history(
     change: Callable[[list[Message]], list[Message]],
 ) -> None:
-    session = GCSession(context_limit=6_000)
+    session = GCSession(context_limit=8_000)
     session.set_gc_plugin(Faulty(change), GCConfig(preserve_recent_turns=1))
     filled(session)
     before = snapshot(session)
