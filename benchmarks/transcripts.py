@@ -24,7 +24,7 @@ SOURCE_OF = {
 
 @dataclass
 class Transcript:
-    """A recorded run, mended where calls have no results or results stand elsewhere."""
+    """A recorded run, repaired where calls have no results or results are elsewhere."""
 
     name: str
     source: str

@@ -43,7 +43,9 @@ def open_collection(
     collection = Collection.of(history, context_usage, config, reason, budget)
     collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
     if all_steps:
+        collection.close()
         shorten_oversized(collection)
+        collection.open()
     return collection
 
 

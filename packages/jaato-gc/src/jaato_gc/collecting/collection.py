@@ -454,9 +454,8 @@ class Collection:
     # --- for core: what protection forbids, if the request would not fit otherwise ---
 
     def force(self, group: Group, reason: str) -> None:
-        """Removes a group that is recent or held by the strategy, after `close`."""
-        if not self._log.is_closed:
-            raise ReadOnlyError("only core may force a removal, when a strategy has ended")
+        """Removes a group that is recent or held by the strategy. The collection must be closed."""
+        self._check_closed()
         if not self._log.is_removed(group):
             key = self.key_of(group)
             if self._log.reasons.get(key, reason) != reason:  # the rest of a turn that a
@@ -467,7 +466,8 @@ class Collection:
     def force_shorter(
         self, group: Group, message: Message, part: int, how: Shortening, reason: str
     ) -> None:
-        """Shortens a part of a group that is recent or held by the strategy."""
+        """Shortens a part of a group that is recent or held. The collection must be closed."""
+        self._check_closed()
         if not self._log.is_removed(group):
             key = self._recall_key(message)
             shorter = shortened(self._log.current(message), how, parts=[part], key=key)
@@ -502,6 +502,14 @@ class Collection:
     def close(self) -> None:
         """Ends the collection. Further requests of the strategy raise `ReadOnlyError`."""
         self._log.is_closed = True
+
+    def open(self) -> None:
+        """Lets a strategy make its requests."""
+        self._log.is_closed = False
+
+    def _check_closed(self) -> None:
+        if not self._log.is_closed:
+            raise ReadOnlyError("only core may change protected groups, without a strategy")
 
     def _check_open(self) -> None:
         if self._log.is_closed:
