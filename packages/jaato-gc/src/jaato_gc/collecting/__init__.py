@@ -8,7 +8,8 @@ from jaato_gc.collecting.account import (
     open_collection,
 )
 from jaato_gc.collecting.collection import Collection, Piece
-from jaato_gc.collecting.fitting import CORE, Floor, can_fit, fits
+from jaato_gc.collecting.fitting import CORE, fits
+from jaato_gc.collecting.floor import Floor, can_fit
 from jaato_gc.collecting.goal import Goal, goal_of
 from jaato_gc.collecting.outcome import (
     Changes,

@@ -7,6 +7,7 @@ from typing import Any
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
+from jaato_gc.collecting.ledger import ledger_message
 from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
 from jaato_gc.collecting.outcome import Changes, Outcome
 from jaato_gc.collecting.results import (
@@ -19,8 +20,8 @@ from jaato_gc.collecting.results import (
 )
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Edit, Hold, SourceRemoval
-from jaato_gc.messages import Message, Role, is_notice
+from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits
+from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, is_notice
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -78,7 +79,7 @@ def conclude(
         fit(alone, all_steps=all_steps)
         if fits(alone):
             collection, notice, notification = alone, None, None
-    collection.write_ledger()
+    _add_ledger(collection)
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
     changes: Changes = collection.changes
@@ -99,6 +100,34 @@ def conclude(
         **collection.details,
     }
     return account(collection, changes, plugin_name, details, text)
+
+
+def _add_ledger(collection: Collection) -> None:
+    """Adds the ledger, if one was asked for and whole groups go without a summary."""
+    log = collection._log
+    edits = [each for each in log.changes if isinstance(each, Edit)]
+    told = {each.message_id for each in edits if each.action == "summarize"}
+    removed = [
+        group
+        for group in collection.groups
+        if log.is_removed(group) and not group.is_outside_turns
+        if group.messages[0].message_id not in told
+    ]
+    if not log.ledger_tokens or not removed:
+        return
+    earlier = next((each for each in collection.history if each.message_id == LEDGER_ID), None)
+    if earlier is not None and earlier.synthetic is not SyntheticKind.LEDGER:
+        return  # the host uses this id
+    left = apply_edits(collection.history, edits)
+    room = log.freed - max(1, collection.goal.tokens_to_fit)
+    room += count_tokens(
+        (each for each in left if each.message_id == LEDGER_ID), collection.counter
+    )
+    left = [each for each in left if each.message_id != LEDGER_ID]
+    most = min(log.ledger_tokens, room)
+    ledger = ledger_message(earlier, removed, left, most, collection.counter)
+    if ledger is not None and message_tokens(ledger, collection.counter) <= room:
+        log.put_ledger(earlier, ledger, collection.position_before(removed))
 
 
 def account(

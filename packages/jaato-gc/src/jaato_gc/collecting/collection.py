@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.edit_log import EditLog
 from jaato_gc.collecting.goal import Goal, goal_of
-from jaato_gc.collecting.ledger import ledger_message
 from jaato_gc.collecting.protection import protect
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
@@ -30,20 +29,17 @@ from jaato_gc.history import (
     Layout,
     SourceRemoval,
     Turn,
-    apply_edits,
     lay_out,
 )
 from jaato_gc.messages import (
-    LEDGER_ID,
     Message,
-    SyntheticKind,
     is_notice,
     message_to_dict,
     seal,
     stash_key,
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
 
 
 class Piece(NamedTuple):
@@ -387,31 +383,6 @@ class Collection:
         self._check_open()
         percent, target = self.config.ledger_percent, self.goal.target_tokens
         self._log.ledger_tokens = int((target or 0) * percent / 100)
-
-    def write_ledger(self) -> None:
-        """Adds the ledger, if one was asked for and whole groups go without a summary."""
-        log = self._log
-        edits = [each for each in log.changes if isinstance(each, Edit)]
-        told = {each.message_id for each in edits if each.action == "summarize"}
-        removed = [
-            group
-            for group in self.groups
-            if log.is_removed(group) and not group.is_outside_turns
-            if group.messages[0].message_id not in told
-        ]
-        if not log.ledger_tokens or not removed:
-            return
-        earlier = next((each for each in self.history if each.message_id == LEDGER_ID), None)
-        if earlier is not None and earlier.synthetic is not SyntheticKind.LEDGER:
-            return  # the host uses this id
-        left = apply_edits(self.history, edits)
-        room = log.freed - max(1, self.goal.tokens_to_fit)
-        room += count_tokens((each for each in left if each.message_id == LEDGER_ID), self.counter)
-        left = [each for each in left if each.message_id != LEDGER_ID]
-        most = min(log.ledger_tokens, room)
-        ledger = ledger_message(earlier, removed, left, most, self.counter)
-        if ledger is not None and message_tokens(ledger, self.counter) <= room:
-            log.put_ledger(earlier, ledger, self.position_before(removed))
 
     # --- inserting ---
 
