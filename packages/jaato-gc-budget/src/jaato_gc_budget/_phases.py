@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
 from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
@@ -19,9 +20,13 @@ CHARACTERS_PER_TOKEN = 4
 HEAD_SHARE = 0.6
 """The share of the head in what stays of a long result."""
 LONG = "the middle of a long result; read it in parts"
+NEWEST_SHARE = 0.9
+"""The share of the target that the newest EPHEMERAL content may keep while old turns remain."""
 
 Ages = list[tuple[float, Group]]
 """The groups of a history with their places by age, oldest first."""
+Newest = AbstractSet[int]
+"""The identities of the newest EPHEMERAL groups."""
 
 
 def hold_first_request(collection: Collection) -> None:
@@ -75,11 +80,27 @@ def shorten_ephemeral(collection: Collection, ages: Ages, max_result_tokens: int
             collection.shorten(group, "ephemeral_shortened", how)
 
 
-def remove_ephemeral(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:
-    """Phase 1b, continued: whole EPHEMERAL entries, oldest first.
+def newest_ephemeral(collection: Collection, ages: Ages) -> Newest:
+    """Returns the newest EPHEMERAL groups that fit into their share of the target."""
+    room = NEWEST_SHARE * (collection.goal.target_tokens or 0)
+    newest: set[int] = set()
+    for _, group in reversed(ages):
+        if group.policy is GCPolicy.EPHEMERAL:
+            room -= collection.tokens_of(group)
+            if room < 0:
+                break
+            newest.add(id(group))
+    return newest
+
+
+def remove_ephemeral(
+    collection: Collection, ages: Ages, budget: InstructionBudget, spared: Newest = frozenset()
+) -> None:
+    """Phase 1b, continued: whole EPHEMERAL entries, oldest first, except for those to spare.
 
     A call about a file counts as standing half-way to the last touch of that file.
     """
+    ages = [(place, group) for place, group in ages if id(group) not in spared]
     candidates = [
         *_groups(ages, budget, GCPolicy.EPHEMERAL),
         *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
@@ -87,9 +108,18 @@ def remove_ephemeral(collection: Collection, ages: Ages, budget: InstructionBudg
     _take_oldest(collection, candidates, "ephemeral")
 
 
-def remove_partial_turns(collection: Collection, _budget: InstructionBudget) -> None:
-    """Phase 2: turns, oldest first, except for LOCKED and PRESERVABLE content in them."""
-    collection.remove_oldest(collection.turns, "partial_turn", MOVABLE)
+def remove_partial_turns(collection: Collection, spared: Newest = frozenset()) -> None:
+    """Phase 2: turns, oldest first, except for LOCKED and PRESERVABLE content and what to spare."""
+    turns = [_without(turn, spared) for turn in collection.turns]
+    collection.remove_oldest(turns, "partial_turn", MOVABLE)
+
+
+def _without(turn: Turn, spared: Newest) -> Turn:
+    """Returns a turn without what to spare and, if there is any, without its request."""
+    left = [group for group in turn.groups if id(group) not in spared]
+    if len(left) < len(turn.groups):
+        left = [group for group in left if not group.opens_turn]
+    return Turn(turn.index, tuple(left))
 
 
 def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:

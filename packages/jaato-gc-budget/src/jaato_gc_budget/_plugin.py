@@ -7,6 +7,7 @@ from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettin
 from jaato_gc_budget._phases import (
     ages_of,
     hold_first_request,
+    newest_ephemeral,
     remove_enrichment,
     remove_ephemeral,
     remove_partial_turns,
@@ -43,7 +44,7 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
             return
         hold_first_request(collection)
         if collection.reason is GCTriggerReason.TURN_LIMIT:
-            remove_partial_turns(collection, budget)
+            remove_partial_turns(collection)
         else:
             remove_enrichment(collection, budget)
             if collection.needs_more:
@@ -53,10 +54,12 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
     def _remove_by_age(self, collection: Collection, budget: InstructionBudget) -> None:
         ages = ages_of(collection)
         shorten_ephemeral(collection, ages, self.settings.max_result_tokens)
-        if collection.needs_more:
-            remove_ephemeral(collection, ages, budget)
-        if collection.needs_more:
-            remove_partial_turns(collection, budget)
+        newest = newest_ephemeral(collection, ages)
+        for spared in (newest, frozenset[int]()):
+            if collection.needs_more:
+                remove_ephemeral(collection, ages, budget, spared)
+            if collection.needs_more:
+                remove_partial_turns(collection, spared)
         if collection.needs_more and collection.under_pressure:
             remove_preservable(collection, ages, budget)
 

@@ -1,6 +1,6 @@
 """The options of gc_marksweep."""
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import PositiveInt
 
 from jaato_gc.plugin import StrategySettings, ToolNames
 
@@ -16,5 +16,3 @@ class MarkSweepSettings(StrategySettings):
     """Longer old results are shortened to head and tail."""
     old_after: PositiveInt = 1
     """Content is old after this many collections, and stays while young garbage suffices."""
-    max_name_tokens: NonNegativeInt = 500
-    """The size of the names that a shortened result keeps."""

@@ -1,29 +1,19 @@
 """The sweep: rung by rung, cheapest loss first, until enough is free."""
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Final
 
 from jaato_gc import GCPolicy, SyntheticKind
 from jaato_gc.plugin import (
     Collection,
     Group,
-    Shortening,
     ToolUse,
     find_tool_uses,
-    names_in,
     places_by_touch,
 )
-from jaato_gc_marksweep._garbage import CHARACTERS_PER_TOKEN, Garbage, Rung, find_garbage
+from jaato_gc_marksweep._garbage import Garbage, Rung, find_garbage
 from jaato_gc_marksweep._segmenting import Swept, in_sweeping_order
 from jaato_gc_marksweep._settings import MarkSweepSettings
-
-NAMES_SHARE: Final = 0.15
-"""The share of the removed text that the names it mentions may take up."""
-
-_RECALL_KEY: Final = re.compile(r"; recall key [0-9a-f]{16}\]")
 
 
 class Sweep:
@@ -92,10 +82,7 @@ class Sweep:
         for each in garbage:
             if not self._collection.needs_more:
                 return
-            how = each.how
-            if each.rung is Rung.LONG:
-                how = self._naming(how, self._texts[each.place])
-            self._collection.shorten(each.group, each.reason, how, parts=_only(each.place))
+            self._collection.shorten(each.group, each.reason, each.how, parts=_only(each.place))
 
     def _in_order(self) -> list[Swept]:
         """All groups that may go, those that the host marked as EPHEMERAL first."""
@@ -107,10 +94,6 @@ class Sweep:
         counter = self._collection.counter
         order = in_sweeping_order(self._groups, tools, held, old, places, counter)
         return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
-
-    @cached_property
-    def _texts(self) -> dict[tuple[str, int], str]:
-        return {use.result_at: use.text for use in self._uses}
 
     @cached_property
     def _uses_of(self) -> dict[int, list[ToolUse]]:
@@ -135,19 +118,6 @@ class Sweep:
     def _would_do(self, garbage: Sequence[Garbage]) -> bool:
         wanted = self._collection.goal.tokens_to_free
         return wanted is not None and sum(each.tokens for each in garbage) >= wanted
-
-    def _naming(self, how: Shortening, text: str) -> Shortening:
-        """Returns how to shorten a text, with a note of the names that it mentions."""
-        body = text[how.head : len(text) - how.tail]
-        most = self._settings.max_name_tokens * CHARACTERS_PER_TOKEN
-        room = min(int(len(body) * NAMES_SHARE), most)
-        kept: list[str] = []
-        for name in names_in(_RECALL_KEY.sub("", body)):
-            room -= len(name) + len(", ")
-            if room < 0:
-                break
-            kept.append(name)
-        return replace(how, note=f"{how.note}; it mentions {', '.join(kept)}") if kept else how
 
 
 def _is_marked_ephemeral(group: Group) -> bool:

@@ -161,7 +161,7 @@ class GCConfig(Settings):
     """Collect above this percentage of the window if the prompt cache is cold."""
     cold_target_percent: Percent = 40.0
     """The percentage in use after a collection because of a cold cache."""
-    ledger_percent: Percent = 3.0
+    ledger_percent: Percent = 2.0
     """The size of the ledger of removed exchanges, in percent of the target; 0: none."""
     _has_options: bool = PrivateAttr(default=False)
 

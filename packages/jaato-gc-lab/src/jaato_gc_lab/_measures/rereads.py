@@ -1,11 +1,14 @@
 """Counts files that an agent would have to read again because a collection removed them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import NamedTuple
 
-from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc import FunctionCall, Message, Role
 from jaato_gc.plugin import TokenCounter, message_tokens
+from jaato_gc_lab._measures.edits import lines_in
+from jaato_gc_lab._measures.texts import shown_texts
 from jaato_gc_marksweep import ToolNames
 
 _TOOLS = ToolNames()
@@ -18,11 +21,11 @@ class Rereads:
     """Tracks which files a context shows and counts files that are used after their removal.
 
     A call reads a file if its tool has a name such as ``read_file`` and its arguments contain a
-    path. Its result is removed if a collection removed the message or shortened the result.
-    After all results of a file are removed, the next call with that path that does not read it,
-    such as an edit, counts as one reread. Its size is that of the result that was removed last.
-    A file counts once until a result shows it again. If the recording reads the file before it
-    uses it, nothing counts.
+    path. Its result is removed as soon as a line of it stands nowhere in the context any more: what
+    a collection drops because a later message repeats it is still there. After all results of a
+    file are removed, the next call with that path that does not read it, such as an edit, counts as
+    one reread. Its size is that of the result that was removed last. A file counts once until a
+    result shows it again. If the recording reads the file before it uses it, nothing counts.
 
     Results of other tools are ignored. Only a repeated call would show that such a result was
     needed again, and the recording repeated that call although the result was still in context.
@@ -38,8 +41,9 @@ class Rereads:
         """Tokens of removed files that answers needed, by the position of the request."""
         self._counter = counter
         self._calls: dict[tuple[str | None, str], FunctionCall] = {}
-        self._places: dict[str, dict[Place, None]] = {}
-        self._paths: dict[Place, str] = {}
+        self._places: dict[str, set[Place]] = {}
+        self._reads: dict[Place, _Read] = {}
+        self._live_lines: Counter[str] = Counter()
         self._missing: dict[str, int] = {}
 
     def use(self, answer: Iterable[Message], request: int) -> None:
@@ -60,7 +64,8 @@ class Rereads:
                     self.requests[request] = self.requests.get(request, 0) + tokens
 
     def add(self, message: Message) -> None:
-        """Processes the tool results of a recorded message."""
+        """Processes a recorded message and its tool results."""
+        self._live_lines.update(_lines_of(message))
         for index, part in enumerate(message.parts):
             answer = part.function_response
             if answer is None or answer.is_error:
@@ -69,8 +74,10 @@ class Rereads:
             path = path_of(call) if call and reads_file(call) else None
             if path is not None:
                 place = (message.message_id, index)
-                self._places.setdefault(path, {})[place] = None
-                self._paths[place] = path
+                alone = Message(Role.TOOL, [part], message_id="-")
+                tokens = message_tokens(alone, self._counter)
+                self._reads[place] = _Read(path, tokens, _lines_of(alone))
+                self._places.setdefault(path, set()).add(place)
                 self._missing.pop(path, None)
 
     def collected(self, removed: Sequence[Message], added: Iterable[Message]) -> None:
@@ -80,29 +87,34 @@ class Rereads:
             removed: Messages that the collection removed or changed.
             added: Messages that the collection added, including the changed versions.
         """
-        changed = {message.message_id: message for message in added}
         for message in removed:
-            for index, part in enumerate(message.parts):
-                place = (message.message_id, index)
-                if place not in self._paths:
-                    continue
-                if _result(message, index) != _result(changed.get(message.message_id), index):
-                    self._remove(place, part)
+            self._live_lines.subtract(_lines_of(message))
+        for message in added:
+            self._live_lines.update(_lines_of(message))
+        changed = {message.message_id for message in removed}
+        gone = [
+            place
+            for place, read in self._reads.items()
+            if not all(self._live_lines[line] > 0 for line in read.lines)
+            or (not read.lines and place[0] in changed)
+        ]
+        for place in gone:
+            read = self._reads.pop(place)
+            self._places[read.path].remove(place)
+            if not self._places[read.path]:
+                self._missing[read.path] = read.tokens
 
-    def _remove(self, place: Place, part: Part) -> None:
-        path = self._paths.pop(place)
-        places = self._places[path]
-        del places[place]
-        if not places:
-            alone = Message(Role.TOOL, [part], message_id="-")
-            self._missing[path] = message_tokens(alone, self._counter)
+
+class _Read(NamedTuple):
+    """A result that shows a file."""
+
+    path: str
+    tokens: int
+    lines: frozenset[str]
 
 
-def _result(message: Message | None, index: int) -> Any:
-    if message is None or index >= len(message.parts):
-        return None
-    answer: ToolResult | None = message.parts[index].function_response
-    return answer and answer.result
+def _lines_of(message: Message) -> frozenset[str]:
+    return frozenset().union(*map(lines_in, shown_texts(message)))
 
 
 def _key(call_id: str | None, name: str) -> tuple[str | None, str]:

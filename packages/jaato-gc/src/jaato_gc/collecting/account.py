@@ -7,6 +7,7 @@ from typing import Any
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
+from jaato_gc.collecting.floor import with_reachable_goal
 from jaato_gc.collecting.ledger import ledger_message
 from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
 from jaato_gc.collecting.outcome import Changes, Outcome
@@ -39,13 +40,16 @@ def open_collection(
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template.
 
-    Results that would not fit in any case are shortened already, unless ``all_steps`` is false.
+    Results of the last calls that take too much are shortened already, unless ``all_steps`` is
+    false.
     """
     collection = Collection.of(history, context_usage, config, reason, budget)
+    collection = with_reachable_goal(collection)
     collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
     if all_steps:
         collection.close()
-        shorten_oversized(collection)
+        limit = budget.context_limit if budget else context_usage.get("context_limit")
+        shorten_oversized(collection, config.request_limit(limit))
         collection.open()
     return collection
 

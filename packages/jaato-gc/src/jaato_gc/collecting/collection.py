@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.edit_log import EditLog
 from jaato_gc.collecting.goal import Goal, goal_of
-from jaato_gc.collecting.protection import protect
+from jaato_gc.collecting.protection import protect, recent_turns
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import (
@@ -39,7 +39,7 @@ from jaato_gc.messages import (
     stash_key,
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
 
 
 class Piece(NamedTuple):
@@ -76,6 +76,7 @@ class Collection:
         config: The effective configuration.
         reason: Why the collection runs.
         goal: How much it has to free.
+        recent_turns: How many of the newest turns are recent.
         budget: The budget, read-only; ``None`` if there is none.
         reserve: Tokens to free beyond the goal, for a notice that is added at the end.
     """
@@ -85,6 +86,7 @@ class Collection:
     config: GCConfig
     reason: GCTriggerReason
     goal: Goal
+    recent_turns: int = 1
     budget: InstructionBudget | None = None
     reserve: int = 0
     details: dict[str, Any] = field(default_factory=dict)
@@ -105,8 +107,12 @@ class Collection:
         found = lay_out(history)
         goal = goal_of(reason, context_usage, config, budget, history, len(found.turns))
         by_turns = goal.tokens_to_free is None or reason is GCTriggerReason.TURN_LIMIT
-        layout = protect(found, config, budget, whole_turns=by_turns)
-        return cls(tuple(history), layout, config, reason, goal, budget)
+        counter = budget.counter if budget else DEFAULT_COUNTER
+        limit = budget.context_limit if budget else context_usage.get("context_limit")
+        window = None if by_turns else config.request_limit(limit)
+        recent = recent_turns(found, config, window, counter)
+        layout = protect(found, config, budget, recent=recent, whole_turns=by_turns)
+        return cls(tuple(history), layout, config, reason, goal, recent, budget)
 
     # --- reading ---
 
@@ -195,13 +201,17 @@ class Collection:
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
-        return turn.index >= len(self.turns) - max(1, self.config.preserve_recent_turns)
+        return turn.index >= len(self.turns) - self.recent_turns
 
     def key_of(self, group: Group) -> str:
         """Returns the budget's key of a group, for the removal list."""
         message_id = group.messages[0].message_id
         entry = self.budget.entry_of(message_id) if self.budget else None
         return (entry and entry.key) or message_id
+
+    def tokens_of(self, group: Group) -> int:
+        """Returns the tokens of a group, in its current form."""
+        return count_tokens(map(self._log.current, group.messages), self.counter)
 
     # --- removing ---
 

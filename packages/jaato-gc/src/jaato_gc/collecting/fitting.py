@@ -18,8 +18,8 @@ CHARACTERS_PER_TOKEN = 4
 SMALLEST_RESULT = 250
 """Tokens that stay of a result or an argument that is shortened to make a request fit."""
 HEAD_SHARE = 0.6
-OVERSIZED_SHARE = 0.75
-"""The share of the target, less what is fixed, that oversized last calls may keep."""
+LAST_CALLS_SHARE = 0.5
+"""The share of the window, less what is fixed, that the last calls may take."""
 NOTE = "to fit the window; read it in parts"
 
 
@@ -29,26 +29,28 @@ def fits(collection: Collection) -> bool:
     return not wanted or collection.tokens_freed >= wanted
 
 
-def shorten_oversized(collection: Collection) -> None:
-    """Shortens results of the last calls that would not fit even if everything else were removed.
+def shorten_oversized(collection: Collection, window: int | None) -> None:
+    """Shortens results of the last calls that take more than their share of the window.
 
-    They have to be shortened in any case. Doing it before the strategy is asked spares the rest of
-    the history: otherwise everything else would go first, for nothing.
+    Doing it before the strategy is asked spares the rest of the history: otherwise everything else
+    would go first, for nothing.
+
+    Args:
+        collection: The collection, which is closed.
+        window: The size of the largest request; ``None`` if it is unknown.
     """
-    goal, counter = collection.goal, collection.counter
-    if not goal.tokens_to_fit or goal.target_tokens is None:
+    if window is None or not collection.goal.tokens_to_free:
         return
+    counter = collection.counter
     fixed = fixed_groups(collection)
     last = _without(collection.last_calls, fixed)
     own = count_tokens((message for group in last for message in group.messages), counter)
     kept = count_tokens((message for group in fixed for message in group.messages), counter)
-    everything = count_tokens(collection.history, counter)
-    if everything - kept - own >= goal.tokens_to_fit:
-        return
     total = collection.budget.total_tokens() if collection.budget else 0
-    elsewhere = max(0, total - everything)
-    room = int(max(0, goal.target_tokens - kept - elsewhere) * OVERSIZED_SHARE)
-    _shorten(collection, last, own - room)
+    elsewhere = max(0, total - count_tokens(collection.history, counter))
+    room = int(max(0, window - kept - elsewhere) * LAST_CALLS_SHARE)
+    if own > room:
+        _shorten(collection, last, own - room)
     if collection.tokens_freed:
         collection.details["relaxed"] = ["long_results"]
 

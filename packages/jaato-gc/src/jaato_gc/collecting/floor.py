@@ -1,7 +1,7 @@
 """The floor: what no collection can remove from a request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaato_gc.budget import InstructionBudget
@@ -146,12 +146,28 @@ def fixed_messages(collection: Collection) -> list[FixedMessage]:
 
 
 def can_fit(collection: Collection) -> bool:
-    """Returns whether the request fits if everything is removed that is not fixed."""
-    if not collection.goal.tokens_to_fit:
-        return True
+    """Returns whether the request fits, as counted, if everything is removed that is not fixed."""
+    over = collection.goal.tokens_over
+    return not over or _movable_tokens(collection) >= over
+
+
+def with_reachable_goal(collection: Collection) -> Collection:
+    """Returns the collection without the margin for undercounting, if that is out of reach.
+
+    Fixed content near the size of the window leaves no room for the tolerance of the counter. The
+    request is sent then: it fits as counted, and stopping the agent would help nobody.
+    """
+    goal = collection.goal
+    if not goal.tokens_to_fit or _movable_tokens(collection) >= goal.tokens_to_fit:
+        return collection
+    return replace(collection, goal=replace(goal, tokens_to_fit=goal.tokens_over))
+
+
+def _movable_tokens(collection: Collection) -> int:
+    """Returns the tokens that are not fixed."""
     fixed = sum(each.tokens for each in fixed_messages(collection))
     movable = count_tokens(collection.history, collection.counter) - fixed
-    return movable + _collectable_tokens(collection) >= collection.goal.tokens_to_fit
+    return movable + _collectable_tokens(collection)
 
 
 def _collectable_tokens(collection: Collection) -> int:

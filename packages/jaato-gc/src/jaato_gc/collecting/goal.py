@@ -20,13 +20,16 @@ class Goal:
         tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
-        tokens_to_fit: The tokens that must go for the request to fit the window.
+        tokens_to_fit: The tokens that must go for the request to fit the window, even if the rest is
+            undercounted.
+        tokens_over: The tokens by which the request exceeds the window, if the count is right.
     """
 
     tokens_to_free: int | None = 0
     turns_to_remove: int = 0
     target_tokens: int | None = None
     tokens_to_fit: int = 0
+    tokens_over: int = 0
 
     def outcome(self, *, freed: int, turns_removed: int) -> GCOutcome:
         """Returns how a collection ended that freed this much."""
@@ -51,10 +54,10 @@ def goal_of(
     target: everything, because the host asked. CONTEXT_LIMIT: the provider says that the window is
     full, which counts for more than our own figures.
     """
-    to_fit = _tokens_to_fit(context_usage, config, budget)
+    to_fit, over = _tokens_to_fit(context_usage, config, budget)
     if reason is GCTriggerReason.TURN_LIMIT:
         excess = max(0, turns - (config.max_turns or turns))
-        return Goal(turns_to_remove=excess, tokens_to_fit=to_fit)
+        return Goal(turns_to_remove=excess, tokens_to_fit=to_fit, tokens_over=over)
     limit = budget.context_limit if budget else context_usage.get("context_limit")
     total = budget.total_tokens() if budget else context_usage.get("total_tokens")
     percent = context_usage.get("percent_used")
@@ -76,16 +79,16 @@ def goal_of(
     else:
         return Goal(tokens_to_free=None)
     if to_free <= 0 and reason is GCTriggerReason.MANUAL:
-        return Goal(tokens_to_free=None, target_tokens=target, tokens_to_fit=to_fit)
+        return Goal(None, target_tokens=target, tokens_to_fit=to_fit, tokens_over=over)
     if refused and not to_fit:  # by the provider, whose window is unknown: only the target is safe
-        to_fit = max(0, to_free)
-    return Goal(max(0, to_free), target_tokens=target, tokens_to_fit=to_fit)
+        to_fit = over = max(0, to_free)
+    return Goal(max(0, to_free), target_tokens=target, tokens_to_fit=to_fit, tokens_over=over)
 
 
 def _tokens_to_fit(
     context_usage: ContextUsage, config: GCConfig, budget: InstructionBudget | None
-) -> int:
-    """Returns the tokens that must go for the request to fit, even if all were undercounted."""
+) -> tuple[int, int]:
+    """Returns `Goal.tokens_to_fit` and `Goal.tokens_over`."""
     if budget is None:
         total = counted = context_usage.get("total_tokens") or 0
         limit, tolerance = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance
@@ -94,9 +97,9 @@ def _tokens_to_fit(
         limit, tolerance = budget.context_limit, budget.counter.tolerance
     most = config.request_limit(limit)
     if most is None or (budget and budget.upper_bound() <= most):
-        return 0
+        return 0, 0
     excess = total + tolerance * counted - most
-    return max(0, math.ceil(excess / (1 + tolerance)))
+    return max(0, math.ceil(excess / (1 + tolerance))), max(0, total - most)
 
 
 def _share_above_target(tokens: int, percent_used: float, config: GCConfig) -> int:

@@ -7,9 +7,40 @@ from jaato_gc.config import GCConfig
 from jaato_gc.history import Group, Hold, Layout, new_group, turn_starts
 from jaato_gc.messages import SYSTEM
 from jaato_gc.policies import GCPolicy
+from jaato_gc.tokens import TokenCounter, count_tokens
 
 _LOCKED, _PARTIAL = GCPolicy.LOCKED, GCPolicy.PARTIAL
 _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from never to first
+
+
+RECENT_SHARE = 0.2
+"""The share of the window that the messages of recent turns may take."""
+
+
+def recent_turns(
+    layout: Layout, config: GCConfig, window: int | None, counter: TokenCounter
+) -> int:
+    """Returns how many of the newest turns are recent: one at least, the running turn.
+
+    What user and model said in them stays, so they may take a fifth of the window. Otherwise a
+    pasted document or a long answer would leave no room for tool output.
+
+    Args:
+        layout: The groups and turns.
+        config: ``preserve_recent_turns`` is the most.
+        window: The size of the largest request; ``None`` if it is unknown.
+        counter: Counts the tokens.
+    """
+    most = max(1, config.preserve_recent_turns)
+    if window is None:
+        return most
+    room = window * RECENT_SHARE
+    for number, turn in enumerate(reversed(layout.turns[-most:])):
+        plain = [each for group in turn.groups if not group.is_call for each in group.messages]
+        room -= count_tokens(plain, counter)
+        if room < 0:
+            return max(1, number)
+    return most
 
 
 def protect(
@@ -17,6 +48,7 @@ def protect(
     config: GCConfig,
     budget: InstructionBudget | None = None,
     *,
+    recent: int | None = None,
     whole_turns: bool = False,
 ) -> Layout:
     """Returns the layout with `Group.policy` set, and `Group.hold` on the groups that must stay.
@@ -31,11 +63,13 @@ def protect(
         layout: The groups and turns.
         config: How many turns and calls are recent, and which turns are pinned.
         budget: The budget that the messages are booked in, if any.
+        recent: The number of recent turns; by default ``preserve_recent_turns``.
         whole_turns: Protect older calls in recent turns too.
     """
     pinned_ids = budget.pinned_message_ids if budget else frozenset()
     policies = _policies(layout.groups, budget)
-    holds = _holds_by_place(layout.groups, config, whole_turns=whole_turns)
+    recent = max(1, config.preserve_recent_turns) if recent is None else recent
+    holds = _holds_by_place(layout.groups, config, recent, whole_turns=whole_turns)
     protected = list(layout.groups)
     first_held: int | None = None
     for place, group in enumerate(layout.groups):
@@ -56,14 +90,14 @@ def protect(
 
 
 def _holds_by_place(
-    groups: Sequence[Group], config: GCConfig, *, whole_turns: bool
+    groups: Sequence[Group], config: GCConfig, recent: int, *, whole_turns: bool
 ) -> list[Hold | None]:
     """Returns the hold that each group has because of its place, or of a pinned turn."""
     starts = turn_starts(groups)
     ends = [*starts[1:], len(groups)]
     calls = [place for place, group in enumerate(groups) if group.is_call]
     holds: list[Hold | None] = [None] * len(groups)
-    for place in range(starts[-max(1, config.preserve_recent_turns) :][0], len(groups)):
+    for place in range(starts[-recent:][0], len(groups)):
         if whole_turns or not groups[place].is_call:
             holds[place] = Hold.RECENT
     for place in calls[len(calls) - min(len(calls), config.preserve_recent_groups) :]:

@@ -70,7 +70,7 @@ class Sender:
                 self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
         elif self.on_overflow == "send" and schedule.planner is not None:
             self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)  # its result says so
-        if not self._fits() and self.on_overflow != "send":
+        if not self._may_be_sent():
             raise self.floor_error()
         schedule.requested_at = now
         return self._live.request()
@@ -94,6 +94,13 @@ class Sender:
 
     def _fits(self) -> bool:
         return self._live.upper_bound() <= self._schedule.request_limit
+
+    def _may_be_sent(self) -> bool:
+        """Returns whether the request fits, as far as collections could make it fit."""
+        if self._fits() or self.on_overflow == "send":
+            return True
+        total = self._live.budget.total_tokens()
+        return self._schedule.planner is not None and total <= self._schedule.request_limit
 
     def _floor(self) -> Floor:
         live = self._live
