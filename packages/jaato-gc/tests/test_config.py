@@ -68,7 +68,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "cache_ttl_seconds": None,
         "cold_percent": 50.0,
         "cold_target_percent": 40.0,
-        "ledger_percent": 3.0,
+        "ledger_percent": 2.0,
     }
     assert not GCConfig().continuous_mode
 

@@ -132,6 +132,9 @@ def order_of_removal(
 
 # --- the steps ---
 
+PROMPT = said("s", 1_000)
+"""A long system prompt, so that the window is large and two turns are recent at any step."""
+
 HISTORY = [
     said("s", 3),
     *(said("u0"), *called("0", 5), said("a0")),
@@ -143,7 +146,7 @@ HISTORY = [
 
 
 def test_what_matters_least_goes_first_and_fixed_content_stays() -> None:
-    order, smallest = order_of_removal(HISTORY)
+    order, smallest = order_of_removal([PROMPT, *HISTORY[1:]])
 
     assert order == [
         ("fit_old", {"u0", "c0", "r0", "a0"}),
@@ -157,12 +160,12 @@ def test_what_matters_least_goes_first_and_fixed_content_stays() -> None:
         ("fit_newest_turn", {"a3"}),
         ("fit_last_calls", {"c4", "r4"}),
     ]
-    fixed = [message for message in HISTORY if message.message_id in ("s", "u3")]
+    fixed = [PROMPT, *(message for message in HISTORY if message.message_id == "u3")]
     assert smallest == count_tokens(fixed, WORDS)
 
 
 def test_the_last_calls_go_last_and_the_newest_of_them_last() -> None:
-    history = [said("u0"), *called("0"), *called("1"), said("u1"), *called("2"), said("a1")]
+    history = [PROMPT, said("u0"), *called("0"), *called("1"), said("u1"), *called("2"), said("a1")]
 
     order, _ = order_of_removal(history, config=GCConfig(preserve_recent_groups=2))
 
@@ -247,9 +250,10 @@ def test_the_strategy_comes_first_and_core_adds_what_is_missing() -> None:
     def take_one(collection: Collection) -> None:
         collection.take(collection.turns[0].groups, "turn_0", "mine")
 
+    history = [PROMPT, *HISTORY[1:]]
     old = ("u0", "c0", "r0", "a0", "a1")
-    recent = count_tokens([each for each in HISTORY if each.message_id not in old], WORDS)
-    session = session_of(HISTORY, recent - 1, ScriptedStrategy(take_one), auto_less())
+    recent = count_tokens([each for each in history if each.message_id not in old], WORDS)
+    session = session_of(history, recent - 1, ScriptedStrategy(take_one), auto_less())
     before, budget = session.history, session.budget.snapshot()
 
     session.before_send()
@@ -346,7 +350,8 @@ def shortened_by(session: GCSession, history: Sequence[Message]) -> set[str]:
 
 
 def test_results_of_the_last_calls_are_shortened_before_recent_calls_go() -> None:
-    history = [said("u0", 500), *big_call("0", 600), *big_call("1", 6_000), said("a0", 400)]
+    others = [message for n in range(9) for message in big_call(f"{n}", 900)]
+    history = [said("u0", 500), *others, *big_call("9", 6_000), said("a0", 400)]
     total = count_tokens(history, COUNTER)
     config = auto_less(preserve_recent_groups=1)
     window = math.ceil(total * (1 + COUNTER.tolerance)) - 5
@@ -358,14 +363,15 @@ def test_results_of_the_last_calls_are_shortened_before_recent_calls_go() -> Non
     (result,) = session.get_gc_history()
     assert result.details["relaxed"] == ["long_results"]
     assert len(shortened_by(session, history)) == 1, "one is enough"
-    assert shortened_by(session, history) < {"c1", "r1"}
+    assert shortened_by(session, history) < {"c9", "r9"}
     assert set(reasons(session).values()) == {"fit_long"}
     session.undo()
     assert session.history == history
 
 
 def test_a_result_that_the_model_has_not_answered_yet_is_shortened_last() -> None:
-    history = [said("u0", 500), *called("x"), *big_call("0", 3_000), *big_call("1", 6_000)]
+    others = [message for n in range(9) for message in big_call(f"{n}", 900)]
+    history = [said("u0", 500), *others, *big_call("x", 3_000), *big_call("y", 6_000)]
     total = count_tokens(history, COUNTER)
     config = auto_less(preserve_recent_groups=2)
     window = math.ceil(total * (1 + COUNTER.tolerance)) - 5
@@ -373,7 +379,7 @@ def test_a_result_that_the_model_has_not_answered_yet_is_shortened_last() -> Non
 
     session.before_send()
 
-    assert shortened_by(session, history) <= {"c0", "r0"}
+    assert shortened_by(session, history) <= {"cx", "rx"}
     assert shortened_by(session, history)
 
 
@@ -674,7 +680,7 @@ def test_another_value_of_on_overflow_is_refused() -> None:
 
 
 def test_usage_that_the_provider_reported_is_certain() -> None:
-    session = new_session(OldestFirst(), GCConfig(), context_limit=1_000)
+    session = new_session(NoGCPlugin(), GCConfig(), context_limit=1_000)
     speak(session, 0, 1, 2, 3)
     before = message_ids(session)
     session.before_send()
@@ -772,12 +778,14 @@ def test_a_request_fits_unless_fixed_content_alone_is_too_large(
     try:
         request = session.before_send()
     except ContextFloorError:
-        assert fixed + math.ceil(fixed * COUNTER.tolerance) > window
+        assert fixed > window
         assert session.history == history
         return
     assert fixed <= window
     total = session.budget.total_tokens()
-    assert total + math.ceil(total * COUNTER.tolerance) <= window
+    if fixed + math.ceil(fixed * COUNTER.tolerance) <= window:
+        assert total + math.ceil(total * COUNTER.tolerance) <= window
+    assert total <= window
     assert check_history(list(request)) == []
     assert_in_step(session)
     while session.history != history:

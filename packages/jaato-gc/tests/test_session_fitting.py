@@ -134,7 +134,7 @@ def test_only_fixed_content_stays_if_it_must() -> None:
 
     relaxed = fitted(session)
 
-    assert relaxed[-1] in ("newest_turn", "last_calls", "messages", "preservable")
+    assert relaxed == ["long_results", "old"]
     assert next(message.text for message in session.history if message.opens_turn) == "hello"
     assert any(message.text.startswith("newest") for message in session.history)
 
@@ -318,7 +318,7 @@ def test_host_edits_go_to_the_stash() -> None:
 
 def test_next_collection_waits_after_one_that_missed_its_goal() -> None:
     config = GCConfig(min_free_tokens=200)
-    session = filled(2_000, user("go"), *call(1, 1_700))
+    session = filled(2_000, user(text(1_700)))
     session.set_gc_plugin(NoGCPlugin(), config)
 
     for _ in range(3):
@@ -445,3 +445,74 @@ def test_strategy_can_not_shorten_the_last_calls_with_what_core_uses() -> None:
     assert result.outcome is GCOutcome.FAILED
     assert "only core may change protected groups" in str(result.error)
     assert session.history == before
+
+
+# --- shares of the window ---
+
+
+def spoken(turns: int, tokens: int) -> list[Message]:
+    """Returns turns of a request and an answer, of this many tokens together."""
+    half = text(tokens // 2)
+    return [each for n in range(turns) for each in (user(f"{n} {half}"), model(half))]
+
+
+def test_recent_turns_are_protected_as_far_as_they_take_a_fifth_of_the_window() -> None:
+    history = [user("hello"), model("hi"), *spoken(8, 200), user("go")]
+    session = filled(10_000, *history)
+    session.set_gc_plugin(OldestFirst(), GCConfig(preserve_recent_turns=5))
+
+    session.manual_gc(target_percent=0)
+    assert session.history[1:] == history[-9:], "four turns and the running one"
+    session.undo()
+    session.set_context_limit(2_500)
+    session.manual_gc(target_percent=0)
+    assert session.history[1:] == history[-5:], "two turns take less than 500 tokens, not three"
+
+
+def test_a_pasted_document_does_not_push_out_the_tool_output_of_newer_turns() -> None:
+    document = [user(f"read this: {text(5_000)}"), model("done")]
+    calls = [message for n in range(8) for message in call(n, 300)]
+    session = filled(8_000, user("hello"), model("hi"), *document, user("go"), *calls, model("ok"))
+    session.set_gc_plugin(OldestFirst())
+
+    session.before_send()
+
+    assert document[0] not in session.history
+    assert all(message in session.history for message in calls)
+
+
+def test_results_of_the_last_calls_take_half_of_the_window_at_most() -> None:
+    old = [message for n in range(3) for message in call(n, 200)]
+    session = filled(4_000, user("go"), *old, *call(7, 2_000), *call(8, 800), model("well"))
+    session.set_gc_plugin(OldestFirst(), GCConfig(preserve_recent_groups=2))
+
+    session.before_send()
+
+    (result,) = session.get_gc_history()
+    assert result.outcome is GCOutcome.REACHED
+    assert result.details["relaxed"] == ["long_results"]
+    assert all(message in session.history for message in old), "otherwise they had gone"
+
+
+def test_a_request_that_fits_only_as_counted_is_sent() -> None:
+    session = filled(1_000, user("old"), model("yes"), user(text(1_020)))
+    session.set_gc_plugin(OldestFirst())
+    total = session.budget.total_tokens()
+    assert total * (1 + session.budget.counter.tolerance) > 1_000
+
+    request = session.before_send()
+
+    assert session.budget.total_tokens() <= 1_000
+    assert request[-1].text == text(1_020)
+
+
+def test_the_error_of_a_session_that_keeps_recent_content_names_that_content() -> None:
+    session = filled(900, user("old"), *call(1, 500), model("hm"), user(text(300)), *call(2, 300))
+    session = filled(900, *session.history, on_overflow="raise")
+    session.set_gc_plugin(OldestFirst())
+
+    with pytest.raises(ContextFloorError) as caught:
+        session.before_send()
+
+    assert "'result-1' (tool, recent, " in str(caught.value)
+    assert "on_overflow='relax'" in str(caught.value)

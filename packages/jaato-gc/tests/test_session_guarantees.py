@@ -1160,7 +1160,7 @@ def test_a_pin_of_a_call_makes_a_plan_stale_that_shortens_its_result() -> None:
 
     config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
     session = new_session(ScriptedStrategy(select), config)
-    speak(session, 0, 1, 2, calls=1)
+    speak(session, 0, 1, 2, calls=1, text=LONG_TEXT * 2)
     plan = session.plan_gc()
     session.pin("c0.0")
 

@@ -202,7 +202,7 @@ def test_a_system_prompt_that_fills_the_window_ends_in_the_floor() -> None:
     system = count_tokens([prompt], session.budget.counter)
     assert 0.8 * WINDOW < system < 0.95 * WINDOW
     with pytest.raises(ContextFloorError) as caught:
-        run(session, 10, "how so? " * 200)
+        run(session, 10, "how so? " * 400)
     assert caught.value.floor["system"] == system
     assert f"{prompt.message_id!r} (system, locked, {system:,})" in str(caught.value)
     assert "shorten the system prompt" in str(caught.value)
@@ -215,9 +215,8 @@ def test_recent_turns_that_do_not_fit_do_not_end_the_run() -> None:
     session = session_with(model)
     run(session, 10, "here is the file. " * 800)
     assert model.refusals == 0
-    assert any(
-        "messages" in result.details.get("relaxed", ()) for result in session.get_gc_history()
-    )
+    assert session.get_gc_history()
+    assert not any(result.details.get("relaxed") for result in session.get_gc_history())
     assert_budget_is_a_recount(session)
 
 

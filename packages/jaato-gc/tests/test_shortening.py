@@ -96,12 +96,12 @@ def test_a_stub_names_the_key_to_ask_for() -> None:
 
 
 def test_a_value_that_is_not_text_is_measured_as_the_text_that_a_model_sees() -> None:
-    value = {"stdout": "x" * 100, "code": 0}
+    value = {"stdout": "x" * 500, "code": 0}
     assert short(value) == f"[{len(as_text(value))} characters cleared: to free context space]"
 
 
-@pytest.mark.parametrize("value", ["", "ok", None, 17, {"code": 0}, ["a"], "x" * 40])
-def test_a_result_that_is_not_longer_than_a_stub_is_unchanged(value: Any) -> None:
+@pytest.mark.parametrize("value", ["", "ok", None, 17, {"code": 0}, ["a"], "x" * 399])
+def test_a_result_that_is_not_worth_it_is_unchanged(value: Any) -> None:
     message = answer(value)
     assert shortened(message) == message
 
@@ -703,3 +703,16 @@ def test_an_unknown_message_has_survived_no_collection() -> None:
     )
     session = session_of(shorten_all)
     assert session.budget.collections_survived(summary.message_id) == 0
+
+
+def test_head_and_tail_can_be_numbers_of_lines() -> None:
+    lines = [f"line {number:03}" for number in range(100)]
+    cleared = sum(map(len, lines[2:99])) + 98
+
+    once = short("\n".join(lines), Shortening("see the file", 2, 1, unit="lines"))
+    again = short(once, Shortening("see the file", 1, 0, unit="lines"))
+
+    stub = f"[{cleared} characters cleared: see the file]"
+    assert once.splitlines() == ["line 000", "line 001", stub, "line 099"]
+    assert again.startswith("line 000\n[")
+    assert again.count("\n") == 1

@@ -51,6 +51,8 @@ from jaato_gc_testing import (
     turn_messages,
 )
 
+WORTH_SHORTENING = LONG_TEXT * 2
+
 MODES = ["turns", "every second turn", "calls", "clear", "clear and turns"]
 PROPERTY = settings(
     max_examples=50,
@@ -131,7 +133,7 @@ def restarted(session: GCSession, **given: Any) -> GCSession:
 def talk(session: GCSession, *turns: int) -> list[Message]:
     """Appends turns with one call each, and returns their messages."""
     before = len(session.history)
-    speak(session, *turns, calls=1)
+    speak(session, *turns, calls=1, text=WORTH_SHORTENING)
     return session.history[before:]
 
 

@@ -147,7 +147,8 @@ class StrategyConformance(ABC):
         """Fixed and recent messages and the last calls stay unchanged.
 
         Fixed are LOCKED, pinned and system messages, the newest user message and open calls. What
-        is only recent may be missing if core removed it, because the request did not fit.
+        is only recent may be missing if core removed or shortened it: the request did not fit, or
+        the last calls took more than their share of the window.
         """
         answer = ask(self.factory(), situation)
         session, result = answer.session, answer.result
@@ -157,7 +158,7 @@ class StrategyConformance(ABC):
         usage = session.get_context_usage()
         given = Collection.of(answer.before, usage, config, situation.reason, budget)
         by_core: set[str] = set()
-        if given.goal.tokens_to_fit and result.details.get("relaxed"):
+        if result.details.get("relaxed"):
             for item in result.removal_list:
                 by_core.update(item.message_ids if item.reason.startswith("fit_") else ())
         after = {message.message_id: message for message in answer.after}

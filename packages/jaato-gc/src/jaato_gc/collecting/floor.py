@@ -46,11 +46,13 @@ class Floor:
         messages: The fixed messages, largest first.
         elsewhere: Tokens outside of the history, by source, with the correction by usage.
         can_fit: Whether the request fits if everything else is removed.
+        recent: The messages that are protected as recent or PRESERVABLE, largest first.
     """
 
     messages: list[FixedMessage]
     elsewhere: dict[str, int]
     can_fit: bool
+    recent: list[FixedMessage]
 
     @classmethod
     def of(
@@ -76,7 +78,7 @@ class Floor:
             elsewhere["system"] = prompts
         if budget.correction:
             elsewhere["correction"] = budget.correction
-        return cls(fixed, elsewhere, can_fit(collection))
+        return cls(fixed, elsewhere, can_fit(collection), _recent_messages(collection, fixed))
 
     @property
     def by_source(self) -> dict[str, int]:
@@ -88,12 +90,21 @@ class Floor:
         return found
 
     def __str__(self) -> str:
-        named = [str(each) for each in self.messages[:LARGEST_NAMED]]
-        if rest := self.messages[LARGEST_NAMED:]:
-            named.append(f"{len(rest)} more ({sum(each.tokens for each in rest):,})")
+        named = _largest(self.messages)
         named += [f"{source} ({tokens:,})" for source, tokens in self.elsewhere.items()]
         total = sum(self.by_source.values())
         return f"Fixed are {total:,}: {', '.join(named) or 'nothing'}. {self._remedy()}"
+
+    @property
+    def recent_text(self) -> str:
+        """What is in the way if core may not remove recent content."""
+        fixed, recent = sum(self.by_source.values()), sum(each.tokens for each in self.recent)
+        named = ", ".join(_largest(self.recent)) or "nothing"
+        return (
+            f"Fixed are {fixed:,}, and recent or PRESERVABLE are {recent:,}: {named}. Create the "
+            "session with on_overflow='relax', or lower preserve_recent_turns or "
+            "preserve_recent_groups"
+        )
 
     def _remedy(self) -> str:
         largest = self.messages[0] if self.messages else None
@@ -108,6 +119,14 @@ class Floor:
             f"Call session.replace({message_id!r}, a shorter message{force}), "
             "or use a larger window"
         )
+
+
+def _largest(messages: Sequence[FixedMessage]) -> list[str]:
+    """Returns the names of the largest messages, and how many more there are."""
+    named = [str(each) for each in messages[:LARGEST_NAMED]]
+    if rest := messages[LARGEST_NAMED:]:
+        named.append(f"{len(rest)} more ({sum(each.tokens for each in rest):,})")
+    return named
 
 
 def fixed_groups(collection: Collection) -> list[Group]:
@@ -143,6 +162,23 @@ def fixed_messages(collection: Collection) -> list[FixedMessage]:
             for message in group.messages
         ]
     return sorted(fixed, key=lambda each: -each.tokens)
+
+
+def _recent_messages(collection: Collection, fixed: Sequence[FixedMessage]) -> list[FixedMessage]:
+    """Returns the messages that are protected and not fixed, largest first."""
+    known = {each.message.message_id for each in fixed}
+    recent = [
+        FixedMessage(
+            message,
+            message_tokens(message, collection.counter),
+            (group.hold or group.policy).value,
+        )
+        for group in collection.groups
+        if group.hold or group.policy is GCPolicy.PRESERVABLE
+        for message in group.messages
+        if message.message_id not in known
+    ]
+    return sorted(recent, key=lambda each: -each.tokens)
 
 
 def can_fit(collection: Collection) -> bool:

@@ -20,8 +20,8 @@ class Goal:
         tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
-        tokens_to_fit: The tokens that must go for the request to fit the window, even if the rest is
-            undercounted.
+        tokens_to_fit: The tokens that must go for the request to fit the window, even if the rest
+            is undercounted.
         tokens_over: The tokens by which the request exceeds the window, if the count is right.
     """
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from jaato_gc.messages import Message, Part
 from jaato_gc.tokens import as_text
 
+WORTH_SHORTENING = 400
+"""Characters: shorter texts hold many names and free next to nothing."""
 _LONGEST_NOTE = 8_000
 # A note has no brackets and a maximal length: text that only begins like a stub costs no more than
 # other text, and no tool can present a long result as shortened already.
@@ -25,15 +27,17 @@ class Shortening:
 
     Args:
         note: Tells the model why, or how to get the content back.
-        head: Characters to keep from the beginning.
-        tail: Characters to keep from the end.
+        head: How much to keep from the beginning.
+        tail: How much to keep from the end.
         what: Tool results, or the long arguments of calls.
+        unit: Whether ``head`` and ``tail`` are numbers of characters or of lines.
     """
 
     note: str = "to free context space"
     head: int = 0
     tail: int = 0
     what: Literal["results", "arguments"] = "results"
+    unit: Literal["characters", "lines"] = "characters"
 
 
 STUB_ONLY = Shortening()
@@ -128,7 +132,7 @@ def _arguments(value: Any, how: Shortening, key: str | None) -> Any:
 
 
 def shortened_text(text: str, how: Shortening = STUB_ONLY, key: str | None = None) -> str:
-    """Returns head and tail of a text around a stub; the text itself if that is not shorter."""
+    """Returns head and tail of a text around a stub; the text itself if it is not worth it."""
     earlier = _STUB.search(text)
     if earlier and earlier[0] == text:
         return text
@@ -139,7 +143,13 @@ def shortened_text(text: str, how: Shortening = STUB_ONLY, key: str | None = Non
         last = text[earlier.end() :].removeprefix("\n")
         length = len(first) + int(earlier[1]) + len(last)
         key = earlier[2] or key
-    head, tail = _head(first, how.head), _tail(last, how.tail)
+    if length < WORTH_SHORTENING:
+        return text
+    if how.unit == "lines":
+        head = "\n".join(first.split("\n")[: how.head])
+        tail = "\n".join(last.split("\n")[-how.tail :]) if how.tail else ""
+    else:
+        head, tail = _head(first, how.head), _tail(last, how.tail)
     recall = f"; recall key {key}" if key else ""
     note = how.note.translate(_IN_A_NOTE)[:_LONGEST_NOTE]
     stub = f"[{length - len(head) - len(tail)} characters cleared: {note}{recall}]"

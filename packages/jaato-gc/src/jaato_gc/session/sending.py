@@ -126,7 +126,10 @@ class Sender:
             return ContextFloorError(f"{what} ({parts}). {hint}", floor)
         found = self._floor()
         result = results[-1] if results else None
-        return ContextFloorError(f"{what}. {found}", found.by_source, result)
+        in_the_way = str(found)
+        if found.can_fit and self.on_overflow == "raise":
+            in_the_way = found.recent_text
+        return ContextFloorError(f"{what}. {in_the_way}", found.by_source, result)
 
     def _repair_or_raise(self, faults: list[Violation]) -> None:
         if self.repair:
