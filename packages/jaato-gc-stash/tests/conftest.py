@@ -88,6 +88,12 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture
+def postgres_files(postgres_server: str) -> Path:
+    """The folder with the files of the PostgreSQL server."""
+    return Path(postgres_server.partition("?host=")[2]) / "data"
+
+
+@pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """Creates an empty PostgreSQL database; yields its URL."""
     name = f"test_{uuid.uuid4().hex}"

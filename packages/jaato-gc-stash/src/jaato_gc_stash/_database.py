@@ -67,7 +67,9 @@ class Database(ABC):
         Raises:
             StashError: The transaction failed and was rolled back.
         """
-        engine = self.engine.execution_options(jaato_gc_writes=True)
+        # SQLite only: a transaction that starts as a reader can fail, without waiting, when it
+        # begins to write.
+        engine = self.engine.execution_options(jaato_gc_begin="BEGIN IMMEDIATE")
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 with (
@@ -126,6 +128,14 @@ class Database(ABC):
     @abstractmethod
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
         """Removes contents from the index, before they are deleted."""
+
+    @abstractmethod
+    def erase_deleted(self) -> None:
+        """Erases the bytes of deleted rows, as far as the database allows it.
+
+        Raises:
+            StashError: The rows are deleted, but their bytes may still be there.
+        """
 
     @abstractmethod
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:

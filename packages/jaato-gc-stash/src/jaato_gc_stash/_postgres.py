@@ -68,6 +68,9 @@ class PostgresDatabase(Database):
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
         """Does nothing: the words are a column of the content."""
 
+    def erase_deleted(self) -> None:
+        """Does nothing: only ``VACUUM FULL`` erases, and it blocks the stash for all agents."""
+
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
         terms = []
         for word in words:

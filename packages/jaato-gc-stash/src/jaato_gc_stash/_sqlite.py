@@ -82,6 +82,25 @@ class SqliteDatabase(Database):
             statement.bindparams(bindparam("ids", expanding=True)), {"ids": content_ids}
         )
 
+    def erase_deleted(self) -> None:
+        """Rewrites the file without deleted content, and empties the write-ahead log.
+
+        Deleting rows leaves their bytes in free pages, in the log, and in the full-text index,
+        which only marks words as deleted. ``PRAGMA secure_delete`` does not suffice: SQLite moves
+        cells between pages, and leaves copies of them in the unused space of a page.
+        """
+        doing = "erase deleted content from the file, although its entries are deleted"
+        engine = self.engine.execution_options(jaato_gc_begin=None)
+        with self._translating_errors(doing), engine.connect() as connection:
+            connection.exec_driver_sql("INSERT INTO stash_words (stash_words) VALUES ('optimize')")
+            connection.exec_driver_sql("VACUUM")
+            is_blocked = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
+        if is_blocked:
+            raise StashError(
+                f"{self.place}: can't {doing}: another connection is still reading it; call "
+                "forget() again when it has finished"
+            )
+
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
         terms = []
         for word in words:
@@ -159,6 +178,5 @@ def _enable_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # A transaction that starts as a reader can fail, without waiting, when it begins to write.
-    writes = connection.get_execution_options().get("jaato_gc_writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if begin := connection.get_execution_options().get("jaato_gc_begin", "BEGIN"):
+        connection.exec_driver_sql(begin)

@@ -189,7 +189,20 @@ class SqlStash:
         ]
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Deletes this agent's entries under the keys, or all of them. Returns their number."""
+        """Deletes this agent's entries under the keys, or all of them. Returns their number.
+
+        On SQLite, no word of the deleted entries remains in the file or its write-ahead log, unless
+        an entry that is kept has it too. The file is rewritten for that, which takes about a second
+        per 100 MB, so pass all keys in one call. ``forget([])`` only erases what limits and
+        redaction have deleted before. On PostgreSQL, the bytes of deleted rows remain until the
+        tables are rewritten (``VACUUM FULL``).
+
+        The stash can't reach the ledger and the journal of a running session.
+
+        Raises:
+            StashError: Nothing was deleted, or the entries were deleted but could not be erased
+                yet; the error says which. Call it again.
+        """
         wanted = None if keys is None else {key for key in keys if _is_storable(key)}
 
         def work(connection: Connection) -> int:
@@ -198,7 +211,10 @@ class SqlStash:
             delete_unused(connection, self._database, released)
             return len(ids)
 
-        return self._database.write("forget", work, lock=self._namespace.name)
+        count = self._database.write("forget", work, lock=self._namespace.name)
+        # Even if no entry was deleted: an earlier call may have failed to erase what it deleted.
+        self._database.erase_deleted()
+        return count
 
     def stats(self) -> StashStats:
         """Returns the number and size of this agent's entries."""
