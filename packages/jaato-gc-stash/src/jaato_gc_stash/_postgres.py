@@ -49,6 +49,9 @@ class PostgresDatabase(Database):
         number = int.from_bytes(digest, "big", signed=True)
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
+    def check_entries(self, connection: Connection) -> None:
+        """Does nothing: detecting damaged files is the server's task (``data_checksums``)."""
+
     def create_index(self, connection: Connection) -> None:
         connection.execute(text("ALTER TABLE stash_contents ADD COLUMN words TSVECTOR"))
         connection.execute(

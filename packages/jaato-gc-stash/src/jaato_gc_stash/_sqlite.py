@@ -56,6 +56,14 @@ class SqliteDatabase(Database):
     def lock(self, connection: Connection, name: str) -> None:
         """Does nothing: SQLite has one writer at a time."""
 
+    def check_entries(self, connection: Connection) -> None:
+        found = connection.exec_driver_sql("PRAGMA integrity_check(stash_entries)").scalars().all()
+        if found != ["ok"]:
+            raise StashError(
+                f"{self.place}: the table of entries is damaged: {found[0]!a:.200}; move the file "
+                "away and restore a backup"
+            )
+
     def create_index(self, connection: Connection) -> None:
         # The words are tokenized already, so the index only has to split at spaces. The ascii
         # tokenizer treats every character beyond ASCII as part of a word.
@@ -94,8 +102,8 @@ class SqliteDatabase(Database):
         with self._translating_errors(doing), engine.connect() as connection:
             connection.exec_driver_sql("INSERT INTO stash_words (stash_words) VALUES ('optimize')")
             connection.exec_driver_sql("VACUUM")
-            is_blocked = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
-        if is_blocked:
+            is_erased = _empty_write_ahead_log(connection)
+        if not is_erased:
             raise StashError(
                 f"{self.place}: can't {doing}: another connection is still reading it; call "
                 "forget() again when it has finished"
@@ -115,6 +123,7 @@ class SqliteDatabase(Database):
         )
 
 
+_RESTORE_A_BACKUP = "the file is damaged; move it away and restore a backup"
 _REMEDIES = {
     "full": "free disk space and try again",
     "I/O": "check the disk and its free space, and try again",
@@ -122,7 +131,9 @@ _REMEDIES = {
     "not a database": "this file is not an SQLite database; choose another path",
     "readonly": "make the file and its folder writable",
     "unable to open": "check that the path names a file and that it is writable",
-    "malformed": "the file is damaged; move it away and restore a backup",
+    "malformed": _RESTORE_A_BACKUP,
+    "no such": _RESTORE_A_BACKUP,
+    "decode": _RESTORE_A_BACKUP,
 }
 
 
@@ -175,6 +186,17 @@ def _enable_write_ahead_log(connection: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+
+
+def _empty_write_ahead_log(connection: Connection) -> bool:
+    """Moves all changes to the database file. Returns whether no other connection prevents it."""
+    # SQLite waits for readers and writers, but not for another connection that does the same.
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _begin(connection: Connection) -> None:
