@@ -2,10 +2,11 @@
 
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, bindparam, create_engine, event, text
 
@@ -17,6 +18,15 @@ _LOCK_TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""
 
 FULL_TEXT_MODULE = "fts5"
+
+T = TypeVar("T")
+
+_turns: dict[Path, threading.Lock] = {}
+"""The lock of each file, held while a thread of this process writes."""
+
+if hasattr(os, "register_at_fork"):
+    # A thread that holds a lock does not exist in the child, and would never release it there.
+    os.register_at_fork(after_in_child=_turns.clear)
 
 
 class SqliteDatabase(Database):
@@ -43,6 +53,18 @@ class SqliteDatabase(Database):
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin)
         super().__init__(engine, place)
+
+    def write(self, doing: str, work: Callable[[Connection], T], *, lock: str) -> T:
+        with self._turn():
+            return super().write(doing, work, lock=lock)
+
+    def _turn(self) -> threading.Lock:
+        """Returns the lock with which the threads of this process take turns.
+
+        SQLite's own waiting is not fair: a connection polls, and the one that just wrote is often
+        the next one to write, so that one of many threads could wait until it times out.
+        """
+        return _turns.setdefault(self.path, threading.Lock())
 
     def remedy(self, reason: str) -> str:
         for words, remedy in _REMEDIES.items():
@@ -99,7 +121,7 @@ class SqliteDatabase(Database):
         """
         doing = "erase deleted content from the file, although its entries are deleted"
         engine = self.engine.execution_options(jaato_gc_begin=None)
-        with self._translating_errors(doing), engine.connect() as connection:
+        with self._translating_errors(doing), self._turn(), engine.connect() as connection:
             connection.exec_driver_sql("INSERT INTO stash_words (stash_words) VALUES ('optimize')")
             connection.exec_driver_sql("VACUUM")
             is_erased = _empty_write_ahead_log(connection)
