@@ -44,7 +44,7 @@ DAMAGE: Mapping[str, Mapping[str, Any]] = {
         "another type": b"null",
         "no parts": b'{"role":"user","message_id":"m"}',
         "too many parts": b'{"role":"user","message_id":"m","parts":[{},{}]}',
-        "an unknown role": b'{"role":"nobody","message_id":"m","parts":[{}]}',
+        "an unknown role": b'{"role":"editor","message_id":"m","parts":[{}]}',
     },
     "about": {"another text": "tool; result of nothing"},
     "gc_id": {"another text": "gc-2"},
