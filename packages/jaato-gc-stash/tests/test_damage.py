@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,26 @@ def test_a_damaged_content_does_not_prevent_a_migration(open_stash: Open) -> Non
     assert len(hits) == 1
 
 
+@pytest.mark.parametrize("value", ["'many'", "x'ff'", "1.5"])
+def test_a_damaged_size_does_not_prevent_a_put(tmp_path: Path, value: str) -> None:
+    with SqlStash(tmp_path / "stash.db", max_bytes=100) as stash:
+        stash.put("gc-1", [said(f"words {number}") for number in range(3)])
+        for table in ("stash_entries", "stash_contents"):
+            execute(stash, f"UPDATE {table} SET size = {value} WHERE id = 2")
+
+        assert stash.restore(stash.put("gc-2", [said("new words")]))
+        assert type(stash.stats().bytes) is int
+
+
+def test_a_reference_to_a_missing_content_does_not_prevent_forgetting(tmp_path: Path) -> None:
+    with SqlStash(tmp_path / "stash.db") as stash:
+        [first, second] = stash.put("gc-1", [said("one"), said("two")])
+        with contextlib.closing(sqlite3.connect(tmp_path / "stash.db")) as other, other:
+            other.execute("UPDATE stash_parts SET content_id = 'x' WHERE entry_id = 1")
+
+        assert stash.forget([first, second]) == 2
+
+
 # --- bytes ---
 
 
@@ -202,9 +223,13 @@ def test_a_file_with_changed_bytes_gives_correct_answers_or_errors(
         data[int(place * len(data))] ^= change
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
-    (tmp_path / "stash.db").write_bytes(data)
+    path = tmp_path / "stash.db"
+    path.write_bytes(data)
 
-    with allowing_errors(), SqlStash(tmp_path / "stash.db", clock=lambda: 1000.0) as stash:
+    with (
+        allowing_errors(),
+        SqlStash(path, clock=lambda: 1000.0, max_bytes=50_000) as stash,
+    ):
         for key, message in messages.items():
             with allowing_errors():
                 entry = stash.get(key)

@@ -212,7 +212,9 @@ class Namespace:
         released: set[int] = set()
         for chunk in in_chunks(ids):
             used = select(parts.c.content_id).where(parts.c.entry_id.in_(chunk)).distinct()
-            released.update(connection.execute(used).scalars())
+            ids_used = connection.execute(used).scalars()
+            # A damaged SQLite file can have any type in its place.
+            released.update(each for each in ids_used if isinstance(each, int))
             connection.execute(delete(parts).where(parts.c.entry_id.in_(chunk)))
         return released
 

@@ -4,10 +4,10 @@ import copy
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import Connection
 
@@ -19,7 +19,7 @@ from jaato_gc_stash._limits import Limits
 from jaato_gc_stash._namespace import Namespace, delete_unused
 from jaato_gc_stash._open_database import open_database
 from jaato_gc_stash._snippets import snippet
-from jaato_gc_stash._stored_entry import StoredEntry
+from jaato_gc_stash._stored_entry import read_entries
 from jaato_gc_stash._stored_message import StoredMessage, encode, not_json
 from jaato_gc_stash._words import words_to_find
 
@@ -183,15 +183,16 @@ class SqlStash:
             for row in rows:
                 scores.setdefault(row.key, row.score)
             best = list(scores)[:limit]
-            found, damaged = _read(self._namespace.rows(connection, best))
+            found, damaged = read_entries(self._namespace.rows(connection, best))
         if damaged:  # they must not hide the others
             logger.warning("%s", self._damage(damaged))
-        return [
-            StashHit(key, each.about, snippet(each.texts(), words), scores[key], each.stashed_at)
-            for key in best
-            if key in found  # it may have been deleted since the search
-            for each, _ in [found[key]]
-        ]
+        hits = []
+        for key in best:
+            if key in found:  # it may have been deleted since the search
+                stored, entry = found[key]
+                shown = snippet(stored.texts(), words)
+                hits.append(StashHit(key, stored.about, shown, scores[key], entry.stashed_at))
+        return hits
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         """Deletes this agent's entries under the keys, or all of them. Returns their number.
@@ -272,7 +273,7 @@ class SqlStash:
     def _entries(self, keys: Iterable[str]) -> dict[str, StashEntry]:
         wanted = set(filter(is_storable, keys))
         with self._database.reading("read") as connection:
-            found, damaged = _read(self._namespace.rows(connection, wanted))
+            found, damaged = read_entries(self._namespace.rows(connection, wanted))
             if damaged:
                 raise StashError(self._damage(damaged))
             if found.keys() < wanted:
@@ -285,21 +286,6 @@ class SqlStash:
             "backup, or delete them with forget(); if a newer release has written them, upgrade "
             "jaato-gc"
         )
-
-
-def _read(
-    rows: Mapping[str, Sequence[Any]],
-) -> tuple[dict[str, tuple[StoredEntry, StashEntry]], list[str]]:
-    """Returns the entries that can be read, and the keys of the others."""
-    found = {}
-    damaged = []
-    for key, each in rows.items():
-        try:
-            stored = StoredEntry.from_rows(each)
-            found[key] = (stored, stored.decoded())
-        except ValueError:
-            damaged.append(key)
-    return found, damaged
 
 
 def _namespace(project: str, agent: str, also_read: Iterable[str]) -> Namespace:

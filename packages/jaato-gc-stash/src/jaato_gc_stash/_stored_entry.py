@@ -6,7 +6,7 @@ is read without an error.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,3 +78,22 @@ class StoredEntry:
     def texts(self) -> list[str]:
         """Returns the text of each content, to search and to show."""
         return [searchable_text(body) for body in self.bodies]
+
+
+def read_entries(
+    rows: Mapping[str, Sequence[Any]],
+) -> tuple[dict[str, tuple[StoredEntry, StashEntry]], list[str]]:
+    """Returns the entries that can be read, in both forms, and the keys of the others.
+
+    Args:
+        rows: The rows of each entry, by key.
+    """
+    found = {}
+    damaged = []
+    for key, each in rows.items():
+        try:
+            stored = StoredEntry.from_rows(each)
+            found[key] = (stored, stored.decoded())
+        except ValueError:
+            damaged.append(key)
+    return found, damaged
