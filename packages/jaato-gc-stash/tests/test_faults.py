@@ -4,8 +4,10 @@ import re
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
@@ -53,37 +55,50 @@ def run_concurrently(task: str, *arguments: tuple[object, ...]) -> list[list[str
     return results
 
 
-def test_a_killed_writer_loses_no_acknowledged_put(tmp_path: Path) -> None:
-    path = tmp_path / "stash.db"
+ALL_ORPHANS = [
+    "SELECT id FROM stash_entries WHERE id NOT IN (SELECT entry_id FROM stash_parts)",
+    "SELECT id FROM stash_contents WHERE id NOT IN (SELECT content_id FROM stash_parts)",
+]
+ORPHANS = {
+    "sqlite": [
+        *ALL_ORPHANS,
+        "SELECT id FROM stash_contents WHERE id NOT IN (SELECT rowid FROM stash_words)",
+        "SELECT rowid FROM stash_words WHERE rowid NOT IN (SELECT id FROM stash_contents)",
+    ],
+    "postgresql": [*ALL_ORPHANS, "SELECT id FROM stash_contents WHERE words IS NULL"],
+}
+"""Queries that find rows of puts that were stored in part."""
 
-    *lines, last = run("kill_writers", path, 300, 45)
 
-    # Usually 300; a slow machine reaches the time limit first.
+def test_a_killed_writer_loses_no_acknowledged_put(url: str) -> None:
+    # Connecting to a server takes longer than opening a file.
+    kills, seconds = (300, 45) if url.startswith("sqlite") else (100, 20)
+
+    *lines, last = run("kill_writers", url, kills, seconds)
+
+    # Usually all of them; a slow machine reaches the time limit first.
     assert int(last.removeprefix("killed ")) >= 20
     acknowledged = dict(line.split(":") for line in lines)
     assert len(acknowledged) >= 10
-    with sqlite3.connect(path) as database:
-        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-        # Every put is stored completely or not at all, including contents and index.
-        sizes = "SELECT gc_id, count(*) FROM stash_entries GROUP BY gc_id"
-        batches = dict(database.execute(sizes))
+    with SqlStash(url) as stash:
+        with stash._database.reading("look") as connection:
+            # Every put is stored completely or not at all, including contents and index.
+            sizes = "SELECT gc_id, count(*) FROM stash_entries GROUP BY gc_id"
+            batches = {row[0]: row[1] for row in connection.execute(text(sizes))}
+            for orphans in ORPHANS[connection.dialect.name]:
+                assert connection.execute(text(orphans)).all() == []
         assert set(batches.values()) == {3}
-        for orphans in (
-            "SELECT id FROM stash_entries WHERE id NOT IN (SELECT entry_id FROM stash_parts)",
-            "SELECT id FROM stash_contents WHERE id NOT IN (SELECT content_id FROM stash_parts)",
-            "SELECT id FROM stash_contents WHERE id NOT IN (SELECT rowid FROM stash_words)",
-            "SELECT rowid FROM stash_words WHERE rowid NOT IN (SELECT id FROM stash_contents)",
-        ):
-            assert database.execute(orphans).fetchall() == []
-        database.execute("INSERT INTO stash_words (stash_words) VALUES ('integrity-check')")
-    database.close()
-    assert acknowledged.keys() <= batches.keys()
-    with SqlStash(path) as stash:
+        assert acknowledged.keys() <= batches.keys()
         for gc_id, keys in acknowledged.items():
             messages = stash.restore(keys.split(","))
             assert all(message.text.startswith(gc_id) for message in messages)
         assert stash.search("round batch large")
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+            database.execute("INSERT INTO stash_words (stash_words) VALUES ('integrity-check')")
+        database.close()
 
 
 def test_two_processes_write_concurrently(url: str) -> None:
@@ -124,6 +139,10 @@ def test_concurrent_creation_of_the_same_file_succeeds_every_time(tmp_path: Path
 
 def test_a_forked_process_does_not_share_connections(url: str) -> None:
     assert run("use_across_fork", url) == ["3"]
+
+
+def test_a_forked_process_does_not_wait_forever_for_a_thread_of_its_parent(url: str) -> None:
+    assert run("fork_while_a_thread_writes", url) == []
 
 
 def test_a_full_disk_is_an_error_and_no_put_is_stored_in_part(tmp_path: Path) -> None:
@@ -172,3 +191,33 @@ def test_a_stash_reconnects_after_the_server_closed_its_connections(postgres_url
         with pytest.raises(StashError, match="terminating connection"):
             stash._database.write("test", lambda each: each.execute(terminate_self), lock="test")
         assert stash.put("gc-2", [message]) == [key]
+
+
+def test_a_put_whose_connection_is_lost_stores_nothing(postgres_url: str) -> None:
+    messages = [Message.from_text(Role.USER, f"words {number}") for number in range(3)]
+    with (
+        SqlStash(postgres_url) as stash,
+        psycopg.connect(postgres_url) as blocker,
+        psycopg.connect(postgres_url, autocommit=True) as server,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        kept = stash.put("gc-1", messages[:1])
+        # A put waits for this lock after it has written contents and entries.
+        blocker.execute("LOCK TABLE stash_parts IN EXCLUSIVE MODE")
+        lost = thread.submit(stash.put, "gc-2", messages)
+        terminate = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        while not server.execute(terminate).fetchall():
+            assert not lost.done()
+
+        with pytest.raises(StashError, match=r"can't store 3 messages: .*terminating connection"):
+            lost.result()
+
+        blocker.rollback()
+        assert stash.stats().entries == 1
+        assert [entry and entry.gc_id for entry in map(stash.get, kept)] == ["gc-1"]
+        for orphans in ORPHANS["postgresql"]:
+            assert server.execute(orphans).fetchall() == []  # type: ignore[arg-type, unused-ignore]
+        assert stash.restore(stash.put("gc-2", messages)) == messages

@@ -100,7 +100,7 @@ def test_tuples_and_dict_keys_are_restored_as_their_json_equivalents(stash: SqlS
 
 def test_a_gc_id_that_can_not_be_stored_is_refused(stash: SqlStash) -> None:
     for gc_id in ("\0", "\ud800"):
-        with pytest.raises(StashError, match=r"gc_id .* can't be stored"):
+        with pytest.raises(StashError, match="gc_id: expected text without NUL"):
             stash.put(gc_id, [said("words")])
     assert stash.stats().entries == 0
 
@@ -191,12 +191,6 @@ def test_limits_apply_to_each_agent_separately(open_stash: Open) -> None:
 
     assert stash.get(mine)
     assert other.stats().entries == 1
-
-
-@pytest.mark.parametrize("limit", [{"max_age": 0}, {"max_age": timedelta(-1)}, {"max_bytes": 0}])
-def test_a_limit_that_is_not_positive_is_refused(open_stash: Open, limit: dict[str, Any]) -> None:
-    with pytest.raises(StashError, match="expected a number above 0 or None"):
-        open_stash(**limit)
 
 
 # --- redaction ---

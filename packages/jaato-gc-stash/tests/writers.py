@@ -6,11 +6,13 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable
 
 from jaato_gc import Message, Part, Role, StashError, ToolResult
-from jaato_gc_stash import SqlStash
+from jaato_gc_stash import SqlStash, _sqlite
 
 
 def batch(name: str, size: int = 3) -> list[Message]:
@@ -147,6 +149,35 @@ def use_across_fork(url: str) -> None:
         print(stash.stats().entries)
 
 
+def fork_while_a_thread_writes(url: str) -> None:
+    """Forks while another thread is in the middle of a put, and puts in the child."""
+    _sqlite._LOCK_TIMEOUT = 0.5
+    writing, forked = threading.Event(), threading.Event()
+
+    def clock() -> float:  # a put calls it within its transaction
+        writing.set()
+        assert forked.wait(60)
+        return time.time()
+
+    with SqlStash(url, clock=clock) as stash:
+        messages = [Message.from_text(Role.USER, "in a thread")]
+        writer = threading.Thread(target=stash.put, args=("gc-1", messages))
+        writer.start()
+        assert writing.wait(60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # for a fork with threads
+            child = os.fork()
+        forked.set()
+        if child == 0:
+            with contextlib.suppress(StashError):  # SQLite remembers the lock of the lost thread
+                stash.put("gc-2", [Message.from_text(Role.USER, "in the child")])
+            os._exit(0)
+        writer.join()
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        stash.put("gc-3", [Message.from_text(Role.USER, "in the parent")])
+
+
 def _connection(stash: SqlStash) -> object:
     """Returns the connection that the pool hands out next."""
     with contextlib.closing(stash._database.engine.raw_connection()) as connection:
@@ -156,5 +187,6 @@ def _connection(stash: SqlStash) -> object:
 if __name__ == "__main__":
     tasks: list[Callable[..., None]] = [
         kill_writers, write, open_and_put, create_concurrently, fill_disk, use_across_fork,
+        fork_while_a_thread_writes,
     ]  # fmt: skip
     {task.__name__: task for task in tasks}[sys.argv[1]](*sys.argv[2:])

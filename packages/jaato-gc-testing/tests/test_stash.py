@@ -268,6 +268,20 @@ class LimitedEarly(MemoryStash):
         return list(reversed(super().search(query, 1000)[::-1][:limit]))
 
 
+class SmallLimits(MemoryStash):
+    """Has a 64-bit integer for the limit."""
+
+    def search(self, query: str, limit: int = 10) -> list[StashHit]:
+        return super().search(query, limit) if limit < 2**63 else []
+
+
+class LenientLimits(MemoryStash):
+    """Takes an invalid limit as 0."""
+
+    def search(self, query: str, limit: int = 10) -> list[StashHit]:
+        return super().search(query, limit if type(limit) is int and limit >= 0 else 0)
+
+
 class ParsesQueries(MemoryStash):
     """Parses the query as the syntax of a search engine."""
 
@@ -307,6 +321,20 @@ class EmptyMeansAll(MemoryStash):
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         return super().forget(list(keys or ()) or None)
+
+
+class EveryCharacterIsAKey(MemoryStash):
+    """Forgets nothing if it gets a key instead of a list of keys."""
+
+    def forget(self, keys: Iterable[str] | None = None) -> int:
+        return super().forget(keys if keys is None else list(keys))
+
+
+class NamesEveryCharacter(MemoryStash):
+    """Restores each character of a key."""
+
+    def restore(self, keys: Sequence[str]) -> list[Message]:
+        return super().restore(list(keys))
 
 
 class StillFound(MemoryStash):
@@ -400,6 +428,8 @@ MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_search_shows_what_it_found", WithoutAbout),
     ("test_search_respects_its_limit", Unlimited),
     ("test_search_respects_its_limit", LimitedEarly),
+    ("test_search_takes_any_number_as_its_limit", SmallLimits),
+    ("test_search_takes_any_number_as_its_limit", LenientLimits),
     ("test_search_takes_any_text", ParsesQueries),
     ("test_search_knows_no_syntax", ParsesQueries),
     ("test_search_knows_no_syntax", InjectableQueries),
@@ -407,6 +437,8 @@ MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_forgets_by_key", CountsKeys),
     ("test_forgets_by_key", EmptyMeansAll),
     ("test_forgets_by_key", StillFound),
+    ("test_a_single_key_is_not_a_list_of_keys", EveryCharacterIsAKey),
+    ("test_a_single_key_is_not_a_list_of_keys", NamesEveryCharacter),
     ("test_what_is_forgotten_leaves_what_others_share", ForgetsContents),
     ("test_forgets_everything", Unforgetting),
     ("test_stats_count_what_is_kept", NotShared),

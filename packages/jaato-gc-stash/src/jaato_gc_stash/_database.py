@@ -38,7 +38,7 @@ class Database(ABC):
         weakref.finalize(self, engine.dispose)  # prevents a ResourceWarning for open connections
         _databases.add(self)
         with self.reading("open it") as connection:
-            current = is_current(connection)
+            current = is_current(connection, self)
         if not current:  # only then: a write would wait for other writers
             self.write("open it", lambda connection: migrate(connection, self), lock="schema")
 
@@ -67,7 +67,9 @@ class Database(ABC):
         Raises:
             StashError: The transaction failed and was rolled back.
         """
-        engine = self.engine.execution_options(jaato_gc_writes=True)
+        # SQLite only: a transaction that starts as a reader can fail, without waiting, when it
+        # begins to write.
+        engine = self.engine.execution_options(jaato_gc_begin="BEGIN IMMEDIATE")
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 with (
@@ -85,7 +87,8 @@ class Database(ABC):
         """Raises database errors as `StashError`, or as `_ConflictError` if a retry may help."""
         try:
             yield
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, UnicodeDecodeError) as error:
+            # UnicodeDecodeError: SQLite quotes a damaged schema in its error message.
             cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
             if attempts_left and self.is_conflict(cause):
                 raise _ConflictError from error
@@ -111,6 +114,14 @@ class Database(ABC):
         """Acquires a named exclusive lock until the transaction ends."""
 
     @abstractmethod
+    def check_entries(self, connection: Connection) -> None:
+        """Checks that no entry is missing because the database is damaged.
+
+        Raises:
+            StashError: The table of entries or one of its indexes is damaged.
+        """
+
+    @abstractmethod
     def create_index(self, connection: Connection) -> None:
         """Creates the full-text index."""
 
@@ -126,6 +137,14 @@ class Database(ABC):
     @abstractmethod
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
         """Removes contents from the index, before they are deleted."""
+
+    @abstractmethod
+    def erase_deleted(self) -> None:
+        """Erases the bytes of deleted rows, as far as the database allows it.
+
+        Raises:
+            StashError: The rows are deleted, but their bytes may still be there.
+        """
 
     @abstractmethod
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:

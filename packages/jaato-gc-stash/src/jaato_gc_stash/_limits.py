@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, select
 
 from jaato_gc_stash._tables import contents, entries, parts
 
@@ -53,9 +54,9 @@ class Limits:
             select(
                 entries.c.id,
                 entries.c.key,
-                entries.c.size,
+                _size(entries.c.size).label("size"),
                 parts.c.content_id,
-                contents.c.size.label("content_size"),
+                _size(contents.c.size).label("content_size"),
             )
             .select_from(
                 entries.outerjoin(parts, parts.c.entry_id == entries.c.id).outerjoin(
@@ -94,9 +95,14 @@ def size_of(connection: Connection, own: ColumnElement[bool]) -> tuple[int, int]
         .where(own)
     )
     count, size = connection.execute(
-        select(func.count(), func.coalesce(func.sum(contents.c.size), 0)).where(
+        select(func.count(), func.coalesce(func.sum(_size(contents.c.size)), 0)).where(
             contents.c.id.in_(used)
         )
     ).one()
-    frames = select(func.coalesce(func.sum(entries.c.size), 0)).where(own)
+    frames = select(func.coalesce(func.sum(_size(entries.c.size)), 0)).where(own)
     return int(count), int(size) + int(connection.execute(frames).scalar_one())
+
+
+def _size(column: ColumnElement[Any]) -> ColumnElement[int]:
+    """Returns a size as an integer. A damaged SQLite file can have any type in its place."""
+    return func.coalesce(cast(column, BigInteger), 0)

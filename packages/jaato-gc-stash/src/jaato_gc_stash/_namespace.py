@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, selec
 from jaato_gc.plugin import StashStats
 from jaato_gc_stash._database import Database
 from jaato_gc_stash._limits import size_of
+from jaato_gc_stash._stored_entry import StoredEntry
 from jaato_gc_stash._stored_message import Content, StoredMessage
 from jaato_gc_stash._tables import contents, entries, in_chunks, parts
 from jaato_gc_stash._words import words_to_index
@@ -19,11 +20,12 @@ _PUT_CONTENT = text(
     "ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest"
 )
 _PUT_ENTRY = text(
-    "INSERT INTO stash_entries (project, agent, key, gc_id, stashed_at, about, frame, size) "
-    "VALUES (:project, :agent, :key, :gc_id, :stashed_at, :about, :frame, :size) "
+    "INSERT INTO stash_entries (project, agent, key, gc_id, stashed_at, about, frame, size, "
+    "checksum) VALUES (:project, :agent, :key, :gc_id, :stashed_at, :about, :frame, :size, "
+    ":checksum) "
     "ON CONFLICT (project, agent, key) DO UPDATE SET gc_id = excluded.gc_id, "
     "stashed_at = excluded.stashed_at, about = excluded.about, frame = excluded.frame, "
-    "size = excluded.size"
+    "size = excluded.size, checksum = excluded.checksum"
 )
 _PUT_PART = text(
     "INSERT INTO stash_parts (entry_id, position, content_id) "
@@ -115,6 +117,10 @@ class Namespace:
         database.index(connection, words)
 
     def _row(self, key: str, message: StoredMessage, gc_id: str, now: float) -> dict[str, Any]:
+        bodies = [content.body for content in message.contents]
+        entry = StoredEntry(
+            self.project, self.agent, key, gc_id, now, message.about, message.frame, bodies
+        )
         return {
             **self._names,
             "key": key,
@@ -123,6 +129,7 @@ class Namespace:
             "about": message.about,
             "frame": message.frame,
             "size": len(message.frame),
+            "checksum": entry.checksum(),
         }
 
     def _ids(self, connection: Connection, keys: Collection[str]) -> Sequence[int]:
@@ -205,7 +212,9 @@ class Namespace:
         released: set[int] = set()
         for chunk in in_chunks(ids):
             used = select(parts.c.content_id).where(parts.c.entry_id.in_(chunk)).distinct()
-            released.update(connection.execute(used).scalars())
+            ids_used = connection.execute(used).scalars()
+            # A damaged SQLite file can have any type in its place.
+            released.update(each for each in ids_used if isinstance(each, int))
             connection.execute(delete(parts).where(parts.c.entry_id.in_(chunk)))
         return released
 

@@ -18,8 +18,14 @@ def open_database(place: str | os.PathLike[str]) -> Database:
     Raises:
         StashError: The path or URL is invalid, or the database can't be opened.
     """
+    path = os.fspath(place) if isinstance(place, os.PathLike) else place
+    if not isinstance(path, str) or "\0" in path:
+        raise StashError(
+            "url (not shown, because it may contain a password): expected a path or a URL as text "
+            f"without NUL characters, got {type(path).__name__}"
+        )
     if not isinstance(place, str) or "://" not in place:
-        if os.fspath(place) in ("", ":memory:"):
+        if path in ("", ":memory:"):
             raise _needs_a_file()
         return SqliteDatabase(Path(place).expanduser().absolute())
     try:

@@ -49,6 +49,9 @@ class PostgresDatabase(Database):
         number = int.from_bytes(digest, "big", signed=True)
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
+    def check_entries(self, connection: Connection) -> None:
+        """Does nothing: detecting damaged files is the server's task (``data_checksums``)."""
+
     def create_index(self, connection: Connection) -> None:
         connection.execute(text("ALTER TABLE stash_contents ADD COLUMN words TSVECTOR"))
         connection.execute(
@@ -67,6 +70,9 @@ class PostgresDatabase(Database):
 
     def unindex(self, connection: Connection, content_ids: Sequence[int]) -> None:
         """Does nothing: the words are a column of the content."""
+
+    def erase_deleted(self) -> None:
+        """Does nothing: only ``VACUUM FULL`` erases, and it blocks the stash for all agents."""
 
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
         terms = []

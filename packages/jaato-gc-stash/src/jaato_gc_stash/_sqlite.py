@@ -2,10 +2,11 @@
 
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, bindparam, create_engine, event, text
 
@@ -17,6 +18,15 @@ _LOCK_TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""
 
 FULL_TEXT_MODULE = "fts5"
+
+T = TypeVar("T")
+
+_turns: dict[Path, threading.Lock] = {}
+"""The lock of each file, held while a thread of this process writes."""
+
+if hasattr(os, "register_at_fork"):
+    # A thread that holds a lock does not exist in the child, and would never release it there.
+    os.register_at_fork(after_in_child=_turns.clear)
 
 
 class SqliteDatabase(Database):
@@ -44,6 +54,18 @@ class SqliteDatabase(Database):
         event.listen(engine, "begin", _begin)
         super().__init__(engine, place)
 
+    def write(self, doing: str, work: Callable[[Connection], T], *, lock: str) -> T:
+        with self._turn():
+            return super().write(doing, work, lock=lock)
+
+    def _turn(self) -> threading.Lock:
+        """Returns the lock with which the threads of this process take turns.
+
+        SQLite's own waiting is not fair: a connection polls, and the one that just wrote is often
+        the next one to write, so that one of many threads could wait until it times out.
+        """
+        return _turns.setdefault(self.path, threading.Lock())
+
     def remedy(self, reason: str) -> str:
         for words, remedy in _REMEDIES.items():
             if words in reason:
@@ -55,6 +77,14 @@ class SqliteDatabase(Database):
 
     def lock(self, connection: Connection, name: str) -> None:
         """Does nothing: SQLite has one writer at a time."""
+
+    def check_entries(self, connection: Connection) -> None:
+        found = connection.exec_driver_sql("PRAGMA integrity_check(stash_entries)").scalars().all()
+        if found != ["ok"]:
+            raise StashError(
+                f"{self.place}: the table of entries is damaged: {found[0]!a:.200}; move the file "
+                "away and restore a backup"
+            )
 
     def create_index(self, connection: Connection) -> None:
         # The words are tokenized already, so the index only has to split at spaces. The ascii
@@ -82,6 +112,25 @@ class SqliteDatabase(Database):
             statement.bindparams(bindparam("ids", expanding=True)), {"ids": content_ids}
         )
 
+    def erase_deleted(self) -> None:
+        """Rewrites the file without deleted content, and empties the write-ahead log.
+
+        Deleting rows leaves their bytes in free pages, in the log, and in the full-text index,
+        which only marks words as deleted. ``PRAGMA secure_delete`` does not suffice: SQLite moves
+        cells between pages, and leaves copies of them in the unused space of a page.
+        """
+        doing = "erase deleted content from the file, although its entries are deleted"
+        engine = self.engine.execution_options(jaato_gc_begin=None)
+        with self._translating_errors(doing), self._turn(), engine.connect() as connection:
+            connection.exec_driver_sql("INSERT INTO stash_words (stash_words) VALUES ('optimize')")
+            connection.exec_driver_sql("VACUUM")
+            is_erased = _empty_write_ahead_log(connection)
+        if not is_erased:
+            raise StashError(
+                f"{self.place}: can't {doing}: another connection is still reading it; call "
+                "forget() again when it has finished"
+            )
+
     def matching(self, words: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
         terms = []
         for word in words:
@@ -96,6 +145,7 @@ class SqliteDatabase(Database):
         )
 
 
+_RESTORE_A_BACKUP = "the file is damaged; move it away and restore a backup"
 _REMEDIES = {
     "full": "free disk space and try again",
     "I/O": "check the disk and its free space, and try again",
@@ -103,7 +153,9 @@ _REMEDIES = {
     "not a database": "this file is not an SQLite database; choose another path",
     "readonly": "make the file and its folder writable",
     "unable to open": "check that the path names a file and that it is writable",
-    "malformed": "the file is damaged; move it away and restore a backup",
+    "malformed": _RESTORE_A_BACKUP,
+    "no such": _RESTORE_A_BACKUP,
+    "decode": _RESTORE_A_BACKUP,
 }
 
 
@@ -158,7 +210,17 @@ def _enable_write_ahead_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
+def _empty_write_ahead_log(connection: Connection) -> bool:
+    """Moves all changes to the database file. Returns whether no other connection prevents it."""
+    # SQLite waits for readers and writers, but not for another connection that does the same.
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def _begin(connection: Connection) -> None:
-    # A transaction that starts as a reader can fail, without waiting, when it begins to write.
-    writes = connection.get_execution_options().get("jaato_gc_writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if begin := connection.get_execution_options().get("jaato_gc_begin", "BEGIN"):
+        connection.exec_driver_sql(begin)

@@ -1,23 +1,32 @@
 """`SqlStash`, the public class of this package."""
 
 import copy
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import Connection
 
 from jaato_gc import Message, StashError
 from jaato_gc.plugin import StashEntry, StashHit, StashStats, stash_key
+from jaato_gc_stash import _arguments
+from jaato_gc_stash._arguments import is_storable
 from jaato_gc_stash._limits import Limits
 from jaato_gc_stash._namespace import Namespace, delete_unused
 from jaato_gc_stash._open_database import open_database
 from jaato_gc_stash._snippets import snippet
-from jaato_gc_stash._stored_message import StoredMessage, decode, encode, not_json, searchable_text
+from jaato_gc_stash._stored_entry import read_entries
+from jaato_gc_stash._stored_message import StoredMessage, encode, not_json
 from jaato_gc_stash._words import words_to_find
+
+logger = logging.getLogger("jaato_gc")
+
+_MAX_HITS = 1_000_000
+"""The largest number of hits. A database accepts no integer above 64 bits."""
 
 
 class SqlStash:
@@ -59,12 +68,9 @@ class SqlStash:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._namespace = _namespace(project, agent, also_read)
-        if isinstance(max_age, timedelta):
-            max_age = max_age.total_seconds()
-        for name, limit in (("max_age", max_age), ("max_bytes", max_bytes)):
-            if limit is not None and limit <= 0:
-                raise StashError(f"{name}: expected a number above 0 or None, got {limit}")
-        self._limits = Limits(max_age, max_bytes)
+        self._limits = Limits(
+            _arguments.seconds("max_age", max_age), _arguments.size("max_bytes", max_bytes)
+        )
         self._redact = redact
         self._clock = clock
         self._database = open_database(url)
@@ -108,16 +114,13 @@ class SqlStash:
         Raises:
             StashError: The messages can't be stored. None of them is.
         """
+        _arguments.storable_text("gc_id", gc_id)
+        messages = _arguments.messages(messages)
         keys = [_key(message) for message in messages]
         stored = {key: self._stored(message) for key, message in zip(keys, messages, strict=True)}
-        if not _is_storable(gc_id):
-            raise StashError(
-                f"gc_id {gc_id!a} can't be stored: expected text without NUL characters and lone "
-                "surrogates; nothing was stored"
-            )
 
         def work(connection: Connection) -> None:
-            now = self._clock()
+            now = self._now()
             database, namespace = self._database, self._namespace
             released = namespace.put(connection, database, stored, gc_id, now)
             excess = self._limits.entries_to_delete(connection, namespace.own, now, stored.keys())
@@ -129,15 +132,21 @@ class SqlStash:
         return keys
 
     def get(self, key: str) -> StashEntry | None:
-        """Returns the entry under a key, or ``None``."""
-        return self._entries([key]).get(key)
+        """Returns the entry under a key, or ``None``.
+
+        Raises:
+            StashError: The entry is damaged.
+        """
+        return self._entries([_arguments.key(key)]).get(key)
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
         """Returns the messages under the keys, in that order.
 
         Raises:
-            StashError: There is no entry under some of the keys; the error names them.
+            StashError: The entries under some of the keys are missing or damaged; the error names
+                them.
         """
+        keys = _arguments.keys(keys)
         found = self._entries(keys)
         if missing := [key for key in dict.fromkeys(keys) if key not in found]:
             raise StashError(
@@ -158,47 +167,62 @@ class SqlStash:
         """Returns the entries that match a query best, best first. Any text is a valid query.
 
         An entry matches if it has any of the query's words. More words and newer content rank
-        higher: the score is the database's relevance times ``1 + 1 / (1 + age in days)``.
+        higher: the score is the database's relevance times ``1 + 1 / (1 + age in days)``. Damaged
+        entries are left out and logged.
         """
-        words = words_to_find(query)
-        if not words or limit < 1:
+        words = words_to_find(_arguments.query(query))
+        limit = min(_arguments.count("limit", limit), _MAX_HITS)
+        if not words or not limit:
             return []
         with self._database.reading("search") as connection:
             rows = self._namespace.search(
                 # Several agents can have an entry under the same key; one of them is returned.
-                connection, self._database, words, limit * len(self._namespace.owners),
-                self._clock(),
+                connection, self._database, words, limit * len(self._namespace.owners), self._now()
             )  # fmt: skip
-            best: dict[str, Any] = {}
+            scores: dict[str, float] = {}
             for row in rows:
-                best.setdefault(row.key, row)
-            hits = list(best.values())[:limit]
-            stored = self._namespace.rows(connection, [row.key for row in hits])
-        return [
-            StashHit(
-                row.key,
-                row.about,
-                snippet(
-                    (searchable_text(each.body) for each in stored[row.key] if each.body), words
-                ),
-                float(row.score),
-                row.stashed_at,
-            )
-            for row in hits
-            if row.key in stored  # it may have been deleted since the search
-        ]
+                scores.setdefault(row.key, row.score)
+            best = list(scores)[:limit]
+            found, damaged = read_entries(self._namespace.rows(connection, best))
+        if damaged:  # they must not hide the others
+            logger.warning("%s", self._damage(damaged))
+        hits = []
+        for key in best:
+            if key in found:  # it may have been deleted since the search
+                stored, entry = found[key]
+                shown = snippet(stored.texts(), words)
+                hits.append(StashHit(key, stored.about, shown, scores[key], entry.stashed_at))
+        return hits
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Deletes this agent's entries under the keys, or all of them. Returns their number."""
-        wanted = None if keys is None else {key for key in keys if _is_storable(key)}
+        """Deletes this agent's entries under the keys, or all of them. Returns their number.
+
+        On SQLite, no word of the deleted entries remains in the file or its write-ahead log, unless
+        an entry that is kept has it too. The file is rewritten for that, which takes about a second
+        per 100 MB, so pass all keys in one call. ``forget([])`` only erases what limits and
+        redaction have deleted before. On PostgreSQL, the bytes of deleted rows remain until the
+        tables are rewritten (``VACUUM FULL``).
+
+        The stash can't reach the ledger and the journal of a running session.
+
+        Raises:
+            StashError: Nothing was deleted, or the entries were deleted but could not be erased
+                yet; the error says which. Call it again.
+        """
+        wanted = None if keys is None else set(filter(is_storable, _arguments.keys(keys)))
 
         def work(connection: Connection) -> int:
             ids = self._namespace.ids(connection, wanted)
+            if wanted is None or len(ids) < len(wanted):
+                self._database.check_entries(connection)
             released = self._namespace.delete(connection, ids)
             delete_unused(connection, self._database, released)
             return len(ids)
 
-        return self._database.write("forget", work, lock=self._namespace.name)
+        count = self._database.write("forget", work, lock=self._namespace.name)
+        # Even if no entry was deleted: an earlier call may have failed to erase what it deleted.
+        self._database.erase_deleted()
+        return count
 
     def stats(self) -> StashStats:
         """Returns the number and size of this agent's entries."""
@@ -243,31 +267,32 @@ class SqlStash:
             )
         return encode(redacted)
 
+    def _now(self) -> float:
+        return _arguments.timestamp(self._clock())
+
     def _entries(self, keys: Iterable[str]) -> dict[str, StashEntry]:
+        wanted = set(filter(is_storable, keys))
         with self._database.reading("read") as connection:
-            rows = self._namespace.rows(connection, filter(_is_storable, keys))
-        found = {}
-        for key, parts in rows.items():
-            first = parts[0]
-            bodies = [row.body for row in parts if row.body is not None]
-            message = decode(first.frame, bodies)
-            found[key] = StashEntry(key, message, first.gc_id, first.stashed_at)
-        return found
+            found, damaged = read_entries(self._namespace.rows(connection, wanted))
+            if damaged:
+                raise StashError(self._damage(damaged))
+            if found.keys() < wanted:
+                self._database.check_entries(connection)
+        return {key: entry for key, (_, entry) in found.items()}
+
+    def _damage(self, keys: Iterable[str]) -> str:
+        return (
+            f"{self._database.place} has damaged entries under {', '.join(keys)}: restore a "
+            "backup, or delete them with forget(); if a newer release has written them, upgrade "
+            "jaato-gc"
+        )
 
 
 def _namespace(project: str, agent: str, also_read: Iterable[str]) -> Namespace:
-    others = (also_read,) if isinstance(also_read, str) else tuple(also_read)
-    for what, name in (
-        ("project", project),
-        ("agent", agent),
-        *(("agent", each) for each in others),
-    ):
-        if not name or not _is_storable(name):
-            raise StashError(
-                f"invalid name of a stash's {what}: {name!a}: expected text that is not empty, "
-                "without NUL characters and lone surrogates"
-            )
-    return Namespace(project, agent, tuple(each for each in dict.fromkeys(others) if each != agent))
+    _arguments.name("project", project)
+    _arguments.name("agent", agent)
+    others = dict.fromkeys(_arguments.names("also_read", also_read))
+    return Namespace(project, agent, tuple(each for each in others if each != agent))
 
 
 def _key(message: Message) -> str:
@@ -275,15 +300,3 @@ def _key(message: Message) -> str:
         return stash_key(message)
     except (TypeError, ValueError, RecursionError) as error:
         raise not_json(message, error) from error
-
-
-def _is_storable(text: str) -> bool:
-    """Returns whether every database accepts a text.
-
-    No database accepts lone surrogates, and PostgreSQL does not accept NUL characters.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text

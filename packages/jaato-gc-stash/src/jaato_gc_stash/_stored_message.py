@@ -85,24 +85,39 @@ def not_json(message: Message, error: Exception) -> StashError:
 
 
 def decode(frame: bytes, contents: Sequence[bytes]) -> Message:
-    """Converts a frame and the contents of its parts back to the message."""
-    data = _load(frame)
-    parts = [_join(part, _load(body)) for part, body in zip(data["parts"], contents, strict=True)]
-    return message_from_dict(data | {"parts": parts})
+    """Converts a frame and the contents of its parts back to the message.
+
+    Raises:
+        ValueError: They are not in the format of this release.
+    """
+    try:
+        data = _load(frame)
+        bodies = map(_load, contents)
+        parts = [_join(part, body) for part, body in zip(data["parts"], bodies, strict=True)]
+        return message_from_dict(data | {"parts": parts})
+    except (AttributeError, KeyError, RecursionError, TypeError) as error:
+        raise ValueError(f"not a message: {error}") from error
 
 
 def searchable_text(body: bytes) -> str:
-    """Returns the text of a content to search and to show, without the data of attachments."""
-    payload = _load(body)
-    lines = [payload[name] for name in _CONTENT_FIELDS if name in payload]
-    for name, fields in _NESTED_CONTENT_FIELDS.items():
-        nested = payload.get(name, {})
-        lines += (
-            _as_text(nested[each])
-            for each in fields
-            if each in nested and each in _SEARCHABLE_FIELDS
-        )
-    return "\n".join(filter(None, lines))
+    """Returns the text of a content to search and to show, without the data of attachments.
+
+    Raises:
+        ValueError: It is not in the format of this release.
+    """
+    try:
+        payload = _load(body)
+        lines = [payload[name] for name in _CONTENT_FIELDS if name in payload]
+        for name, fields in _NESTED_CONTENT_FIELDS.items():
+            nested = payload.get(name, {})
+            lines += (
+                _as_text(nested[each])
+                for each in fields
+                if each in nested and each in _SEARCHABLE_FIELDS
+            )
+        return "\n".join(filter(None, lines))
+    except (AttributeError, KeyError, RecursionError, TypeError) as error:
+        raise ValueError(f"not a content: {error}") from error
 
 
 def _split(part: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

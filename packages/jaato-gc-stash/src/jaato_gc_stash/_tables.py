@@ -27,6 +27,7 @@ entries = table(
     column("about"),
     column("frame"),
     column("size"),
+    column("checksum"),
 )
 contents = table(
     "stash_contents",
@@ -71,6 +72,7 @@ def _create_tables(connection: Connection, database: "Database") -> None:
             about TEXT NOT NULL,
             frame {database.bytes_type} NOT NULL,
             size BIGINT NOT NULL,
+            checksum TEXT NOT NULL,
             UNIQUE (project, agent, key)
         )""",
         "CREATE INDEX stash_entries_by_age ON stash_entries (project, agent, stashed_at)",
@@ -89,8 +91,14 @@ def _create_search(connection: Connection, database: "Database") -> None:
     database.create_index(connection)
     stored = connection.execute(select(contents.c.digest, contents.c.body).order_by(contents.c.id))
     for rows in stored.partitions(100):
-        words = {row.digest: words_to_index(searchable_text(row.body)) for row in rows}
-        database.index(connection, words)
+        database.index(connection, {row.digest: _words(row.body) for row in rows})
+
+
+def _words(body: bytes) -> list[str]:
+    try:
+        return words_to_index(searchable_text(body))
+    except ValueError:
+        return []  # one damaged content must not prevent the migration of the others
 
 
 MIGRATIONS: list[Callable[[Connection, "Database"], None]] = [_create_tables, _create_search]
@@ -100,21 +108,27 @@ A migration never changes after its release, because existing databases have alr
 """
 
 
-def is_current(connection: Connection) -> bool:
+def is_current(connection: Connection, database: "Database") -> bool:
     """Returns whether the tables of a database have the current version."""
-    return _version(connection) == len(MIGRATIONS)
+    return _version(connection, database) == len(MIGRATIONS)
 
 
-def _version(connection: Connection) -> int | None:
+def _version(connection: Connection, database: "Database") -> int | None:
     if not inspect(connection).has_table(schema.name):
         return None
-    version: int = connection.execute(select(schema.c.version)).scalar_one()
-    return version
+    versions = connection.execute(select(schema.c.version)).scalars().all()
+    match versions:
+        case [int(version)] if version >= 0:
+            return version
+    raise StashError(
+        f"{database.place}: can't open it: expected one version in the table {schema.name}, got "
+        f"{versions!a:.80}; the database is damaged: move it away and restore a backup"
+    )
 
 
 def migrate(connection: Connection, database: "Database") -> None:
     """Migrates a database to the current version. The caller holds an exclusive lock."""
-    version = _version(connection)
+    version = _version(connection, database)
     if version is None:
         version = 0
         connection.execute(text("CREATE TABLE stash_schema (version BIGINT NOT NULL)"))

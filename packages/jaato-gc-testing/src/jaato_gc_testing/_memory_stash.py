@@ -55,7 +55,13 @@ class MemoryStash:
         return StashEntry(key, message_from_dict(json.loads(data)), gc_id, stashed_at)
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
-        """Returns the entries with the most words of the query; of equals, the newest first."""
+        """Returns the entries with the most words of the query; of equals, the newest first.
+
+        Raises:
+            StashError: The limit is not an integer of 0 or more.
+        """
+        if type(limit) is not int or limit < 0:  # a bool is an int
+            raise StashError(f"limit: expected an integer of 0 or more, got {limit!a:.80}")
         wanted = set(_words(query))
         with self._lock:
             keys = list(reversed(self._entries))
@@ -67,7 +73,7 @@ class MemoryStash:
             if found := wanted.intersection(_words(text)):
                 hits.append(_hit(entry, text, found))
         hits.sort(key=lambda hit: -hit.score)  # stable: equal scores stay newest first
-        return hits[: max(limit, 0)]
+        return hits[:limit]
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
         """Returns the messages under the keys, in that order.
@@ -75,6 +81,7 @@ class MemoryStash:
         Raises:
             StashError: There is no entry under some of the keys; the error names them.
         """
+        _refuse_text(keys)
         found = [(key, self.get(key)) for key in keys]
         if missing := [key for key, entry in found if entry is None]:
             raise StashError(
@@ -85,6 +92,7 @@ class MemoryStash:
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
         """Deletes the entries under the keys, or all entries. Returns their number."""
+        _refuse_text(keys)
         with self._lock:
             selected = self._entries.keys() & (self._entries if keys is None else set(keys))
             for key in selected:
@@ -104,6 +112,12 @@ class MemoryStash:
             min(times, default=None),
             max(times, default=None),
         )
+
+
+def _refuse_text(keys: Iterable[str] | None) -> None:
+    """Refuses a key instead of a list of keys: each of its characters would be a key."""
+    if isinstance(keys, str):
+        raise StashError("keys: expected a list of keys, got str")
 
 
 def _to_json(message: Message) -> str:

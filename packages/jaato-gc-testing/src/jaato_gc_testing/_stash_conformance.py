@@ -1,5 +1,6 @@
 """The conformance suite for stashes."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -227,6 +228,15 @@ class StashConformance:
             assert [hit.key for hit in stash.search("common", limit)] == everything[:limit]
         assert len(stash.search("common")) == 10
 
+    def test_search_takes_any_number_as_its_limit(self, stash: Stash) -> None:
+        """A limit above the number of entries returns all; one that is no number is refused."""
+        stash.put("gc-1", [_said(f"common word {number}") for number in range(12)])
+        for limit in (12, 2**31, 2**63, 2**70):
+            assert len(stash.search("common", limit)) == 12
+        for invalid in (-1, 2.5, float("nan"), float("inf"), True, "3", None):
+            with pytest.raises(StashError):
+                stash.search("common", invalid)  # type: ignore[arg-type]
+
     def test_search_knows_no_syntax(self, stash: Stash) -> None:
         """Quotes, operators and SQL in a query have no effect and raise no error."""
         message = _said("near and or not column word")
@@ -254,6 +264,15 @@ class StashConformance:
         assert [hit.key for hit in stash.search("silver")] == [keys[1]]
         assert stash.forget([keys[0]]) == 0
         assert stash.stats().entries == 1
+
+    def test_a_single_key_is_not_a_list_of_keys(self, stash: Stash) -> None:
+        """`forget` and `restore` refuse a text: its characters would be taken as keys."""
+        [key] = stash.put("gc-1", [_said("something")])
+        for method in (stash.forget, stash.restore):
+            with pytest.raises(StashError) as caught:
+                method(key)
+            assert ", ".join(key) not in str(caught.value)
+        assert stash.get(key) is not None
 
     def test_what_is_forgotten_leaves_what_others_share(self, stash: Stash) -> None:
         """Forgetting a message keeps another message with the same content."""
@@ -294,11 +313,13 @@ class StashConformance:
     # --- concurrency ---
 
     def test_can_be_used_from_threads(self, stash: Stash) -> None:
-        """Four threads use the stash at the same time without errors or lost entries."""
+        """Twenty threads use the stash at the same time without errors or lost entries."""
+        start = threading.Barrier(20)
 
         def work(number: int) -> list[str]:
             keys = []
-            for turn in range(10):
+            start.wait()
+            for turn in range(4):
                 messages = [_said(f"thread {number} turn {turn}"), _said(f"turn {turn}")]
                 keys += stash.put(f"gc-{number}-{turn}", messages)
                 assert stash.restore(keys[-2:]) == messages
@@ -307,9 +328,9 @@ class StashConformance:
             stash.forget(keys[:2])
             return keys[2:]
 
-        with ThreadPoolExecutor(4) as threads:
-            kept = [key for keys in threads.map(work, range(4)) for key in keys]
-        assert len(stash.restore(kept)) == len(kept) == stash.stats().entries == 72
+        with ThreadPoolExecutor(20) as threads:
+            kept = [key for keys in threads.map(work, range(20)) for key in keys]
+        assert len(stash.restore(kept)) == len(kept) == stash.stats().entries == 120
 
 
 def _said(text: str) -> Message:

@@ -84,7 +84,10 @@ class Stash(Protocol):
         ...
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
-        """Returns the entries that match some words, best first. Any text is a valid query."""
+        """Returns the entries that match some words, best first. Any text is a valid query.
+
+        The limit can be any integer of 0 or more; everything else is a `StashError`.
+        """
         ...
 
     def restore(self, keys: Sequence[str]) -> list[Message]:
@@ -92,7 +95,10 @@ class Stash(Protocol):
         ...
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Deletes the entries under some keys, or all. Returns the number of deleted entries."""
+        """Deletes the entries under some keys, or all. Returns the number of deleted entries.
+
+        A stash can't reach the ledger and the journal of a running session.
+        """
         ...
 
     def stats(self) -> StashStats:
