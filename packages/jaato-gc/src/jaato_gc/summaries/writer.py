@@ -36,9 +36,9 @@ class SummarySettings(StrategySettings):
     max_fact_tokens: NonNegativeInt = 300
     """The size of the paths, commands, numbers and identifiers that are kept beside a summary."""
     max_summaries: PositiveInt = 5
-    """More summaries than this are folded, the oldest first."""
+    """If there are more summaries than this, all but the newest are folded into one."""
     max_summaries_tokens: PositiveInt = 6_000
-    """Summaries that are longer than this together are folded, the oldest first.
+    """If summaries are longer than this together, all but the newest are folded into one.
 
     In a small window, the limit is a quarter of the target.
     """
