@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from jaato_gc import (
+    ContextUsage,
     FunctionCall,
     GCConfig,
+    GCConfigError,
     GCOutcome,
     GCPolicy,
     GCResult,
@@ -522,16 +524,45 @@ def test_truncate_drops_no_more_of_a_chain_that_cannot_be_folded_than_it_must() 
     assert_sound(session)
 
 
-def test_without_a_summarizer_one_is_extracted() -> None:
-    session = with_history(20, summarizer=None)
-    result = session.manual_gc(target_percent=60.0)
+def test_without_a_summarizer_it_is_refused_unless_it_extracts() -> None:
+    with pytest.raises(GCConfigError, match=r"^gc_summarize needs a summarizer: .*extractive=True"):
+        session_with(create_plugin())
 
+    session = session_with(plugin(summarizer=None, extractive=True))
+    talk(session, 20)
+    result = session.manual_gc(target_percent=60.0)
     assert result.outcome is GCOutcome.REACHED
     assert result.details["written_by"] == "extract"
 
 
+def test_it_uses_the_summarizer_of_its_session() -> None:
+    session = session_with(plugin(summarizer=None), summarizer=summarizer)
+    talk(session, 20)
+    result = session.manual_gc(target_percent=60.0)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert "Said: question" in summaries(session)[0].text
+
+
+@pytest.mark.parametrize("turns", [1, 20])
+@pytest.mark.parametrize("on_error", ["fail", "extract", "truncate"])
+def test_without_a_session_and_a_summarizer_it_fails_and_leaves_the_history(
+    turns: int, on_error: str
+) -> None:
+    history = with_history(turns).history
+    strategy = plugin(summarizer=None, on_summarizer_error=on_error)
+    usage: ContextUsage = {"context_limit": LIMIT, "total_tokens": LIMIT, "percent_used": 100.0}
+    after, result = strategy.collect(list(history), usage, GCConfig(), GCTriggerReason.THRESHOLD)
+
+    assert after == history
+    assert not result.success
+    assert result.outcome is GCOutcome.FAILED
+    assert "there is no summarizer" in (result.error or "")
+    assert result.removal_list == []
+
+
 def test_a_chat_of_short_messages_can_be_collected_without_a_summarizer() -> None:
-    session = session_with(plugin(summarizer=None))
+    session = session_with(plugin(summarizer=None, extractive=True))
     session.provider = lambda _request: "Fine, let us do that tomorrow then."
     for number in range(300):
         session.send_message(f"What about plan number {number} for the garden?")

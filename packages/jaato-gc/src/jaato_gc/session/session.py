@@ -43,6 +43,7 @@ from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, Sender
 from jaato_gc.session.turn_loop import Turn
 from jaato_gc.stash import RecallTool, Stash, recall_tool
+from jaato_gc.summaries import NO_SUMMARIZER, SummarizerFunction, SummarySettings
 from jaato_gc.tokens import TokenCounter
 
 ThresholdCallback = Callable[[float, float], None]
@@ -76,6 +77,7 @@ class GCSession:
             not in the history (tool schemas, enrichment). Without it they are never removed.
         on_instruction_budget_updated: Called with a snapshot of the budget after every change.
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
+        summarizer: Writes summaries for any strategy that summarizes and has none of its own.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
         deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
@@ -104,6 +106,7 @@ class GCSession:
         on_source_removed: SourceRemover | None = None,
         on_instruction_budget_updated: BudgetListener | None = None,
         ui_hooks: Any = None,
+        summarizer: SummarizerFunction | None = None,
         stash: Stash | None = None,
         journal_tokens: int = DEFAULT_JOURNAL_TOKENS,
         deadline_seconds: float | None = None,
@@ -115,6 +118,9 @@ class GCSession:
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
             raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
+        if not (summarizer is None or callable(summarizer)):
+            raise GCConfigError(f"summarizer={summarizer!r:.80}: expected a function")
+        self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
         self.deadline_seconds = deadline_seconds
@@ -165,7 +171,8 @@ class GCSession:
         created with prevail over them, and over the other settings of ``config``.
 
         Raises:
-            GCConfigError: An option is unknown, or settings contradict each other.
+            GCConfigError: An option is unknown, settings contradict each other, or the strategy
+                needs a summarizer.
             GCPluginError: A subclass of `GCStrategy` does not call its constructor.
         """
         config = config or GCConfig()
@@ -176,12 +183,25 @@ class GCSession:
                 raise GCPluginError(f"{name} is not initialized: call super().__init__() in it")
             if not options.keys() <= plugin.options.keys():
                 plugin.initialize({**options, **plugin.options})
+            self._lend_summarizer(plugin)
             overrides = plugin.overrides
         else:
             overrides = {key: options[key] for key in options if key in GCConfig.model_fields}
         planner = Planner(plugin, config.with_options(overrides), self.deadline_seconds)
         self._pin_turns(planner.config.pinned_turn_indices)
         self._use(planner)
+
+    def _lend_summarizer(self, plugin: GCStrategy[Any]) -> None:
+        """Lets a strategy without a summarizer of its own use the one of this session.
+
+        Its options stay as they were given: another session may have another summarizer.
+        """
+        settings = plugin.settings
+        if isinstance(settings, SummarySettings) and plugin.options.get("summarizer") is None:
+            settings = settings.served_by(self._summarizer)
+            if plugin.needs_summarizer and not settings.can_summarize:
+                raise GCConfigError(f"{plugin.name} needs a summarizer: {NO_SUMMARIZER}")
+            plugin.settings = settings
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
         """Sets the model's window. Collects at once if it is too full then."""
@@ -550,11 +570,13 @@ class GCSession:
         Args:
             saved: What `save` returned.
             provider: As for a new session.
-            plugin: The strategy, if its name and options do not suffice (a summarizer, say).
-            **options: As for a new session: the saved text has no callables and no counter.
+            plugin: The strategy, if its name and options do not suffice.
+            **options: As for a new session: the saved text has no callables (such as the
+                summarizer) and no counter.
 
         Raises:
-            SavedSessionError: The text is not a saved session, or the counter is another one.
+            SavedSessionError: The text is not a saved session, the counter is another one, or the
+                summarizer is missing.
         """
         document = parse(saved)
         agent_id = document["budget"]["agent_id"]  # a plugin's stash belongs to the agent
@@ -578,12 +600,14 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
-            **options: As for a new session. Window, counter, tools and registry are inherited.
+            **options: As for a new session. Window, counter, tools, summarizer and registry are
+                inherited.
         """
         inherited = {
             "context_limit": self.budget.context_limit,
             "counter": self.budget.counter,
             "tools": self.tools,
+            "summarizer": self._summarizer,
             "registry": self.registry,
             "agent_id": profile if isinstance(profile, str) else f"{self.budget.agent_id}-child",
         }

@@ -23,6 +23,9 @@ class TurnSummarizer:
     Args:
         collection: The collection.
         settings: The options of the strategy.
+
+    Raises:
+        GCConfigError: There is no summarizer, and ``extractive`` is off.
     """
 
     def __init__(self, collection: Collection, settings: SummarySettings) -> None:
@@ -48,7 +51,8 @@ class TurnSummarizer:
         pieces = collection.pieces(turns)
         while collection.needs_more and self._replace(self._choose_oldest(pieces), reason):
             pass
-        self._fold_summaries()
+        while self._fold_summaries():
+            pass  # a folded summary may be too long beside the newest
 
     def summarize(self, pieces: Sequence[Piece], reason: str) -> None:
         """Replaces all of these pieces by one summary, even if the goal is reached.
@@ -57,7 +61,8 @@ class TurnSummarizer:
             SummaryError: The summarizer failed or returned no usable summary.
         """
         self._replace(pieces, reason)
-        self._fold_summaries()
+        while self._fold_summaries():
+            pass  # a folded summary may be too long beside the newest
 
     def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
         """Replaces pieces by a summary, or removes them. Returns whether anything went."""
@@ -125,11 +130,11 @@ class TurnSummarizer:
             collection.take(removable, piece.key, reason, "summarize")
         return True
 
-    def _fold_summaries(self) -> None:
+    def _fold_summaries(self) -> bool:
         """Folds all summaries but the newest into one if there are too many or they are too long.
 
         Folding fewer would fold again in every collection, and each time loses details. Without a
-        folded summary, the oldest ones are removed, as many as must.
+        folded summary, the oldest ones are removed, as many as must. Returns whether any went.
 
         Raises:
             SummaryError: The summarizer failed or returned no usable summary.
@@ -144,7 +149,7 @@ class TurnSummarizer:
         chain = dict(sorted((chain | dict(collection.insertions)).items()))
         excess = self._excess(list(chain.values()))
         if not excess:
-            return
+            return False
         oldest = list(chain)[: self._foldable(list(chain.values()))]
         messages = [chain[position] for position in oldest]
         reason, summary = "summarized", None
@@ -164,6 +169,7 @@ class TurnSummarizer:
                 self._withdraw(chain[position])
         if summary:
             self._insert(summary, oldest[0])
+        return True
 
     def _excess(self, chain: Sequence[Message]) -> int:
         """Returns how many of the oldest summaries are too many; one may have any size."""
