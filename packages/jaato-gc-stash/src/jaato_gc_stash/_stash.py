@@ -189,7 +189,10 @@ class SqlStash:
         ]
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Deletes this agent's entries under the keys, or all of them. Returns their number."""
+        """Deletes this agent's entries under the keys, or all of them. Returns their number.
+
+        Sessions keep what they know: `GCSession.forget` also removes it from ledger and journal.
+        """
         wanted = None if keys is None else {key for key in keys if _is_storable(key)}
 
         def work(connection: Connection) -> int:

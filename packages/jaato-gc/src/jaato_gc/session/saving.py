@@ -78,6 +78,7 @@ class _StrategyState(_State):
 
 class _CollectionsState(_State):
     plans_made: int
+    stashed_ledgers: list[str]
 
 
 def dump(session: "GCSession") -> str:

@@ -14,7 +14,6 @@ from jaato_gc.errors import (
     ContextFloorError,
     GCConfigError,
     GCError,
-    GCPluginError,
     MessageError,
     NotConfiguredError,
 )
@@ -23,7 +22,6 @@ from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import (
     DEFAULT_PROFILES,
     GCPlugin,
-    GCStrategy,
     PluginRegistry,
     load_gc_from_profile,
     load_gc_inline,
@@ -35,6 +33,7 @@ from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
+from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler, window_in
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
@@ -43,7 +42,7 @@ from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, Sender
 from jaato_gc.session.turn_loop import Turn
 from jaato_gc.stash import RecallTool, Stash, recall_tool
-from jaato_gc.summaries import NO_SUMMARIZER, SummarizerFunction, SummarySettings
+from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
 
 ThresholdCallback = Callable[[float, float], None]
@@ -175,33 +174,10 @@ class GCSession:
                 needs a summarizer.
             GCPluginError: A subclass of `GCStrategy` does not call its constructor.
         """
-        config = config or GCConfig()
-        options = config.plugin_config
-        if isinstance(plugin, GCStrategy):
-            if not hasattr(plugin, "options"):
-                name = type(plugin).__name__
-                raise GCPluginError(f"{name} is not initialized: call super().__init__() in it")
-            if not options.keys() <= plugin.options.keys():
-                plugin.initialize({**options, **plugin.options})
-            self._lend_summarizer(plugin)
-            overrides = plugin.overrides
-        else:
-            overrides = {key: options[key] for key in options if key in GCConfig.model_fields}
-        planner = Planner(plugin, config.with_options(overrides), self.deadline_seconds)
+        config = prepare(plugin, config or GCConfig(), self._summarizer)
+        planner = Planner(plugin, config, self.deadline_seconds)
         self._pin_turns(planner.config.pinned_turn_indices)
         self._use(planner)
-
-    def _lend_summarizer(self, plugin: GCStrategy[Any]) -> None:
-        """Lets a strategy without a summarizer of its own use the one of this session.
-
-        Its options stay as they were given: another session may have another summarizer.
-        """
-        settings = plugin.settings
-        if isinstance(settings, SummarySettings) and plugin.options.get("summarizer") is None:
-            settings = settings.served_by(self._summarizer)
-            if plugin.needs_summarizer and not settings.can_summarize:
-                raise GCConfigError(f"{plugin.name} needs a summarizer: {NO_SUMMARIZER}")
-            plugin.settings = settings
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
         """Sets the model's window. Collects at once if it is too full then."""
@@ -533,6 +509,25 @@ class GCSession:
             GCError: There is no place for them.
         """
         return self._collections.restore(list(dict.fromkeys(keys)), at)
+
+    def forget(self, keys: Iterable[str]) -> int:
+        """Forgets removed messages for good. Returns the number of deleted entries of the stash.
+
+        All stashed forms of the messages are deleted, the ledger no longer lists what came from
+        them, and collections that removed or shortened them can't be undone any more.
+
+        Not reached: the messages in the history (a shortened one still shows its beginning and its
+        end), summaries, notices, what the model repeated, recalled copies, other sessions and
+        saved ones.
+
+        Args:
+            keys: Keys of the stash. Unknown ones are ignored.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash failed. The session is unchanged.
+        """
+        return self._collections.forget(keys)
 
     def recall_tool(self, name: str = "recall") -> RecallTool:
         """Returns a tool with which the model gets removed content back: see `recall_tool`.

@@ -92,7 +92,10 @@ class Stash(Protocol):
         ...
 
     def forget(self, keys: Iterable[str] | None = None) -> int:
-        """Deletes the entries under some keys, or all. Returns the number of deleted entries."""
+        """Deletes the entries under some keys, or all. Returns the number of deleted entries.
+
+        Sessions keep what they know: `GCSession.forget` also removes it from ledger and journal.
+        """
         ...
 
     def stats(self) -> StashStats:
