@@ -1,5 +1,6 @@
 """The summarizer of a session: which strategies it serves, and where it can come from."""
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -314,12 +315,25 @@ def test_a_summarizer_that_a_file_can_not_name_is_an_error_with_file_and_key(
     assert message.startswith("inline config: gc: ") or "gc.json: " in message
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import missing_dependency", r"ModuleNotFoundError: .*'missing_dependency'"),
+        ("import sys; sys.missing_name", r"AttributeError: .*'missing_name'"),
+        ("raise SystemExit('not today')", r"SystemExit: not today"),
+    ],
+)
 def test_an_error_while_a_named_module_is_imported_names_file_and_key(
-    load: Callable[..., GCPlugin], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Callable[..., GCPlugin],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    expected: str,
 ) -> None:
-    (tmp_path / "faulty_summaries.py").write_text("import missing_dependency\n")
+    (tmp_path / "faulty_summaries.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(GCConfigError, match=r"summarizer=.*ModuleNotFoundError.*missing_depend"):
+    importlib.invalidate_caches()
+    with pytest.raises(GCConfigError, match=rf"summarizer=.*can't be imported: {expected}"):
         load(summarizer="faulty_summaries:first")
 
 

@@ -146,15 +146,17 @@ def _function_named(name: str) -> SummarizerFunction:
     if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
         raise GCConfigError(f"{where}: expected 'module:function'")
     try:
-        found = attrgetter(function)(importlib.import_module(module))
-    except AttributeError:
-        raise GCConfigError(f"{where}: module {module!r} has no {function!r}") from None
+        imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # an import may raise anything
-        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
             raise GCConfigError(f"{where}: there is no module {missing!r}") from None
         cause = f"{type(error).__name__}: {error}"
         raise GCConfigError(f"{where}: module {module!r} can't be imported: {cause}") from error
+    try:
+        found = attrgetter(function)(imported)
+    except AttributeError:
+        raise GCConfigError(f"{where}: module {module!r} has no {function!r}") from None
     if not callable(found):
         raise GCConfigError(f"{where}: expected a function, found a {type(found).__name__}")
     return found  # type: ignore[no-any-return]
