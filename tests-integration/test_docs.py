@@ -315,11 +315,10 @@ def test_every_reason_is_documented_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
 def test_strategies_give_documented_reasons(name: str) -> None:
-    options = {"summarizer": lambda _conversation: "They talked."} if name == "gc_hybrid" else {}
     documented = documented_reasons()
     for target in (50.0, 20.0, 1.0):
-        session = GCSession(context_limit=4_000)
-        session.set_gc_plugin(load_gc_plugin(name, options), GCConfig(preserve_recent_turns=1))
+        session = GCSession(context_limit=4_000, summarizer=lambda _conversation: "They talked.")
+        session.set_gc_plugin(load_gc_plugin(name), GCConfig(preserve_recent_turns=1))
         for number in range(14):
             call = FunctionCall(f"c{number}", "bash", {"command": "make"})
             session.append(Message.from_text(Role.USER, f"Request {number}"))

@@ -212,7 +212,8 @@ except GCError:
     pass
 for strategy in discover_gc_plugins():
     session = GCSession(context_limit=200_000, counter=EstimateCounter(), stash=MemoryStash())
-    session.set_gc_plugin(load_gc_plugin(strategy), GCConfig(preserve_recent_turns=1))
+    options = {"extractive": True} if strategy == "gc_summarize" else {}
+    session.set_gc_plugin(load_gc_plugin(strategy, options), GCConfig(preserve_recent_turns=1))
     for number in range(2):
         session.append(Message.from_text(Role.USER, "go on"))
         for tool, argument in (("bash", "command"), ("apply_patch", "patch"), ("read", "path")):
@@ -440,6 +441,39 @@ def test_a_saved_session_can_not_name_code_as_its_strategy() -> None:
             restored(json.dumps(document))
 
 
+@pytest.mark.parametrize("place", ["plugin_options", "config"])
+@pytest.mark.parametrize("strategy", ["gc_summarize", "gc_hybrid"])
+def test_a_saved_session_can_not_name_code_as_its_summarizer(
+    strategy: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    document = json.loads(session_of(strategy, {"extractive": True}).save())
+    options = {"summarizer": "evil:write", "extractive": False}
+    document[place] = options if place == "plugin_options" else {"plugin_config": options}
+
+    with pytest.raises(GCError, match="can't be restored"):
+        restored(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "entries", [*WRONG, [None], [5], ["name"], [["name", 5, "r0"]], [["name", "x"]]], ids=repr
+)
+def test_a_damaged_ledger_can_be_collected_and_forgotten(entries: Any) -> None:
+    kind = SyntheticKind.LEDGER
+    session = session_of("gc_budget", stash=MemoryStash())
+    session.append(Message.from_text(Role.USER, "Go on."))
+    extra = {"entries": entries}
+    session.append(
+        Message.from_text(Role.USER, "x", message_id="gc_ledger", synthetic=kind, extra=extra)
+    )
+    filled(session)
+    result = session.manual_gc(target_percent=10.0)
+
+    assert result.success, result.error
+    assert session.forget(key for item in result.removal_list for key in item.stash_keys)
+
+
 def test_a_saved_session_can_not_set_unknown_attributes() -> None:
     document = json.loads(saved_session())
     document |= {"policy_of": 7, "__class__": 7}
@@ -457,7 +491,8 @@ def test_a_deeply_nested_result_fails_the_collection_or_is_collected(
     nested: Any = "x" * 4_000
     for _ in range(depth):
         nested = [nested]
-    session = filled(session_of(strategy, stash=MemoryStash()), nested)
+    arguments = {"stash": MemoryStash(), "summarizer": lambda _: "They talked."}
+    session = filled(session_of(strategy, **arguments), nested)
     before = [message.message_id for message in session.history]
 
     result = session.manual_gc()

@@ -38,7 +38,7 @@ from jaato_gc_testing import count_operations, long_history
 STRATEGIES: dict[str, dict[str, Any]] = {
     "gc_truncate": {},
     "gc_budget": {},
-    "gc_summarize": {},  # without a summarizer it extracts
+    "gc_summarize": {"extractive": True},
     "gc_hybrid": {"summarizer": extractive_summary, "on_summarizer_error": "truncate"},
     "gc_marksweep": {},
 }

@@ -38,7 +38,7 @@ def summarize_or_fail(text: str) -> str:
 STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gc_truncate": ("gc_truncate", {}),
     "gc_summarize": ("gc_summarize", {"summarizer": summarize}),
-    "gc_summarize, extractive": ("gc_summarize", {}),
+    "gc_summarize, extractive": ("gc_summarize", {"extractive": True}),
     "gc_summarize, failing": ("gc_summarize", {"summarizer": summarize_or_fail}),
     "gc_hybrid": ("gc_hybrid", {"summarizer": summarize}),
     "gc_hybrid, no summarizer": ("gc_hybrid", {}),

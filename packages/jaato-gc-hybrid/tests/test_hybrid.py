@@ -25,7 +25,7 @@ from jaato_gc import (
     count_tokens,
 )
 from jaato_gc_hybrid import HybridGCPlugin, create_plugin
-from jaato_gc_testing import COUNTER, assert_in_step, new_session
+from jaato_gc_testing import COUNTER, assert_in_step, new_session, speak
 
 LONG = "and so on " * 30
 RECENT, MIDDLE = 2, 4
@@ -348,6 +348,22 @@ def test_a_summarizer_that_was_not_needed_is_not_reported_missing(options: dict[
     _, result = collect(3 if not options else 11.5, summarizer=None, **options)
 
     assert "summarizer" not in result.details
+
+
+def test_it_extracts_a_summary_of_the_middle_if_asked() -> None:
+    after, result = collect(8, summarizer=None, extractive=True)
+
+    assert result.details["written_by"] == "extract"
+    assert "summarizer" not in result.details
+    assert [each for each in after if each.synthetic is SyntheticKind.SUMMARY]
+
+
+def test_it_uses_the_summarizer_of_its_session() -> None:
+    session = new_session(plugin(summarizer=None), context_limit=2_000, summarizer=summarizer)
+    speak(session, *range(12))
+    result = session.manual_gc(target_percent=30.0)
+
+    assert result.details["written_by"] == "summarizer"
 
 
 def test_a_failing_summarizer_changes_nothing_not_even_ancient_turns() -> None:

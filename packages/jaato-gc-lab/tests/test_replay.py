@@ -219,6 +219,19 @@ def test_strategies_that_summarize_need_no_model() -> None:
         assert all(each.error is None for each in report.collections)
 
 
+def test_an_instance_that_summarizes_needs_no_model_either() -> None:
+    report, _ = watched(turns(30), REGISTRY.create("gc_summarize"), 1_500)
+
+    assert report.requests[-1].by_source["synthetic"] > 0
+
+
+def test_a_strategy_can_be_told_to_extract_its_summaries() -> None:
+    config = GCConfig(plugin_config={"extractive": True})
+    report, _ = watched(turns(30), "gc_summarize", 1_500, config=config)
+
+    assert report.requests[-1].by_source["synthetic"] > 0
+
+
 def test_strategy_can_be_a_short_name_or_an_instance() -> None:
     assert replay(turns(1), "budget", limit=99).strategy == "gc_budget"
     assert replay(turns(1), REGISTRY.create("budget"), limit=99).strategy == "gc_budget"

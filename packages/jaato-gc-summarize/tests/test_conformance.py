@@ -21,7 +21,7 @@ class TestSummarize(StrategyConformance):
         return with_options(summarizer=summarizer, max_summaries=2)
 
 
-class TestSummarizeWithoutSummarizer(StrategyConformance):
+class TestSummarizeWithoutModel(StrategyConformance):
     @staticmethod
     def factory() -> GCPlugin:
-        return create_plugin()
+        return with_options(extractive=True)

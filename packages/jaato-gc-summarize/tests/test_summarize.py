@@ -1,6 +1,7 @@
 """gc_summarize in a session: old turns become a summary, or stay if there is none."""
 
 import asyncio
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from jaato_gc import (
+    ContextUsage,
     FunctionCall,
     GCConfig,
+    GCConfigError,
     GCOutcome,
     GCPolicy,
     GCResult,
@@ -143,7 +146,7 @@ def test_summaries_are_in_the_order_of_what_they_tell() -> None:
 
     told = [number for summary in summaries(session) for number in numbers_in(summary.text)]
     kept = [number for message in session.history[-20:] for number in numbers_in(message.text)]
-    assert len(summaries(session)) > 2
+    assert len(summaries(session)) > 1
     assert told == list(range(1, len(told) + 1))
     assert kept[-1] == 59
     numbered = [name for name in names(session) if name.startswith("gc_summary_")]
@@ -305,6 +308,45 @@ def test_the_oldest_summaries_are_folded_and_keep_their_place() -> None:
     assert result.details["summary_tokens"] == count_tokens([folded, newest], COUNTER)
 
 
+def test_all_summaries_but_the_newest_are_folded_so_that_the_next_ones_have_room() -> None:
+    session = session_with(plugin(max_summaries=4))
+    lengths = []
+    for number in range(8):
+        talk(session, 4, number * 4)
+        assert session.manual_gc().success
+        lengths.append(len(summaries(session)))
+
+    assert lengths == [1, 2, 3, 4, 2, 3, 4, 2]
+    folded, newest = summaries(session)
+    assert numbers_in(newest.text) == [26, 27, 28, 29]
+    assert set(numbers_in(folded.text)) >= {1, 25}
+    assert_sound(session)
+
+
+def test_summaries_that_are_too_long_together_are_folded_except_the_newest() -> None:
+    options = {"max_summaries": 50, "max_summaries_tokens": 200, "max_fact_tokens": 0}
+    session = session_with(plugin(**options, summarizer=lambda _text: "They talked. " * 5))
+    lengths = []
+    for number in range(9):
+        talk(session, 4, number * 4)
+        assert session.manual_gc().success
+        lengths.append(len(summaries(session)))
+
+    folded = [after for before, after in itertools.pairwise(lengths) if after <= before]
+    assert folded
+    assert set(folded) == {2}
+
+
+def test_a_newest_summary_that_leaves_no_room_is_folded_too() -> None:
+    options = {"summarizer": longish, "max_summaries": 50, "max_summaries_tokens": 300}
+    session = session_with(plugin(**options, summary_tokens=250))
+    for number in range(4):
+        talk(session, 4, number * 4)
+        assert session.manual_gc().success
+
+    assert len(summaries(session)) == 1
+
+
 # --- without a summary ---
 
 
@@ -462,13 +504,13 @@ def test_truncate_removes_turns_without_a_summary_and_says_so(
     assert_sound(session)
 
 
-def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
+def test_truncate_drops_no_more_of_a_chain_that_cannot_be_folded_than_it_must() -> None:
     def folds_nothing(text: str) -> str:
         return "" if "They talked" in text else "They talked."
 
-    options = {"summarizer": folds_nothing, "max_summaries": 2, "on_summarizer_error": "truncate"}
+    options = {"summarizer": folds_nothing, "max_summaries": 3, "on_summarizer_error": "truncate"}
     session = session_with(plugin(**options))
-    for number in range(3):
+    for number in range(4):
         talk(session, 3, number * 10)
         result = session.manual_gc()
 
@@ -477,20 +519,50 @@ def test_truncate_drops_the_oldest_of_a_chain_that_cannot_be_folded() -> None:
     assert [name for name in names(session) if "summary" in name] == [
         "gc_summary_2",
         "gc_summary_3",
+        "gc_summary_4",
     ]
     assert_sound(session)
 
 
-def test_without_a_summarizer_one_is_extracted() -> None:
-    session = with_history(20, summarizer=None)
-    result = session.manual_gc(target_percent=60.0)
+def test_without_a_summarizer_it_is_refused_unless_it_extracts() -> None:
+    with pytest.raises(GCConfigError, match=r"^gc_summarize needs a summarizer: .*extractive=True"):
+        session_with(create_plugin())
 
+    session = session_with(plugin(summarizer=None, extractive=True))
+    talk(session, 20)
+    result = session.manual_gc(target_percent=60.0)
     assert result.outcome is GCOutcome.REACHED
     assert result.details["written_by"] == "extract"
 
 
+def test_it_uses_the_summarizer_of_its_session() -> None:
+    session = session_with(plugin(summarizer=None), summarizer=summarizer)
+    talk(session, 20)
+    result = session.manual_gc(target_percent=60.0)
+
+    assert result.outcome is GCOutcome.REACHED
+    assert "Said: question" in summaries(session)[0].text
+
+
+@pytest.mark.parametrize("turns", [1, 20])
+@pytest.mark.parametrize("on_error", ["fail", "extract", "truncate"])
+def test_without_a_session_and_a_summarizer_it_fails_and_leaves_the_history(
+    turns: int, on_error: str
+) -> None:
+    history = with_history(turns).history
+    strategy = plugin(summarizer=None, on_summarizer_error=on_error)
+    usage: ContextUsage = {"context_limit": LIMIT, "total_tokens": LIMIT, "percent_used": 100.0}
+    after, result = strategy.collect(list(history), usage, GCConfig(), GCTriggerReason.THRESHOLD)
+
+    assert after == history
+    assert not result.success
+    assert result.outcome is GCOutcome.FAILED
+    assert "there is no summarizer" in (result.error or "")
+    assert result.removal_list == []
+
+
 def test_a_chat_of_short_messages_can_be_collected_without_a_summarizer() -> None:
-    session = session_with(plugin(summarizer=None))
+    session = session_with(plugin(summarizer=None, extractive=True))
     session.provider = lambda _request: "Fine, let us do that tomorrow then."
     for number in range(300):
         session.send_message(f"What about plan number {number} for the garden?")

@@ -141,6 +141,17 @@ def test_a_saved_session_continues_its_ledger() -> None:
     assert again.history == session.history
 
 
+def test_it_is_read_only_like_every_message_of_a_session() -> None:
+    session = session_of(*HISTORY)
+    session.manual_gc(target_percent=8, ledger_percent=100)
+    extra = ledger_of(session).extra
+    assert extra
+    with pytest.raises(TypeError, match="read-only"):
+        extra["entries"] = []
+    with pytest.raises((TypeError, AttributeError)):
+        extra["entries"].append(["name", "forged", "m1"])
+
+
 @pytest.mark.parametrize("percent", [1, 3, 10, 40])
 def test_its_size_is_limited_and_freed_in_addition(percent: float) -> None:
     many = [

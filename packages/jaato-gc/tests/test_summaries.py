@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jaato_gc import (
     Confidence,
     FunctionCall,
+    GCConfigError,
     Message,
     Part,
     Role,
@@ -91,6 +92,7 @@ def written(*messages: Message, says: str | None = None, **options: Any) -> str:
     """The text of a summary message."""
     if says is not None:
         options["summarizer"] = lambda _text: says
+    options.setdefault("extractive", "summarizer" not in options)
     return SummaryWriter(SummarySettings(**options), COUNTER).write([messages]).message.text
 
 
@@ -629,13 +631,23 @@ def test_a_failure_is_raised(on_error: str) -> None:
         written(user(LONG), says="", on_summarizer_error=on_error)
 
 
-@pytest.mark.parametrize("options", [{}, {"summarizer": returning("")}])
+@pytest.mark.parametrize(
+    "options",
+    [{"extractive": True}, {"summarizer": returning(""), "on_summarizer_error": "extract"}],
+)
 def test_without_a_summary_one_is_extracted_if_asked(options: dict[str, Any]) -> None:
-    settings = SummarySettings(on_summarizer_error="extract", **options)
+    settings = SummarySettings(**options)
     summary = SummaryWriter(settings, COUNTER).write([[user(f"What is it? {LONG}")]])
 
     assert "- asked: What is it?" in summary.message.text
     assert summary.written_by == "extract"
+
+
+@pytest.mark.parametrize("on_error", ["fail", "extract", "truncate"])
+def test_a_missing_summarizer_is_an_error_and_not_a_failure_of_it(on_error: Any) -> None:
+    settings = SummarySettings(on_summarizer_error=on_error)
+    with pytest.raises(GCConfigError, match=r"^there is no summarizer: .*extractive=True"):
+        SummaryWriter(settings, COUNTER)
 
 
 def test_a_summary_of_broken_text_is_valid_unicode() -> None:
@@ -677,7 +689,7 @@ def test_neither_summarizer_nor_facts_nor_quotes_can_close_the_fence(
     messages = [user(f"{asked} {LONG * 3}"), call("bash", command=command)]
     assert_fenced(written(*messages, says=f"Summary: {said}"))
     assert_fenced(written(*messages))
-    again = SummaryWriter(SummarySettings(), COUNTER).write([messages]).message
+    again = SummaryWriter(SummarySettings(extractive=True), COUNTER).write([messages]).message
     assert_fenced(written(again, again))
 
 
@@ -746,7 +758,7 @@ def test_an_extract_is_much_shorter_than_many_short_messages() -> None:
 
 
 def test_an_extract_of_extracts_still_tells_what_was_said() -> None:
-    writer = SummaryWriter(SummarySettings(), COUNTER)
+    writer = SummaryWriter(SummarySettings(extractive=True), COUNTER)
     first = writer.write([[user(f"Where is the key? {LONG}")]]).message
     second = writer.write([[user(f"Who has it? {LONG}")]]).message
     folded = writer.write([[first], [second]]).message.text

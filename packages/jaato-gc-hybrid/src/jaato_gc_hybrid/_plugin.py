@@ -77,7 +77,7 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
     def _summarize(self, collection: Collection, middle: Sequence[Piece]) -> None:
         if not middle:
             return
-        if self.settings.summarizer is not None:
+        if self.settings.can_summarize:
             TurnSummarizer(collection, self.settings).summarize(middle, "middle_summarized")
             return
         for key, groups in middle:

@@ -19,7 +19,7 @@ from jaato_gc import (
     Role,
     extractive_summary,
 )
-from jaato_gc.plugin import TokenCounter, hookimpl, message_tokens
+from jaato_gc.plugin import SummarySettings, TokenCounter, hookimpl, message_tokens
 from jaato_gc_formats import Conversation
 from jaato_gc_lab._contenders import CONTENDERS, NONE
 from jaato_gc_lab._measures import Losses, Rereads, Wanted
@@ -126,14 +126,18 @@ def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPl
 
     A strategy that summarizes uses core's extractive summarizer by default, and truncates if the
     summary is not shorter.
+
+    Raises:
+        GCPluginError: The strategy is not installed or can't be used.
+        GCConfigError: An option is unknown or has an invalid value.
     """
     if name == NONE:
         return None
     if name in CONTENDERS:
         return CONTENDERS[name]()
     options = dict(config.plugin_config)
-    info = registry.strategies().get(name if name.startswith("gc_") else f"gc_{name}")
-    if info and info.config_model and "summarizer" in info.config_model.model_fields:
+    model = registry.info(name).config_model
+    if model and issubclass(model, SummarySettings) and not options.get("extractive"):
         options.setdefault("summarizer", extractive_summary)
         options.setdefault("on_summarizer_error", "truncate")
     return registry.create(name, options)
@@ -147,7 +151,13 @@ def _session(
     registry.register(log, "replay")
     if plugin is None:  # a session without a strategy ignores the configuration
         limit = config.request_limit(limit) or limit
-    session = GCSession(context_limit=limit, counter=counter, registry=registry, journal_tokens=0)
+    session = GCSession(
+        context_limit=limit,
+        counter=counter,
+        registry=registry,
+        summarizer=extractive_summary,
+        journal_tokens=0,
+    )
     if plugin is not None:
         session.set_gc_plugin(plugin, config)
     return session

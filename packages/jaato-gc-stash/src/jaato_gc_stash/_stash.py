@@ -203,7 +203,8 @@ class SqlStash:
         redaction have deleted before. On PostgreSQL, the bytes of deleted rows remain until the
         tables are rewritten (``VACUUM FULL``).
 
-        The stash can't reach the ledger and the journal of a running session.
+        The stash can't reach the ledger and the journal of a running session: use
+        `GCSession.forget` there.
 
         Raises:
             StashError: Nothing was deleted, or the entries were deleted but could not be erased

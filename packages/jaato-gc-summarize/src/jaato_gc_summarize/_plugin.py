@@ -17,11 +17,12 @@ class SummarizeSettings(SummarySettings):
 class SummarizeGCPlugin(GCStrategy[SummarizeSettings]):
     """Replaces the oldest unprotected turns by a summary, until the goal is reached.
 
-    Without a summarizer, the summary is extracted without a model, which is enough for trials.
+    It needs a summarizer, unless ``extractive`` is set.
     """
 
     name = "gc_summarize"
     settings_model = SummarizeSettings
+    needs_summarizer = True
 
     def select(self, collection: Collection) -> None:
         """Summarizes the oldest turns, then old calls of recent turns."""
@@ -43,5 +44,6 @@ def jaato_gc_register_strategies() -> list[StrategyInfo]:
             factory=create_plugin,
             summary="Replaces the oldest turns by a summary.",
             config_model=SummarizeSettings,
+            needs_summarizer=SummarizeGCPlugin.needs_summarizer,
         )
     ]

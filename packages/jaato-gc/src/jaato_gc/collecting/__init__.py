@@ -11,6 +11,7 @@ from jaato_gc.collecting.collection import Collection, Piece
 from jaato_gc.collecting.fitting import CORE, fits
 from jaato_gc.collecting.floor import Floor, can_fit
 from jaato_gc.collecting.goal import Goal, goal_of
+from jaato_gc.collecting.ledger import without_messages
 from jaato_gc.collecting.outcome import (
     Changes,
     Outcome,
@@ -73,5 +74,6 @@ __all__ = [
     "shortened",
     "should_collect",
     "trigger_tokens",
+    "without_messages",
     "without_shortenable",
 ]

@@ -22,7 +22,7 @@ from jaato_gc.collecting.results import (
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
 from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits
-from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, is_notice
+from jaato_gc.messages import LEDGER_ID, Message, Role, is_ledger, is_notice
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -120,7 +120,7 @@ def _add_ledger(collection: Collection) -> None:
     if not log.ledger_tokens or not removed:
         return
     earlier = next((each for each in collection.history if each.message_id == LEDGER_ID), None)
-    if earlier is not None and earlier.synthetic is not SyntheticKind.LEDGER:
+    if earlier is not None and not is_ledger(earlier):
         return  # the host uses this id
     left = apply_edits(collection.history, edits)
     room = log.freed - max(1, collection.goal.tokens_to_fit)

@@ -1,16 +1,17 @@
 """The ledger: one message that lists what removed exchanges were about."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from jaato_gc.collecting.repeated_lines import is_omission
 from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of
 from jaato_gc.history import Group
-from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced
+from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced, seal
 from jaato_gc.tokens import TokenCounter
 
-PREAMBLE = "Earlier exchanges were removed to free context space. A record, newest first:"
+REMOVED = "Earlier exchanges were removed to free context space."
+PREAMBLE = f"{REMOVED} A record, newest first:"
 HEADINGS = {
     "changed": "Files changed",
     "read": "Files read",
@@ -35,12 +36,12 @@ class LedgerEntry(NamedTuple):
     Args:
         kind: A key of `HEADINGS`.
         text: A path, a command with its outcome, or a name.
-        message_id: A message that it comes from.
+        message_ids: The messages that it comes from: one, or a call and its result.
     """
 
     kind: str
     text: str
-    message_id: str
+    message_ids: tuple[str, ...]
 
 
 def ledger_message(
@@ -71,8 +72,18 @@ def ledger_message(
     return _message(chosen) if chosen else None
 
 
+def without_messages(ledger: Message, message_ids: Set[str]) -> Message:
+    """Returns a ledger without what came from some messages; the same one if nothing did.
+
+    A ledger without entries keeps its place, so that collections since can be undone.
+    """
+    entries = list(_entries_in(ledger))
+    kept = [entry for entry in entries if message_ids.isdisjoint(entry.message_ids)]
+    return ledger if len(kept) == len(entries) else _message(kept)
+
+
 def _message(entries: Sequence[LedgerEntry]) -> Message:
-    body = [PREAMBLE]
+    body = [PREAMBLE if entries else REMOVED]
     for kind, heading in HEADINGS.items():
         texts = [entry.text for entry in entries if entry.kind == kind]
         if texts and kind == "ran":
@@ -80,13 +91,16 @@ def _message(entries: Sequence[LedgerEntry]) -> Message:
         elif texts:
             body.append(f"{heading}: {', '.join(texts)}")
     text = "\n".join(body).encode(errors="replace").decode()
-    return Message.from_text(
+    listed = [[entry.kind, entry.text, *entry.message_ids] for entry in entries]
+    message = Message.from_text(
         Role.USER,
         fenced(SyntheticKind.LEDGER, text),
         message_id=LEDGER_ID,
         synthetic=SyntheticKind.LEDGER,
-        extra={"entries": [list(entry) for entry in entries]},
+        extra={"entries": listed},
     )
+    seal(message)
+    return message
 
 
 def _within(
@@ -111,9 +125,11 @@ def _within(
 def _entries_in(ledger: Message | None) -> Iterator[LedgerEntry]:
     """Yields the entries of a ledger. Damaged ones are left out."""
     extra: Mapping[str, Any] = (ledger and ledger.extra) or {}
-    for entry in extra.get("entries", ()):
-        if len(entry) == 3 and all(isinstance(each, str) for each in entry):
-            yield LedgerEntry(*entry)
+    listed = extra.get("entries")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, list) and len(entry) > 2 and all(isinstance(e, str) for e in entry):
+            kind, text, *message_ids = entry
+            yield LedgerEntry(kind, text, tuple(message_ids))
 
 
 def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
@@ -131,24 +147,24 @@ def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
                     bare = _LINE_NUMBER.sub("", name)  # of src/a.py:12, the file is enough
                     name = bare if bare in names_in(bare) else name
                     if len(name) <= LONGEST_NAME:
-                        entry = LedgerEntry("name", name, message.message_id)
+                        entry = LedgerEntry("name", name, (message.message_id,))
                         (used if is_own else shown).append(entry)
     yield from used
     yield from shown
 
 
 def _entries_of_use(use: ToolUse) -> Iterator[LedgerEntry]:
-    message_id = use.call_at[0]
+    call, result = use.call_at[0], use.result_at[0]
     if use.kind is ToolKind.SHELL:
         outcome = "failed" if use.failed else _last_line(use.text)
         command, outcome = (_one_line(each, LONGEST_ENTRY) for each in (use.command, outcome))
         line = f"{command}{ARROW}{outcome}"
-        yield LedgerEntry("ran", line, message_id)
+        yield LedgerEntry("ran", line, (call, result))
     elif not use.failed:
         kind = "changed" if use.kind is ToolKind.EDIT else "read"
         for path in use.paths:
             if len(path) <= LONGEST_ENTRY:
-                yield LedgerEntry(kind, path, message_id)
+                yield LedgerEntry(kind, path, (call,))
 
 
 def _last_line(text: str) -> str:

@@ -61,6 +61,11 @@ def is_notice(message: Message) -> bool:
     return message.synthetic is SyntheticKind.NOTICE
 
 
+def is_ledger(message: Message) -> bool:
+    """Returns whether a message is core's ledger. A host may use its id, or its kind, too."""
+    return message.message_id == LEDGER_ID and message.synthetic is SyntheticKind.LEDGER
+
+
 def fill_template(template: str, values: Mapping[str, object]) -> str:
     """Replaces the fields of a template: plain substitution, no format specs, no attributes."""
     return TEMPLATE_FIELD.sub(lambda match: str(values[match[1]]), template)

@@ -36,6 +36,8 @@ class GCStrategy(Generic[SettingsT]):
 
     name: ClassVar[str]
     settings_model: ClassVar[type[StrategySettings]] = StrategySettings
+    needs_summarizer: ClassVar[bool] = False
+    """Whether a session refuses the strategy if there is no summarizer for it."""
 
     options: Mapping[str, Any]
     """The options as they were given."""

@@ -1,7 +1,9 @@
 """Strategy and configuration from a file, a sub-agent's profile, or a dict in code."""
 
+import importlib
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ from pydantic import ConfigDict
 
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCConfigError, GCError
-from jaato_gc.plugins.protocol import GCPlugin
-from jaato_gc.plugins.registry import PluginRegistry, load_gc_plugin
+from jaato_gc.plugins.protocol import GCPlugin, StrategyInfo
+from jaato_gc.plugins.registry import PluginRegistry
+from jaato_gc.summaries import SummarizerFunction, SummarySettings
 
 DEFAULT_FILE = ".jaato/gc.json"
 DEFAULT_PROFILES = ".jaato/profiles"
@@ -45,8 +48,12 @@ class GCProfileConfig(GCConfig):
 
     def load(self, registry: PluginRegistry | None = None) -> tuple[GCPlugin, GCConfig]:
         """Returns the strategy, initialized, and the configuration of the session."""
-        config = self.to_gc_config()
-        plugin = load_gc_plugin(self.type, self.to_plugin_config(), registry)
+        config, options = self.to_gc_config(), self.to_plugin_config()
+        registry = registry or PluginRegistry()
+        named = options.get("summarizer")
+        if isinstance(named, str) and _summarizes(registry.info(self.type)):
+            options["summarizer"] = _function_named(named)
+        plugin = registry.create(self.type, options)
         config.merged(getattr(plugin, "overrides", {}))  # raise now, while the file is known
         return plugin, config
 
@@ -125,6 +132,34 @@ def _load(
         return GCProfileConfig.model_validate(_flatten(document)).load(registry)
     except GCError as error:
         raise type(error)(f"{where}: {error}") from error.__cause__
+
+
+def _summarizes(info: StrategyInfo) -> bool:
+    """Returns whether the option ``summarizer`` of a strategy is a function."""
+    return info.config_model is not None and issubclass(info.config_model, SummarySettings)
+
+
+def _function_named(name: str) -> SummarizerFunction:
+    """Returns the function that a file names as ``"module:function"``."""
+    where = f"summarizer={name!r:.80}"
+    module, _, function = name.partition(":")
+    if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
+        raise GCConfigError(f"{where}: expected 'module:function'")
+    try:
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # an import may raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            raise GCConfigError(f"{where}: there is no module {missing!r}") from None
+        cause = f"{type(error).__name__}: {error}"
+        raise GCConfigError(f"{where}: module {module!r} can't be imported: {cause}") from error
+    try:
+        found = attrgetter(function)(imported)
+    except AttributeError:
+        raise GCConfigError(f"{where}: module {module!r} has no {function!r}") from None
+    if not callable(found):
+        raise GCConfigError(f"{where}: expected a function, found a {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
 
 
 def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:

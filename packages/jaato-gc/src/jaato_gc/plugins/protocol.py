@@ -61,7 +61,8 @@ class StrategyInfo:
         factory: Returns a new instance, not yet initialized.
         summary: One line for lists.
         config_model: The model of its options; without one they are passed on unchecked.
-        needs_summarizer: It can't work without a summarizer.
+        needs_summarizer: It can't work without a summarizer. A subclass of `GCStrategy` says the
+            same in its class, so that a session refuses it without one.
         budget_aware: It uses the budget.
     """
 

@@ -79,6 +79,17 @@ class PluginRegistry:
         """Returns the formats that only one plugin offers, by name."""
         return _unambiguous(self._offers(lambda plugin: plugin.formats))
 
+    def info(self, name: str) -> StrategyInfo:
+        """Returns how a plugin announces a strategy.
+
+        Args:
+            name: Its name, with or without ``gc_``.
+
+        Raises:
+            GCPluginError: It is not installed, or can't be used.
+        """
+        return self._choose(name)[1]
+
     def create(self, name: str, config: Mapping[str, Any] | None = None) -> GCPlugin:
         """Returns a strategy, initialized with its options.
 

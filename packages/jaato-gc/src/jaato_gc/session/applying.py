@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -14,9 +14,11 @@ from jaato_gc.collecting import (
     GCTriggerReason,
     cache_impact,
 )
-from jaato_gc.errors import NotConfiguredError, StalePlanError
+from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.history import Edit, apply_edits, in_order
+from jaato_gc.messages import is_ledger
 from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session.forgetting import forget
 from jaato_gc.session.host_edits import HOST
 from jaato_gc.session.journal import RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
@@ -28,6 +30,9 @@ from jaato_gc.tokens import count_tokens
 
 MAX_STALE_PLANS = 3
 """How often a collection is planned again because the history changed in between."""
+
+MAX_STASHED_LEDGERS = 1_000
+"""How many replaced ledgers in the stash are known: a saved session must not grow with its age."""
 
 SourceRemover = Callable[[InstructionSource, str | None], None]
 """Drops something that is not in the history: called with its source and key."""
@@ -70,6 +75,8 @@ class Collections:
         self._all_steps = all_steps
         self.results: list[GCResult] = []
         self.plans_made = 0
+        self.stashed_ledgers: list[str] = []
+        """The keys of replaced ledgers in the stash, which `forget` has to change too."""
         self._running = threading.RLock()  # reentrant: an observer may ask for a collection
 
     # --- collecting ---
@@ -201,8 +208,10 @@ class Collections:
         messages = [edit.before for edit in in_order(plan.edits) if edit.before and edit.keep]
         if not messages:
             return {}
-        keys = self.stash.put(plan.gc_id, messages)
-        return dict(zip((message.message_id for message in messages), keys, strict=True))
+        stored = list(zip(messages, self.stash.put(plan.gc_id, messages), strict=True))
+        self.stashed_ledgers += [key for message, key in stored if is_ledger(message)]
+        del self.stashed_ledgers[:-MAX_STASHED_LEDGERS]
+        return {message.message_id: key for message, key in stored}
 
     def _enter(self, result: GCResult, applied: AppliedEdits) -> None:
         tokens = count_tokens(applied.removed, self._live.budget.counter)
@@ -291,6 +300,25 @@ class Collections:
             self._schedule.waits_for_message = True
         self._observers.budget_changed()
         return result
+
+    def forget(self, keys: Iterable[str]) -> int:
+        """Forgets stashed messages, after any collection that is running.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash failed. The session is unchanged.
+        """
+        if self.stash is None:
+            raise NotConfiguredError(
+                "there is no stash to forget in: give one to GCSession(stash=…)"
+            )
+        wanted = frozenset(keys) if isinstance(keys, Iterable) else None
+        if wanted is None or isinstance(keys, str) or not all(isinstance(k, str) for k in wanted):
+            raise GCError(f"keys={keys!r:.80}: expected a list of keys")
+        with self._running, self._live.lock:
+            forgotten = forget(wanted, self._live, self.journal, self.stash, self.stashed_ledgers)
+        self._observers.budget_changed()
+        return forgotten
 
     def edit(self, edits_for: Callable[[LiveHistory], list[Edit]]) -> GCResult:
         """Applies edits of the host, and journals them.

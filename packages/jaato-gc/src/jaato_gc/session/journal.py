@@ -56,6 +56,7 @@ class AppliedEdits:
         reports: How often the provider had reported its usage until then.
         stash_keys: The keys of all messages that left the history, by id, if all are stashed.
         repaired: Whether that part of the history was repaired since.
+        forgotten: Whether messages were forgotten. Their edits are dropped.
     """
 
     edits: list[Edit]
@@ -64,6 +65,7 @@ class AppliedEdits:
     reports: int
     stash_keys: dict[str, str] = field(default_factory=dict)
     repaired: bool = False
+    forgotten: bool = False
 
     @property
     def removed(self) -> list[Message]:
@@ -160,5 +162,9 @@ class Journal:
             raise UndoError(
                 f"the content of {entry.gc_id!r} is no longer kept: the journal keeps "
                 f"{self.max_tokens} tokens; raise journal_tokens or use a stash"
+            )
+        if entry.applied.forgotten:
+            raise UndoError(
+                f"content of {entry.gc_id!r} was forgotten: it can't be undone any more"
             )
         return entry

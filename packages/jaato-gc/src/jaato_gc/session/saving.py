@@ -15,6 +15,7 @@ from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 from jaato_gc.plugins import GCPlugin, PluginRegistry
 from jaato_gc.session.journal import JournalEntry
+from jaato_gc.summaries import SummarySettings
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -71,8 +72,13 @@ class _ScheduleState(_State):
     requested_at: float | None
 
 
+class _StrategyState(_State):
+    uses_summarizer: bool
+
+
 class _CollectionsState(_State):
     plans_made: int
+    stashed_ledgers: list[str]
 
 
 def dump(session: "GCSession") -> str:
@@ -93,7 +99,8 @@ def dump(session: "GCSession") -> str:
             **_BookingState.of(live.booking),
             "plugin": planner.plugin.name if planner else None,
             "plugin_options": _options(planner.plugin) if planner else {},
-            "config": planner.config.given() if planner else {},
+            "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
+            "config": _config(planner.config, planner.plugin) if planner else {},
             "disabled": planner.disabled if planner else None,
             **_ScheduleState.of(schedule),
             **_CollectionsState.of(collections),
@@ -140,8 +147,11 @@ def load(session: "GCSession", document: Mapping[str, Any], plugin: GCPlugin | N
                 f"it was counted with {document['counter']!r}: give that counter, "
                 f"not {counter.name!r}"
             )
+        needs_summarizer = _StrategyState.model_validate(document).uses_summarizer
         if plugin is None:
             plugin = _strategy(document, session.registry)
+            if needs_summarizer and session._summarizer is None:
+                raise GCError("its strategy used a summarizer: give it to restore(summarizer=…)")
         if plugin is not None:
             session.set_gc_plugin(plugin, GCConfig(**document["config"]))
         _fill(session, document)
@@ -236,10 +246,32 @@ def _converted(edit: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[s
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:
     """Returns the options of a strategy; ``None`` if they are unknown or not JSON."""
     options = getattr(plugin, "options", None)
+    if options and _uses_summarizer(plugin):
+        options = _without_summarizer(options)
     try:
         return dict(json.loads(json.dumps(options)))
     except (TypeError, ValueError):
         return None
+
+
+def _config(config: GCConfig, plugin: GCPlugin) -> dict[str, Any]:
+    """Returns the settings that were given, without a summarizer among them."""
+    given = config.given()
+    if "plugin_config" in given and _uses_summarizer(plugin):
+        given["plugin_config"] = _without_summarizer(config.plugin_config)
+    return given
+
+
+def _uses_summarizer(plugin: GCPlugin) -> bool:
+    settings = getattr(plugin, "settings", None)
+    if not isinstance(settings, SummarySettings):
+        return False
+    return settings.summarizer is not None and not settings.extractive
+
+
+def _without_summarizer(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options without the summarizer: it is given to the session again."""
+    return {key: value for key, value in options.items() if key != "summarizer"}
 
 
 def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin | None:

@@ -14,7 +14,6 @@ from jaato_gc.errors import (
     ContextFloorError,
     GCConfigError,
     GCError,
-    GCPluginError,
     MessageError,
     NotConfiguredError,
 )
@@ -23,7 +22,6 @@ from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import (
     DEFAULT_PROFILES,
     GCPlugin,
-    GCStrategy,
     PluginRegistry,
     load_gc_from_profile,
     load_gc_inline,
@@ -35,6 +33,7 @@ from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
+from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler, window_in
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
@@ -43,6 +42,7 @@ from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, Sender
 from jaato_gc.session.turn_loop import Turn
 from jaato_gc.stash import RecallTool, Stash, recall_tool
+from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
 
 ThresholdCallback = Callable[[float, float], None]
@@ -76,6 +76,7 @@ class GCSession:
             not in the history (tool schemas, enrichment). Without it they are never removed.
         on_instruction_budget_updated: Called with a snapshot of the budget after every change.
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
+        summarizer: Writes summaries for any strategy that summarizes and has none of its own.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
         deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
@@ -104,6 +105,7 @@ class GCSession:
         on_source_removed: SourceRemover | None = None,
         on_instruction_budget_updated: BudgetListener | None = None,
         ui_hooks: Any = None,
+        summarizer: SummarizerFunction | None = None,
         stash: Stash | None = None,
         journal_tokens: int = DEFAULT_JOURNAL_TOKENS,
         deadline_seconds: float | None = None,
@@ -115,6 +117,9 @@ class GCSession:
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
             raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
+        if not (summarizer is None or callable(summarizer)):
+            raise GCConfigError(f"summarizer={summarizer!r:.80}: expected a function")
+        self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
         self.deadline_seconds = deadline_seconds
@@ -165,21 +170,12 @@ class GCSession:
         created with prevail over them, and over the other settings of ``config``.
 
         Raises:
-            GCConfigError: An option is unknown, or settings contradict each other.
+            GCConfigError: An option is unknown, settings contradict each other, or the strategy
+                needs a summarizer.
             GCPluginError: A subclass of `GCStrategy` does not call its constructor.
         """
-        config = config or GCConfig()
-        options = config.plugin_config
-        if isinstance(plugin, GCStrategy):
-            if not hasattr(plugin, "options"):
-                name = type(plugin).__name__
-                raise GCPluginError(f"{name} is not initialized: call super().__init__() in it")
-            if not options.keys() <= plugin.options.keys():
-                plugin.initialize({**options, **plugin.options})
-            overrides = plugin.overrides
-        else:
-            overrides = {key: options[key] for key in options if key in GCConfig.model_fields}
-        planner = Planner(plugin, config.with_options(overrides), self.deadline_seconds)
+        config = prepare(plugin, config or GCConfig(), self._summarizer)
+        planner = Planner(plugin, config, self.deadline_seconds)
         self._pin_turns(planner.config.pinned_turn_indices)
         self._use(planner)
 
@@ -514,6 +510,25 @@ class GCSession:
         """
         return self._collections.restore(list(dict.fromkeys(keys)), at)
 
+    def forget(self, keys: Iterable[str]) -> int:
+        """Forgets removed messages for good. Returns the number of deleted entries of the stash.
+
+        All stashed forms of the messages are deleted, the ledger no longer lists what came from
+        them, and collections that removed or shortened them can't be undone any more.
+
+        Not reached: the messages in the history (a shortened one still shows its beginning and its
+        end), summaries, notices, what the model repeated, recalled copies, other sessions and
+        saved ones.
+
+        Args:
+            keys: Keys of the stash. Unknown ones are ignored.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+            StashError: The stash failed. The session is unchanged.
+        """
+        return self._collections.forget(keys)
+
     def recall_tool(self, name: str = "recall") -> RecallTool:
         """Returns a tool with which the model gets removed content back: see `recall_tool`.
 
@@ -550,11 +565,13 @@ class GCSession:
         Args:
             saved: What `save` returned.
             provider: As for a new session.
-            plugin: The strategy, if its name and options do not suffice (a summarizer, say).
-            **options: As for a new session: the saved text has no callables and no counter.
+            plugin: The strategy, if its name and options do not suffice.
+            **options: As for a new session: the saved text has no callables (such as the
+                summarizer) and no counter.
 
         Raises:
-            SavedSessionError: The text is not a saved session, or the counter is another one.
+            SavedSessionError: The text is not a saved session, the counter is another one, or the
+                summarizer is missing.
         """
         document = parse(saved)
         agent_id = document["budget"]["agent_id"]  # a plugin's stash belongs to the agent
@@ -578,12 +595,14 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
-            **options: As for a new session. Window, counter, tools and registry are inherited.
+            **options: As for a new session. Window, counter, tools, summarizer and registry are
+                inherited.
         """
         inherited = {
             "context_limit": self.budget.context_limit,
             "counter": self.budget.counter,
             "tools": self.tools,
+            "summarizer": self._summarizer,
             "registry": self.registry,
             "agent_id": profile if isinstance(profile, str) else f"{self.budget.agent_id}-child",
         }

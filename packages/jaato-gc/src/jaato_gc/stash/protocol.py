@@ -97,7 +97,8 @@ class Stash(Protocol):
     def forget(self, keys: Iterable[str] | None = None) -> int:
         """Deletes the entries under some keys, or all. Returns the number of deleted entries.
 
-        A stash can't reach the ledger and the journal of a running session.
+        A stash can't reach the ledger and the journal of a running session: `GCSession.forget`
+        does.
         """
         ...
 

@@ -23,6 +23,9 @@ class TurnSummarizer:
     Args:
         collection: The collection.
         settings: The options of the strategy.
+
+    Raises:
+        GCConfigError: There is no summarizer, and ``extractive`` is off.
     """
 
     def __init__(self, collection: Collection, settings: SummarySettings) -> None:
@@ -48,7 +51,8 @@ class TurnSummarizer:
         pieces = collection.pieces(turns)
         while collection.needs_more and self._replace(self._choose_oldest(pieces), reason):
             pass
-        self._fold_summaries()
+        while self._fold_summaries():
+            pass  # a folded summary may be too long beside the newest
 
     def summarize(self, pieces: Sequence[Piece], reason: str) -> None:
         """Replaces all of these pieces by one summary, even if the goal is reached.
@@ -57,7 +61,8 @@ class TurnSummarizer:
             SummaryError: The summarizer failed or returned no usable summary.
         """
         self._replace(pieces, reason)
-        self._fold_summaries()
+        while self._fold_summaries():
+            pass  # a folded summary may be too long beside the newest
 
     def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
         """Replaces pieces by a summary, or removes them. Returns whether anything went."""
@@ -125,8 +130,11 @@ class TurnSummarizer:
             collection.take(removable, piece.key, reason, "summarize")
         return True
 
-    def _fold_summaries(self) -> None:
-        """Folds the oldest summaries into one if there are too many or they are too long.
+    def _fold_summaries(self) -> bool:
+        """Folds all summaries but the newest into one if there are too many or they are too long.
+
+        Folding fewer would fold again in every collection, and each time loses details. Without a
+        folded summary, the oldest ones are removed, as many as must. Returns whether any went.
 
         Raises:
             SummaryError: The summarizer failed or returned no usable summary.
@@ -139,9 +147,10 @@ class TurnSummarizer:
         }
         chain = {position: group.messages[0] for position, group in old.items()}
         chain = dict(sorted((chain | dict(collection.insertions)).items()))
-        oldest = list(chain)[: self._surplus(list(chain.values()))]
-        if len(oldest) < 2:
-            return
+        excess = self._excess(list(chain.values()))
+        if not excess:
+            return False
+        oldest = list(chain)[: self._foldable(list(chain.values()))]
         messages = [chain[position] for position in oldest]
         reason, summary = "summarized", None
         try:
@@ -151,7 +160,7 @@ class TurnSummarizer:
         except SummaryError as error:
             self._accept_failure(error)
             reason, summary = "truncated_fallback", None
-            oldest.pop()
+            oldest = list(chain)[:excess]
         action: EditAction = "summarize" if summary else "remove"
         for position in oldest:
             if position in old:
@@ -160,19 +169,31 @@ class TurnSummarizer:
                 self._withdraw(chain[position])
         if summary:
             self._insert(summary, oldest[0])
+        return True
 
-    def _surplus(self, chain: Sequence[Message]) -> int:
-        """Returns how many summaries have to be folded, from the oldest on."""
-        max_tokens = self._settings.max_summaries_tokens
+    def _excess(self, chain: Sequence[Message]) -> int:
+        """Returns how many of the oldest summaries are too many; one may have any size."""
+        excess = max(0, len(chain) - self._settings.max_summaries)
+        while excess < len(chain) - 1 and self._tokens(chain[excess:]) > self._max_tokens:
+            excess += 1
+        return excess
+
+    def _foldable(self, chain: Sequence[Message]) -> int:
+        """Returns how many summaries fold into one: all but the newest, if it leaves room."""
+        newest_stays = (
+            self._settings.max_summaries > 1
+            and len(chain) > 2
+            and self._tokens(chain[-1:]) <= self._max_tokens // 2
+        )
+        return len(chain) - newest_stays
+
+    @property
+    def _max_tokens(self) -> int:
+        """The size of all summaries together."""
         target = self._collection.goal.target_tokens
-        if target is not None:
-            max_tokens = min(max_tokens, int(target * SUMMARIES_SHARE))
-        surplus = len(chain) - self._settings.max_summaries + 1
-        if self._tokens(chain) > max_tokens:
-            surplus = max(surplus, 2)
-            while self._tokens(chain[surplus:]) > max_tokens // 2:
-                surplus += 1  # half of the room is for the folded summary
-        return max(0, surplus)
+        if target is None:
+            return self._settings.max_summaries_tokens
+        return min(self._settings.max_summaries_tokens, int(target * SUMMARIES_SHARE))
 
     # --- insertions, and their figures in the result ---
 

@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from jaato_gc.config import StrategySettings
-from jaato_gc.errors import SummaryError
+from jaato_gc.errors import GCConfigError, SummaryError
 from jaato_gc.facts import extract_facts, extractive_summary, facts_within, is_mentioned
 from jaato_gc.messages import Message, summary_message
 from jaato_gc.summaries.summarizer import Summarizer, SummarizerFunction
@@ -18,13 +18,24 @@ FACTS_SHARE = 0.2
 """Facts never take more than this share of the summarized content."""
 EXTRACT_SHARE = 0.25
 """A summary without a model never takes more than this share, except for a few lines."""
+NO_SUMMARIZER = (
+    "give one to GCSession(summarizer=…) or to the strategy, as its option 'summarizer'; "
+    "with the option extractive=True, summaries are written without a model"
+)
+"""What to do about a missing summarizer."""
 
 
 class SummarySettings(StrategySettings):
     """The options of strategies that summarize."""
 
     summarizer: SummarizerFunction | None = None
-    """Writes a summary of text, or of messages if its argument is named so. May be async."""
+    """Writes a summary of text, or of messages if its argument is named so. May be async.
+
+    Without one, the strategy uses the summarizer of its session. A file names it as
+    ``"module:function"``.
+    """
+    extractive: bool = False
+    """Write summaries without a model: lines that are selected from the content."""
     summarizer_input_tokens: PositiveInt = 32_000
     """The size of the summarizer's input; longer content is summarized part by part."""
     summarizer_timeout_seconds: PositiveFloat | None = None
@@ -36,12 +47,27 @@ class SummarySettings(StrategySettings):
     max_fact_tokens: NonNegativeInt = 300
     """The size of the paths, commands, numbers and identifiers that are kept beside a summary."""
     max_summaries: PositiveInt = 5
-    """More summaries than this are folded, the oldest first."""
+    """If there are more summaries than this, all but the newest are folded into one."""
     max_summaries_tokens: PositiveInt = 6_000
-    """Summaries that are longer than this together are folded, the oldest first.
+    """If summaries are longer than this together, all but the newest are folded into one.
 
     In a small window, the limit is a quarter of the target.
     """
+
+    @model_validator(mode="after")
+    def _one_way_to_summarize(self) -> Self:
+        if self.extractive and self.summarizer is not None:
+            raise GCConfigError("there is a summarizer and extractive=True: keep one of them")
+        return self
+
+    @property
+    def can_summarize(self) -> bool:
+        """Whether a summary can be written: there is a summarizer, or none is needed."""
+        return self.extractive or self.summarizer is not None
+
+    def served_by(self, summarizer: SummarizerFunction | None) -> Self:
+        """Returns these settings with the summarizer of a session."""
+        return self.model_copy(update={"summarizer": summarizer})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +94,17 @@ class SummaryWriter:
     Args:
         settings: The options of the strategy.
         counter: Counts the tokens.
+
+    Raises:
+        GCConfigError: There is no summarizer, and ``extractive`` is off.
     """
 
     settings: SummarySettings
     counter: TokenCounter
+
+    def __post_init__(self) -> None:
+        if not self.settings.can_summarize:
+            raise GCConfigError(f"there is no summarizer: {NO_SUMMARIZER}")
 
     def write(self, turns: Sequence[Sequence[Message]]) -> Summary:
         """Returns a summary of some turns.
@@ -98,7 +131,7 @@ class SummaryWriter:
         self, turns: Sequence[Sequence[Message]], messages: Sequence[Message]
     ) -> tuple[str, str]:
         settings = self.settings
-        if settings.summarizer is None:
+        if settings.extractive or settings.summarizer is None:
             return self._extract(messages), "extract"
         summarizer = Summarizer(
             settings.summarizer,

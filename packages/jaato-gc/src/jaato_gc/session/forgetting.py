@@ -1,0 +1,144 @@
+"""Forgetting removed content for good: in the stash, the journal and the ledger."""
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+
+from jaato_gc.budget import BookedEntry
+from jaato_gc.collecting import without_messages
+from jaato_gc.history import Edit
+from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
+from jaato_gc.session.host_edits import HOST
+from jaato_gc.session.journal import Journal, JournalEntry
+from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.stash import Stash, StashEntry
+from jaato_gc.tokens import TokenCounter, count_tokens, message_tokens
+
+
+def forget(
+    keys: Set[str], live: LiveHistory, journal: Journal, stash: Stash, ledgers: list[str]
+) -> int:
+    """Forgets the messages under some keys. Returns the number of deleted entries of the stash.
+
+    The stash comes first: if it fails, the session is unchanged, and the call can be repeated.
+
+    Args:
+        keys: The keys.
+        live: The history.
+        journal: The applied collections.
+        stash: The stash.
+        ledgers: The keys of ledgers in the stash, which follow.
+
+    Raises:
+        StashError: The stash failed.
+    """
+    ids = set(_ids_under(keys, journal, stash))
+    keys = keys | set(_keys_of(ids, journal))
+    cleaner = _Cleaner(ids, live.budget.counter)
+    for key in ledgers:
+        if stored := stash.get(key):
+            cleaner.add_stashed(stored)
+    entries = [cleaner.clean(entry) for entry in journal.entries]
+    for stored, ledger in cleaner.stashed.values():
+        stash.put(stored.gc_id, [ledger])  # an undo may need it
+    stash.forget(cleaner.stashed)
+    forgotten = stash.forget(keys)
+    ledgers[:] = map(cleaner.new_key, ledgers)
+    journal.entries[:] = entries
+    edits = [
+        Edit(position, message, ledger)
+        for position, message in enumerate(live.messages)
+        if (ledger := cleaner.cleaned(message)) is not message
+    ]
+    if edits:
+        live.apply(edits, tuple(live.messages), HOST)
+    return forgotten
+
+
+def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> Iterator[str]:
+    """Yields the ids of the messages under some keys, even if the stash lost them."""
+    lost = set()
+    for key in keys:
+        if entry := stash.get(key):
+            yield entry.message.message_id
+        else:
+            lost.add(key)
+    if lost:
+        yield from (message_id for message_id, key in _removed(journal) if key in lost)
+
+
+def _keys_of(ids: Set[str], journal: Journal) -> Iterator[str]:
+    """Yields the keys of all forms of some messages: whole ones and shortened ones."""
+    yield from (key for message_id, key in _removed(journal, ids) if message_id in ids)
+
+
+def _removed(journal: Journal, ids: Set[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yields ids and keys of the removed messages, of all or at least of those with some ids."""
+    for entry in journal.entries:
+        if entry.applied:
+            yield from entry.applied.stash_keys.items()
+        if entry.applied and not entry.applied.stash_keys:  # some were not worth a place there
+            for message in entry.applied.removed:
+                if ids is None or message.message_id in ids:
+                    yield message.message_id, stash_key(message)
+
+
+@dataclass(slots=True)
+class _Cleaner:
+    """Removes the content of some messages. Nothing is changed in place.
+
+    Args:
+        ids: The ids of the messages.
+        counter: Counts the tokens.
+        stashed: Ledgers in the stash that list the content, each with a cleaned one, by key.
+    """
+
+    ids: Set[str]
+    counter: TokenCounter
+    stashed: dict[str, tuple[StashEntry, Message]] = field(default_factory=dict)
+
+    def add_stashed(self, stored: StashEntry) -> None:
+        """Adds a ledger in the stash, if it lists the content."""
+        cleaned = self.cleaned(stored.message)
+        if cleaned is not stored.message:
+            self.stashed[stored.key] = stored, cleaned
+
+    def new_key(self, key: str) -> str:
+        """Returns the key of a ledger in the stash once it is cleaned."""
+        return stash_key(self.stashed[key][1]) if key in self.stashed else key
+
+    def cleaned(self, message: Message) -> Message:
+        """Returns a ledger without the entries from the messages; another message unchanged."""
+        return without_messages(message, self.ids) if is_ledger(message) else message
+
+    def clean(self, entry: JournalEntry) -> JournalEntry:
+        """Returns a journal entry without the content of the messages."""
+        applied = entry.applied
+        if applied is None:
+            return entry
+        edits, touched = [], applied.touched
+        keys = {each: key for each, key in applied.stash_keys.items() if each not in self.ids}
+        for edit in applied.edits:
+            if edit.message_id in self.ids:
+                continue
+            before, after = edit.before, edit.after and self.cleaned(edit.after)
+            if before and is_ledger(before):
+                before = self.cleaned(before)
+                if before is not edit.before:
+                    touched = [self._recounted(booked, before) for booked in touched]
+            edits.append(edit._replace(before=before, after=after))
+        if LEDGER_ID in keys:
+            keys[LEDGER_ID] = self.new_key(keys[LEDGER_ID])
+        applied = replace(
+            applied,
+            edits=edits,
+            touched=touched,
+            stash_keys=keys,
+            forgotten=applied.forgotten or len(edits) < len(applied.edits),
+        )
+        tokens = count_tokens(applied.removed, self.counter) if entry.tokens else 0
+        return replace(entry, applied=applied, tokens=tokens)
+
+    def _recounted(self, booked: BookedEntry, ledger: Message) -> BookedEntry:
+        if booked.key != LEDGER_ID:
+            return booked
+        return replace(booked, tokens=message_tokens(ledger, self.counter))
