@@ -27,7 +27,12 @@ from jaato_gc.collecting.results import (
     GCTriggerReason,
     Shortfall,
 )
-from jaato_gc.collecting.shortening import Shortening, shortened, without_shortenable
+from jaato_gc.collecting.shortening import (
+    Shortening,
+    shortened,
+    with_shorter_values,
+    without_shortenable,
+)
 from jaato_gc.collecting.triggers import (
     ContextUsage,
     Limits,
@@ -73,5 +78,6 @@ __all__ = [
     "shortened",
     "should_collect",
     "trigger_tokens",
+    "with_shorter_values",
     "without_shortenable",
 ]

@@ -32,7 +32,12 @@ from jaato_gc.history import Edit, split_into_turns
 from jaato_gc.messages import Message
 from jaato_gc.plugins import GCPlugin, GCStrategy
 from jaato_gc.session.journal import GCPlan
-from jaato_gc.session.verification import RejectedAnswerError, copies_of, read_answer
+from jaato_gc.session.verification import (
+    RejectedAnswerError,
+    copies_of,
+    plain_details,
+    read_answer,
+)
 
 logger = logging.getLogger("jaato_gc")
 
@@ -98,7 +103,7 @@ class Planner:
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
         given = (history, usage, config, reason, budget)
-        collection = open_collection(plugin.name, notice, *given, all_steps=all_steps)
+        collection = open_collection(plugin.name, notice, *given, gc_id=gc_id, all_steps=all_steps)
         if not can_fit(collection):  # what is fixed alone is too much: the strategy can't help
             collection.close()
             _, result = account(collection, [], plugin.name, {"fits": False})
@@ -194,6 +199,7 @@ def _concluded(
         collection, plugin_name, notice, all_steps=all_steps, notification=notification
     )
     _check(outcome)
+    result.details = plain_details(result.details)
     return outcome, result
 
 
