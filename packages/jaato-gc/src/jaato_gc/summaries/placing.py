@@ -28,7 +28,9 @@ class TurnSummarizer:
     def __init__(self, collection: Collection, settings: SummarySettings) -> None:
         self._collection = collection
         self._settings = settings
-        self._writer = SummaryWriter(settings, collection.counter)
+        present = [each.message_id for each in collection.history if each.synthetic]
+        occasion = " ".join([collection.gc_id, *present])
+        self._writer = SummaryWriter(settings, collection.counter, occasion)
         self._written: dict[str, Summary] = {}
 
     def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:
@@ -150,6 +152,8 @@ class TurnSummarizer:
                 raise SummaryError("the summarizer returned a text that is not shorter")
         except SummaryError as error:
             self._accept_failure(error)
+            if not (collection.under_pressure or collection.insertions):
+                return  # below pressure, a summary goes only if another one comes
             reason, summary = "truncated_fallback", None
             oldest.pop()
         action: EditAction = "summarize" if summary else "remove"
