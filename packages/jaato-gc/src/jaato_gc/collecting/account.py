@@ -35,7 +35,6 @@ def open_collection(
     reason: GCTriggerReason,
     budget: InstructionBudget | None,
     *,
-    gc_id: str = "",
     all_steps: bool = True,
 ) -> Collection:
     """Returns a collection for a strategy, with a reserve for its notice if it has a template.
@@ -43,8 +42,7 @@ def open_collection(
     Results that would not fit in any case are shortened already, unless ``all_steps`` is false.
     """
     collection = Collection.of(history, context_usage, config, reason, budget)
-    reserve = notice_cost(notice, collection, plugin_name)
-    collection = replace(collection, reserve=reserve, gc_id=gc_id)
+    collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
     if all_steps:
         collection.close()
         shorten_oversized(collection)

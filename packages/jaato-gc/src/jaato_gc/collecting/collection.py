@@ -82,7 +82,6 @@ class Collection:
         goal: How much it has to free.
         budget: The budget, read-only; ``None`` if there is none.
         reserve: Tokens to free beyond the goal, for a notice that is added at the end.
-        gc_id: The session's id of this collection, which it uses once; empty without a session.
     """
 
     history: Sequence[Message]
@@ -92,7 +91,6 @@ class Collection:
     goal: Goal
     budget: InstructionBudget | None = None
     reserve: int = 0
-    gc_id: str = ""
     details: dict[str, Any] = field(default_factory=dict)
     """Figures that the strategy adds to the result."""
     _held: set[int] = field(default_factory=set, init=False, repr=False)

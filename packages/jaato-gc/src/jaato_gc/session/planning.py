@@ -103,7 +103,7 @@ class Planner:
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
         given = (history, usage, config, reason, budget)
-        collection = open_collection(plugin.name, notice, *given, gc_id=gc_id, all_steps=all_steps)
+        collection = open_collection(plugin.name, notice, *given, all_steps=all_steps)
         if not can_fit(collection):  # what is fixed alone is too much: the strategy can't help
             collection.close()
             _, result = account(collection, [], plugin.name, {"fits": False})

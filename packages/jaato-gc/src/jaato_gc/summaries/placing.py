@@ -29,8 +29,7 @@ class TurnSummarizer:
         self._collection = collection
         self._settings = settings
         present = [each.message_id for each in collection.history if each.synthetic]
-        occasion = " ".join([collection.gc_id, *present])
-        self._writer = SummaryWriter(settings, collection.counter, occasion)
+        self._writer = SummaryWriter(settings, collection.counter, present)
         self._written: dict[str, Summary] = {}
 
     def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:

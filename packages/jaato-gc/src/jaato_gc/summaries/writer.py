@@ -68,13 +68,13 @@ class SummaryWriter:
     Args:
         settings: The options of the strategy.
         counter: Counts the tokens.
-        occasion: Distinguishes the summaries of one collection from those of another, which may
-            summarize the same messages if these were restored in between.
+        present: The ids of synthetic messages in the history. A summary of the same messages gets
+            another id if one of them is there already.
     """
 
     settings: SummarySettings
     counter: TokenCounter
-    occasion: str = ""
+    present: Sequence[str] = ()
 
     def write(self, turns: Sequence[Sequence[Message]]) -> Summary:
         """Returns a summary of some turns.
@@ -90,7 +90,7 @@ class SummaryWriter:
             self.settings.max_fact_tokens, int(count_tokens(messages, self.counter) * FACTS_SHARE)
         )
         carried = facts_within(missing, cap, self.counter)
-        ids = "\n".join([self.occasion, *(message.message_id for message in messages)])
+        ids = "\n".join([*self.present, *(message.message_id for message in messages)])
         digest = hashlib.sha256(ids.encode(errors="replace")).hexdigest()
         # Oldest first, so that the newest facts are the newest again when summaries are folded.
         message = summary_message(text, carried[::-1], f"summary-{digest[:16]}")
