@@ -364,14 +364,13 @@ class Collection:
             if group.is_call and group.policy in policies and group.policy not in kept
             if self.may_shorten(group)
         ]
-        group_of = {each.message_id: group for group in self.groups for each in group.messages}
         changed = {change.message_id for change in self._log.changes if isinstance(change, Edit)}
         for message, shorter, copies in find_repetitions(self.history, may_lose, changed):
             if not self.needs_more:
                 return
             self._log.shorten(message, shorter, message.message_id, reason, True)
             for copy in copies:
-                self._held.add(id(group_of[copy]))
+                self._held.add(id(self._group_of[copy]))
 
     def replace(self, message: Message, shorter: Message, reason: str) -> None:
         """Replaces a message by a shorter form of the strategy's own making.
@@ -387,13 +386,12 @@ class Collection:
             MessageError: Anything else differs.
         """
         self._check_open()
-        reason, message_id = plain_text(reason), message.message_id
-        for group in self.groups:
-            for own in group.messages:
-                if own.message_id == message_id:
-                    shorter = with_shorter_values(own, plain_message(shorter), self.counter)
-                    if self.may_shorten(group):
-                        self._log.shorten(own, shorter, message_id, reason, True)
+        reason, message_id = plain_text(reason), plain_id(message.message_id)
+        group = self._group_of[message_id]
+        own = next(each for each in group.messages if each.message_id == message_id)
+        shorter = with_shorter_values(own, plain_message(shorter), self.counter)
+        if self.may_shorten(group):
+            self._log.shorten(own, shorter, message_id, reason, True)
 
     def leave_ledger(self) -> None:
         """Lists what whole groups that go were about in one message, which is added at the end.
@@ -478,18 +476,6 @@ class Collection:
             if group.hold.is_fixed or message.message_id not in self._relaxed
         }
 
-    @property
-    def summaries_to_keep(self) -> set[str]:
-        """The ids of summaries and ledgers that may not go below pressure without a successor."""
-        if self.under_pressure:
-            return set()
-        return {
-            group.messages[0].message_id
-            for group in self.groups
-            if group.messages[0].synthetic in (SyntheticKind.SUMMARY, _LEDGER)
-            if group.policy is GCPolicy.PRESERVABLE
-        } - self._relaxed
-
     def adopt(self, changes: Iterable[Edit | SourceRemoval]) -> None:
         """Takes over the changes of a strategy that returned a history."""
         self._log.adopt(changes, self.groups)
@@ -526,6 +512,10 @@ class Collection:
     @cached_property
     def _own_groups(self) -> set[int]:
         return set(map(id, self.groups))
+
+    @cached_property
+    def _group_of(self) -> dict[str, Group]:
+        return {message.message_id: group for group in self.groups for message in group.messages}
 
     @cached_property
     def _log(self) -> EditLog:

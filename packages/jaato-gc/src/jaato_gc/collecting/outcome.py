@@ -69,7 +69,7 @@ class Outcome:
             edits,
             [change for change in changes if isinstance(change, SourceRemoval)],
             collection.held,
-            collection.summaries_to_keep,
+            _summaries_to_keep(collection),
             collection.budget,
             collection.counter,
         )
@@ -97,6 +97,17 @@ class Outcome:
 def _differ(before: Message, after: Message) -> bool:
     # Equal messages need not be the same: to Python, 1 is True, and a subclass has its own opinion.
     return before is not after and (before != after or serialised(before) != serialised(after))
+
+
+def _summaries_to_keep(collection: Collection) -> set[str]:
+    if collection.under_pressure:
+        return set()
+    return {
+        group.messages[0].message_id
+        for group in collection.groups
+        if group.messages[0].synthetic in (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+        if group.policy is GCPolicy.PRESERVABLE
+    } - collection._relaxed
 
 
 def history_is_sendable(outcome: Outcome) -> Iterator[Violation]:

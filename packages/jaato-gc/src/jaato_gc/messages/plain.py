@@ -58,9 +58,8 @@ def plain_message(message: object) -> Message:
         text = json.dumps(message_to_dict(message), allow_nan=False)
         copy = message_from_dict(json.loads(text))
     except Exception as error:
-        raise MessageError(
-            f"expected a message that JSON can represent, got {reprlib.repr(message)}"
-        ) from error
+        name = reprlib.repr(message.message_id)
+        raise MessageError(f"message {name} has a value that JSON can't represent") from error
     seal(copy)
     return copy
 

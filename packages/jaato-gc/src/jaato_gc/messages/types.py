@@ -113,6 +113,8 @@ def _names_a_signature(fields: object) -> bool:
 class Message:
     """One message of a history. It can't be changed: make another with `with_parts`.
 
+    A session takes no subclass of it: fields of your own go into ``extra`` or ``origin``.
+
     Args:
         role: The author.
         parts: The content; any sequence of `Part`, kept as a tuple.

@@ -74,7 +74,9 @@ class TurnSummarizer:
     def _accept_failure(self, error: SummaryError) -> None:
         if self._settings.on_summarizer_error != "truncate":
             raise error
-        self._collection.details["summarizer_error"] = str(error)
+        # A model's answer in it may be invalid Unicode, which details must not be.
+        text = str(error).encode(errors="replace").decode()
+        self._collection.details["summarizer_error"] = text
 
     def _removable(self, groups: Iterable[Group]) -> list[Group]:
         return [group for group in groups if self._collection.may_remove(group)]
