@@ -111,11 +111,11 @@ class Conversation:
             messages += self.results(3, shape.result_words, shape.filing, shape.policy)
         return [*messages, self.say(Role.MODEL, 20, policy=shape.policy)]
 
-    def odd(self, kind: str) -> Message:
+    def odd(self, kind: str, policy: GCPolicy | None = None) -> Message:
         """Returns a message of an unusual kind that can be sent."""
         text = Part(text=self._text(8))
         if kind in list(SyntheticKind):
-            return self.message(Role.USER, text, synthetic=SyntheticKind(kind))
+            return self.message(Role.USER, text, synthetic=SyntheticKind(kind), policy=policy)
         if kind == "image":
             image = InlineData("image/png", b"\x89PNG nonsense", width=80, height=60)
             return self.message(Role.USER, text, Part(inline_data=image))

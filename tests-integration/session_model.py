@@ -19,6 +19,7 @@ from jaato_gc import (
     GCPolicy,
     GCResult,
     GCSession,
+    GCTriggerReason,
     InstructionSource,
     Message,
     Role,
@@ -30,6 +31,10 @@ from jaato_gc import (
 from jaato_gc.plugin import check_collection, lay_out, message_tokens
 
 COUNTER = EstimateCounter()
+SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+SMALLEST_MAX_TOKENS = 900
+PRESSURE_SHARE = 0.9
+"""The pressure of all settings that have one."""
 
 Step = Callable[[GCSession], object]
 """What a user did with a session, to be done with another one."""
@@ -70,11 +75,6 @@ def unchangeable_part_of(form: str) -> str:
             continue  # attachments are shortened together with their results
         parts.append(part)
     return json.dumps({**data, "parts": parts})
-
-
-def is_notice(form: str) -> bool:
-    """Whether a message is a notice: the next collection replaces it, pinned or not."""
-    return message_of(form).synthetic is SyntheticKind.NOTICE
 
 
 # --- what is observed ---
@@ -196,7 +196,7 @@ class Planned:
         """Whether a message that the plan touches was changed, pinned or removed since."""
         then, current = self.made_for.by_id, now.by_id
         return self.plan.result.success and any(
-            current.get(each) != then[each] or (each in pins and not is_notice(then[each]))
+            current.get(each) != then[each] or each in pins
             for each in self.touched()
             if each in then
         )
@@ -401,7 +401,7 @@ def protected_ids(state: State, fixed: Collection[str], alone: Collection[str]) 
         if group.is_open or not ids.isdisjoint(fixed):
             protected |= ids
     present = state.by_id
-    return {each for each in protected if each in present and not is_notice(present[each])}
+    return {each for each in protected if each in present}
 
 
 def check_applied(observed: Observed, protected: Collection[str]) -> None:
@@ -421,11 +421,29 @@ def check_applied(observed: Observed, protected: Collection[str]) -> None:
         assert new.get(message_id) == old[message_id], "the newest request"
     real = [each for each, form in new.items() if not message_of(form).synthetic]
     assert real == [each for each in old if each in set(real)], "a message moved or was added"
+    _check_summaries(before, after, result)
     _check_account(before, after, result)
     assert after.tokens <= before.tokens
     assert check_collection(before.messages, after.messages, result.removal_list) == []
     if not check_history(before.messages):
         assert check_history(after.messages) == []
+
+
+def _check_summaries(before: State, after: State, result: GCResult) -> None:
+    """Checks that summaries and ledgers stay below pressure, unless others replace them."""
+    window = min(before.snapshot["context_limit"], SMALLEST_MAX_TOKENS)
+    is_refused = result.trigger_reason is GCTriggerReason.CONTEXT_LIMIT
+    if is_refused or "relaxed" in result.details or before.total >= window * PRESSURE_SHARE:
+        return
+    added = {
+        message_of(form).synthetic
+        for message_id, form in after.by_id.items()
+        if message_id not in before.by_id
+    }
+    for message in before.messages:
+        is_gone = message.message_id not in after.by_id
+        if message.synthetic in SUMMARIES and message.policy is not GCPolicy.EPHEMERAL and is_gone:
+            assert message.synthetic in added, f"{message.message_id} was removed below pressure"
 
 
 def _check_account(before: State, after: State, result: GCResult) -> None:

@@ -563,10 +563,3 @@ def test_with_a_budget_parameter_other_held_messages_do_not_come_back(
     assert outcome.outcome is GCOutcome.REJECTED
     assert "protected_kept" in str(outcome.error)
     assert session.history == before
-
-
-def test_with_a_budget_parameter_a_summary_may_be_removed() -> None:
-    session = summarized(ScriptedPlugin(lambda each: (without(each, "summary"), result())))
-    assert session.manual_gc().success
-    assert "summary" not in message_ids(session)
-    assert_in_step(session)

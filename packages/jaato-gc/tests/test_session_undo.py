@@ -469,8 +469,8 @@ def test_a_fault_that_undo_restores_is_found_again() -> None:
 def test_a_notice_that_comes_first_stays_first() -> None:
     plugin = ScriptedStrategy(lambda each: each.take(each.groups, "all", "old"))
     plugin.initialize({"notify_on_gc": True})
-    config = GCConfig(preserve_recent_groups=0)
-    session = new_session(plugin, config, context_limit=12_800)
+    config = GCConfig(preserve_recent_groups=0, pressure_percent=1)
+    session = new_session(plugin, config, context_limit=8_000)
 
     def collect(*messages: Message, keep: int = 0) -> list[str]:
         for message in messages:

@@ -143,7 +143,7 @@ class Booking:
             self.summaries_made += 1
             key, label = f"gc_summary_{self.summaries_made}", "Context Summary"
             metadata = {"created_by": created_by}
-        policy = GCPolicy.PRESERVABLE
+        policy = message.policy or GCPolicy.PRESERVABLE
         self.budget.add_child(
             _CONVERSATION, key, tokens, policy, label, metadata, message_ids=[message_id]
         )

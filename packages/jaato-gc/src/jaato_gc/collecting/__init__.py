@@ -28,7 +28,12 @@ from jaato_gc.collecting.results import (
     GCTriggerReason,
     Shortfall,
 )
-from jaato_gc.collecting.shortening import Shortening, shortened, without_shortenable
+from jaato_gc.collecting.shortening import (
+    Shortening,
+    shortened,
+    with_shorter_values,
+    without_shortenable,
+)
 from jaato_gc.collecting.triggers import (
     ContextUsage,
     Limits,
@@ -74,6 +79,7 @@ __all__ = [
     "shortened",
     "should_collect",
     "trigger_tokens",
+    "with_shorter_values",
     "without_messages",
     "without_shortenable",
 ]

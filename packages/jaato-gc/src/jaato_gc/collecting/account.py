@@ -22,7 +22,7 @@ from jaato_gc.collecting.results import (
 from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
 from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits
-from jaato_gc.messages import LEDGER_ID, Message, Role, is_ledger, is_notice
+from jaato_gc.messages import LEDGER_ID, NOTICE_ID, Message, Role, is_ledger, is_notice
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
 
@@ -87,8 +87,11 @@ def conclude(
     if not fits(collection):
         return account(collection, [], plugin_name, {**collection.details, "fits": False})
     changes: Changes = collection.changes
-    if any(isinstance(each, Edit) and each.before and is_notice(each.before) for each in changes):
-        notice = None  # there was no room for the old one
+    edits = [each for each in changes if isinstance(each, Edit)]
+    if any(is_notice(each) for edit in edits for each in (edit.before, edit.after) if each):
+        notice = None  # there was no room for the old one, or the strategy wrote a new one
+    elif NOTICE_ID in collection.held:
+        notice = None  # the old one is LOCKED or pinned
     text = notification
     goal, freed = collection.goal, collection.tokens_freed
     wanted, left = goal.tokens_to_free or 0, freed - collection.reserve
@@ -97,7 +100,7 @@ def conclude(
     misses_goal = left < goal.tokens_to_fit or left < wanted <= freed
     if notice is not None and is_worth_it and not misses_goal:
         text = notice_text(notice, collection, plugin_name, freed, collection.turns_removed)
-        changes = [*notice_edits(collection.history, changes, text), *changes]
+        changes = [*notice_edits(collection.history, changes, text, collection.held), *changes]
     details = {
         "turns_before": len(collection.turns),
         "turns_removed": collection.turns_removed,
@@ -122,6 +125,8 @@ def _add_ledger(collection: Collection) -> None:
     earlier = next((each for each in collection.history if each.message_id == LEDGER_ID), None)
     if earlier is not None and not is_ledger(earlier):
         return  # the host uses this id
+    if LEDGER_ID in collection.held:
+        return  # it is LOCKED or pinned
     left = apply_edits(collection.history, edits)
     room = log.freed - max(1, collection.goal.tokens_to_fit)
     room += count_tokens(

@@ -1,6 +1,6 @@
 """A collection in progress: what a strategy sees, and the methods it is written with."""
 
-import json
+import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ from jaato_gc.collecting.shortening import (
     STUB_ONLY,
     Shortening,
     shortened,
-    without_shortenable,
+    with_shorter_values,
 )
 from jaato_gc.collecting.triggers import ContextUsage, is_under_pressure
 from jaato_gc.config import GCConfig
@@ -33,13 +33,17 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import (
     Message,
-    is_notice,
-    message_to_dict,
-    seal,
+    SyntheticKind,
+    plain_id,
+    plain_message,
+    plain_text,
     stash_key,
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
+
+_REMOVALS: dict[str, EditAction] = {"remove": "remove", "summarize": "summarize"}
+_NOTICE, _LEDGER = SyntheticKind.NOTICE, SyntheticKind.LEDGER
 
 
 class Piece(NamedTuple):
@@ -186,8 +190,11 @@ class Collection:
         """Returns whether a group may be removed and is still there."""
         if group.hold or id(group) in self._held or self._log.is_removed(group):
             return False
+        if not group.is_outside_turns:
+            return True
         # A notice is never collected: the next one replaces it.
-        return not (group.is_outside_turns and is_notice(group.messages[0]))
+        kind = group.messages[0].synthetic
+        return kind is not _NOTICE and (kind is not _LEDGER or self.under_pressure)
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
@@ -274,24 +281,33 @@ class Collection:
             keep: False: not worth a place in the stash.
         """
         self._check_open()
-        _check_labels(key, reason)
-        if action not in ("remove", "summarize"):
+        key, reason = plain_id(key), plain_text(reason)
+        chosen = _REMOVALS.get(plain_text(action))
+        if chosen is None:
             raise ValueError(f"expected action 'remove' or 'summarize', got {action!r:.80}")
         for group in groups:
+            self._check_is_own(group)
             if self.may_remove(group):
-                self._log.remove(group, key, reason, action, keep)
+                self._log.remove(group, key, reason, chosen, bool(keep))
 
     def take_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str
     ) -> None:
         """Removes something that is not in the history, such as enrichment. The host drops it."""
         self._check_open()
-        _check_labels(child_key or "", reason)
-        self._log.remove_source(SourceRemoval(source, child_key, tokens, reason))
+        self._log.remove_source(
+            SourceRemoval(
+                InstructionSource(source),
+                None if child_key is None else plain_id(child_key),
+                max(0, operator.index(tokens)),
+                plain_text(reason),
+            )
+        )
 
     def hold(self, group: Group) -> None:
         """Keeps a group for the rest of this collection."""
         self._check_open()
+        self._check_is_own(group)
         self._held.add(id(group))
 
     def holds(self, group: Group) -> bool:
@@ -321,7 +337,9 @@ class Collection:
             keep: False: not worth a place in the stash.
         """
         self._check_open()
-        _check_labels(key or "", reason)
+        self._check_is_own(group)
+        reason = plain_text(reason)
+        key = None if key is None else plain_id(key)
         if not self.may_shorten(group):
             return
         for message in group.messages:
@@ -332,7 +350,7 @@ class Collection:
                     parts=None if parts is None else parts[message.message_id],
                     key=self._recall_key(message) if keep else None,
                 )
-                self._log.shorten(message, shorter, key or message.message_id, reason, keep)
+                self._log.shorten(message, shorter, key or message.message_id, reason, bool(keep))
 
     def drop_repeated_lines(
         self, reason: str = "repeated_lines", policies: Container[GCPolicy] = tuple(GCPolicy)
@@ -348,6 +366,7 @@ class Collection:
             policies: Only results under one of these policies lose lines.
         """
         self._check_open()
+        reason = plain_text(reason)
         kept = () if self.under_pressure else (GCPolicy.PRESERVABLE,)
         may_lose = [
             group
@@ -355,35 +374,34 @@ class Collection:
             if group.is_call and group.policy in policies and group.policy not in kept
             if self.may_shorten(group)
         ]
-        group_of = {each.message_id: group for group in self.groups for each in group.messages}
         changed = {change.message_id for change in self._log.changes if isinstance(change, Edit)}
         for message, shorter, copies in find_repetitions(self.history, may_lose, changed):
             if not self.needs_more:
                 return
             self._log.shorten(message, shorter, message.message_id, reason, True)
             for copy in copies:
-                self._held.add(id(group_of[copy]))
+                self._held.add(id(self._group_of[copy]))
 
     def replace(self, message: Message, shorter: Message, reason: str) -> None:
         """Replaces a message by a shorter form of the strategy's own making.
 
-        Only results and arguments may differ; anything else is rejected.
+        Only results and arguments may differ, and every one that does must be smaller.
 
         Args:
             message: A message of a group that may be shortened.
             shorter: The same message with other results or arguments.
             reason: The reason in the removal list.
+
+        Raises:
+            MessageError: Anything else differs.
         """
         self._check_open()
-        _check_labels(reason)
-        seal(shorter)
-        if without_shortenable(shorter) != without_shortenable(message):
-            raise ValueError(
-                f"message {message.message_id!r}: only results and arguments may change"
-            )
-        group = next((each for each in self.groups if message in each.messages), None)
-        if group is not None and self.may_shorten(group):
-            self._log.shorten(message, shorter, message.message_id, reason, True)
+        reason, message_id = plain_text(reason), plain_id(message.message_id)
+        group = self._group_of[message_id]
+        own = next(each for each in group.messages if each.message_id == message_id)
+        shorter = with_shorter_values(own, plain_message(shorter), self.counter)
+        if self.may_shorten(group):
+            self._log.shorten(own, shorter, message_id, reason, True)
 
     def leave_ledger(self) -> None:
         """Lists what whole groups that go were about in one message, which is added at the end.
@@ -399,8 +417,7 @@ class Collection:
     def insert(self, message: Message, position: int) -> None:
         """Inserts a synthetic message before the one at a position: see `position_before`."""
         self._check_open()
-        seal(message)
-        json.dumps(message_to_dict(message))  # raises if the session could not be saved with it
+        message, position = plain_message(message), operator.index(position)
         if not 0 <= position <= len(self.history):
             raise ValueError(f"expected a position from 0 to {len(self.history)}, got {position}")
         if any(each.message_id == message.message_id for each in self.insertions.values()):
@@ -498,6 +515,18 @@ class Collection:
 
     # --- helpers ---
 
+    def _check_is_own(self, group: Group) -> None:
+        if id(group) not in self._own_groups:
+            raise ValueError(f"expected a group of this collection, got {group!r:.80}")
+
+    @cached_property
+    def _own_groups(self) -> set[int]:
+        return set(map(id, self.groups))
+
+    @cached_property
+    def _group_of(self) -> dict[str, Group]:
+        return {message.message_id: group for group in self.groups for message in group.messages}
+
     @cached_property
     def _log(self) -> EditLog:
         return EditLog(self.history, self.counter)
@@ -510,12 +539,6 @@ class Collection:
         if message.message_id not in keys:
             keys[message.message_id] = stash_key(message)
         return keys[message.message_id]
-
-
-def _check_labels(*labels: object) -> None:
-    for label in labels:
-        if not isinstance(label, str):
-            raise TypeError(f"expected a string as key and reason, got {label!r:.80}")
 
 
 def include_request(groups: Iterable[Group]) -> bool:

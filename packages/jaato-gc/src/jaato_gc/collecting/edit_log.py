@@ -104,8 +104,9 @@ class EditLog:
 
     def withdraw(self, inserted: Message) -> None:
         """Takes back the insertion of a message."""
-        del self._changes[None, inserted.message_id]
-        self.freed += message_tokens(inserted, self._counter)
+        edit = self._changes.pop((None, inserted.message_id))
+        if isinstance(edit, Edit) and edit.after:
+            self.freed += message_tokens(edit.after, self._counter)
 
     def ledger_cost(self, earlier: Message | None, ledger: Message) -> int:
         """Returns the tokens of a ledger beyond those of the earlier one that it replaces."""

@@ -1,6 +1,6 @@
 """The notice that tells the model that something was removed."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.outcome import Changes
@@ -34,17 +34,19 @@ def notice_text(
     return fill_template(notice, values)
 
 
-def notice_edits(history: Sequence[Message], changes: Changes, text: str) -> list[Edit]:
+def notice_edits(
+    history: Sequence[Message], changes: Changes, text: str, held: Container[str] = ()
+) -> list[Edit]:
     """Returns the edits that put a notice into a history, in place of any that it had.
 
     It follows the first user message, which rarely goes, so it rarely moves. If anything else would
-    come first, it follows the system messages.
+    come first, it follows the system messages. Notices in ``held`` stay.
     """
     edits = [change for change in changes if isinstance(change, Edit)]
     removals = [
         Edit(position, message, None)
         for position, message in enumerate(history)
-        if is_notice(message)
+        if is_notice(message) and message.message_id not in held
     ]
     after = apply_edits(history, [*edits, *removals])
     place = 0

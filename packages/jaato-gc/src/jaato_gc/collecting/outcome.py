@@ -1,12 +1,13 @@
 """The outcome of a collection before it is applied, and the rules that it has to keep."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.results import GCRemovalItem
+from jaato_gc.collecting.shortening import without_shortenable
 from jaato_gc.history import (
     Edit,
     Hold,
@@ -16,11 +17,22 @@ from jaato_gc.history import (
     edits_between,
     new_violations,
 )
-from jaato_gc.messages import USER, Message, Part, is_notice
+from jaato_gc.messages import (
+    USER,
+    Message,
+    Part,
+    SyntheticKind,
+    is_notice,
+    message_to_dict,
+    plain_json,
+    serialised,
+)
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
 
 Changes = Sequence[Edit | SourceRemoval]
+
+_REPLACEABLE = (SyntheticKind.NOTICE, SyntheticKind.LEDGER)
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,7 @@ class Outcome:
         edits: The difference.
         source_removals: What it removes outside of the history.
         held: Why messages must stay, by message id.
+        summaries: The ids of summaries and ledgers that stay, unless others replace them.
         budget: The budget, if there is one.
         counter: Counts the tokens.
     """
@@ -42,6 +55,7 @@ class Outcome:
     edits: Sequence[Edit]
     source_removals: Sequence[SourceRemoval] = ()
     held: Mapping[str, Hold] = field(default_factory=dict)
+    summaries: Container[str] = ()
     budget: InstructionBudget | None = None
     counter: TokenCounter = DEFAULT_COUNTER
 
@@ -55,6 +69,7 @@ class Outcome:
             edits,
             [change for change in changes if isinstance(change, SourceRemoval)],
             collection.held,
+            _summaries_to_keep(collection),
             collection.budget,
             collection.counter,
         )
@@ -72,7 +87,27 @@ class Outcome:
     @cached_property
     def replaced(self) -> list[tuple[Message, Message]]:
         """The messages that get another form, each with that form."""
-        return [(edit.before, edit.after) for edit in self.edits if edit.before and edit.after]
+        return [
+            (edit.before, edit.after)
+            for edit in self.edits
+            if edit.before and edit.after and _differ(edit.before, edit.after)
+        ]
+
+
+def _differ(before: Message, after: Message) -> bool:
+    # Equal messages need not be the same: to Python, 1 is True, and a subclass has its own opinion.
+    return before is not after and (before != after or serialised(before) != serialised(after))
+
+
+def _summaries_to_keep(collection: Collection) -> set[str]:
+    if collection.under_pressure:
+        return set()
+    return {
+        group.messages[0].message_id
+        for group in collection.groups
+        if group.messages[0].synthetic in (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+        if group.policy is GCPolicy.PRESERVABLE
+    } - collection._relaxed
 
 
 def history_is_sendable(outcome: Outcome) -> Iterator[Violation]:
@@ -90,36 +125,52 @@ def protected_kept(outcome: Outcome) -> Iterator[Violation]:
 
 def protected_unaltered(outcome: Outcome) -> Iterator[Violation]:
     """Protected messages are not changed."""
-    for before, after in outcome.replaced:
+    for before, _ in outcome.replaced:
         hold = outcome.held.get(before.message_id)
-        if hold and after != before:
+        if hold:
             detail = f"it is protected ({hold}) and was changed"
             yield Violation("protected_unaltered", before.message_id, detail)
 
 
+def summaries_kept(outcome: Outcome) -> Iterator[Violation]:
+    """Below pressure, summaries and the ledger stay, unless others replace them."""
+    added = {edit.after.synthetic for edit in outcome.edits if edit.after and not edit.before}
+    for message_id, message in outcome.removed.items():
+        if message_id in outcome.summaries and message.synthetic not in added:
+            detail = f"it is a {message.synthetic} and was removed below pressure"
+            yield Violation("summaries_kept", message_id, detail)
+
+
 def order_kept(outcome: Outcome) -> Iterator[Violation]:
-    """Messages stay in their order."""
+    """Messages stay in their order. A notice may be moved, unless it is protected."""
     inserted = {edit.message_id for edit in outcome.edits if edit.before is None}
     for edit in outcome.edits:
-        before = edit.before
-        if before and not edit.after and not is_notice(before) and before.message_id in inserted:
-            yield Violation("order_kept", before.message_id, "it was moved to another place")
+        if edit.before is None or edit.after is not None or edit.message_id not in inserted:
+            continue
+        if edit.message_id in outcome.held or not is_notice(edit.before):
+            yield Violation("order_kept", edit.message_id, "it was moved to another place")
 
 
-def thoughts_kept(outcome: Outcome) -> Iterator[Violation]:
-    """The thoughts of the model are never changed: providers sign them."""
+def only_results_shortened(outcome: Outcome) -> Iterator[Violation]:
+    """Only results and arguments are changed. A notice or a ledger is replaced by another one."""
     for before, after in outcome.replaced:
-        if _thoughts(before) != _thoughts(after):
-            yield Violation("thoughts_kept", before.message_id, "its thoughts were changed")
-
-
-def _thoughts(message: Message) -> list[object]:
-    return [(part.thought, part.extra) for part in message.parts if part.thought is not None]
+        if before.synthetic in _REPLACEABLE:
+            is_valid = after.synthetic is before.synthetic and is_user_text(after)
+        else:
+            kept, left = without_shortenable(before), without_shortenable(after)
+            is_valid = serialised(kept) == serialised(left)
+        if not is_valid:
+            detail = "more than its results and arguments was changed"
+            yield Violation("only_results_shortened", before.message_id, detail)
 
 
 def additions_are_synthetic(outcome: Outcome) -> Iterator[Violation]:
-    """New messages are user messages of text, marked as synthetic."""
-    known = {edit.before.message_id for edit in outcome.edits if edit.before}
+    """New messages are user messages of valid text, marked as synthetic."""
+    known = {
+        edit.before.message_id
+        for edit in outcome.edits
+        if edit.before and not is_notice(edit.before)
+    }
     for new in [edit.after for edit in outcome.edits if edit.after]:
         if new.message_id in known:
             continue
@@ -129,6 +180,17 @@ def additions_are_synthetic(outcome: Outcome) -> Iterator[Violation]:
         elif not is_user_text(new):
             detail = "it is new and not a user message of text"
             yield Violation("additions_are_synthetic", new.message_id, detail)
+        elif not _is_unicode(new):
+            detail = "it is new and not valid Unicode"
+            yield Violation("additions_are_synthetic", new.message_id, detail)
+
+
+def _is_unicode(message: Message) -> bool:
+    try:
+        plain_json(message_to_dict(message))
+    except ValueError:
+        return False
+    return True
 
 
 def is_user_text(message: Message) -> bool:
@@ -170,8 +232,9 @@ OUTCOME_INVARIANTS: tuple[OutcomeRule, ...] = (
     history_is_sendable,
     protected_kept,
     protected_unaltered,
+    summaries_kept,
     order_kept,
-    thoughts_kept,
+    only_results_shortened,
     additions_are_synthetic,
     never_larger,
     sources_may_go,
@@ -219,7 +282,7 @@ def removal_list_is_true(
         keys.add((item.source, item.child_key))
         listed = said["shortened" if item.action == "shorten" else "removed"]
         listed.update(each for each in item.message_ids if each in real)
-    shortened = {before.message_id for before, after in outcome.replaced if before != after}
+    shortened = {before.message_id for before, _ in outcome.replaced}
     for what, done in (("removed", outcome.removed.keys()), ("shortened", shortened)):
         for message_id in sorted((done & real) ^ said[what]):
             detail = f"the removal list says {what}, but it was not"

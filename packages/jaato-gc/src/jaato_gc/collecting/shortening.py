@@ -5,8 +5,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from jaato_gc.messages import Message, Part
-from jaato_gc.tokens import as_text
+from jaato_gc.errors import MessageError
+from jaato_gc.messages import Message, Part, serialised
+from jaato_gc.tokens import TokenCounter, as_text
+from jaato_gc.tokens.counting import DEFAULT_COSTS, FrameCosts, part_tokens
 
 WORTH_SHORTENING = 400
 """Characters: shorter texts hold many names and free next to nothing."""
@@ -100,6 +102,52 @@ def without_shortenable(message: Message) -> Message:
             part = replace(part, inline_data=None, text=text or None)
         kept.append(part)
     return message.with_parts(kept)
+
+
+def with_shorter_values(own: Message, other: Message, counter: TokenCounter) -> Message:
+    """Returns a message with the results and arguments that another form of it has.
+
+    The other form may also lack attachments of a tool.
+
+    Raises:
+        MessageError: Anything else differs, or a result or an argument is larger.
+    """
+    form = own
+    if len(own.parts) == len(other.parts):
+        is_tool_output = own.is_tool_output
+        form = own.with_parts(
+            _with_values(*pair, is_tool_output=is_tool_output)
+            for pair in zip(own.parts, other.parts, strict=True)
+        )
+    costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
+    has_larger = any(
+        part_tokens(new, counter, costs) > part_tokens(old, counter, costs)
+        for new, old in zip(form.parts, own.parts, strict=True)
+        if new is not old and new.inline_data is old.inline_data
+    )
+    if has_larger or serialised(form) != serialised(other):
+        raise MessageError(
+            f"message {own.message_id!r} was changed: only results and arguments can be shortened"
+        )
+    return form
+
+
+def _with_values(own: Part, other: Part, *, is_tool_output: bool) -> Part:
+    """Returns a part with what may differ in another form of it: the parts correspond."""
+    call, other_call = own.function_call, other.function_call
+    if call and other_call:
+        if own.is_signed or call.args == other_call.args:
+            return own
+        return replace(own, function_call=replace(call, args=other_call.args))
+    answer, other_answer = own.function_response, other.function_response
+    if answer and other_answer:
+        if answer.result == other_answer.result:
+            return own
+        return replace(own, function_response=replace(answer, result=other_answer.result))
+    if is_tool_output and own.inline_data and not other.inline_data:
+        stub = _without_attachment(own)
+        return stub if other.text == stub.text else replace(own, inline_data=None)
+    return own
 
 
 def _has(part: Part, how: Shortening) -> bool:

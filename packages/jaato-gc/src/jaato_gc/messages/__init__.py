@@ -2,6 +2,7 @@
 
 from jaato_gc.messages.digest import stash_key
 from jaato_gc.messages.json import message_from_dict, message_to_dict
+from jaato_gc.messages.plain import plain_id, plain_json, plain_message, plain_text, serialised
 from jaato_gc.messages.synthetic import (
     LEDGER_ID,
     NOTICE_ID,
@@ -51,7 +52,12 @@ __all__ = [
     "message_to_dict",
     "mint_message_id",
     "notice_message",
+    "plain_id",
+    "plain_json",
+    "plain_message",
+    "plain_text",
     "seal",
+    "serialised",
     "stash_key",
     "summary_message",
     "summary_text",

@@ -32,13 +32,18 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Returns the message that `message_to_dict` described."""
+    message_id, extra = data["message_id"], data.get("extra")
+    if not isinstance(message_id, str):
+        raise TypeError(f"expected a message id that is text, got {message_id!r:.80}")
+    if not isinstance(extra, dict | None):
+        raise TypeError(f"expected the fields of a provider in extra, got {extra!r:.80}")
     return Message(
         Role(data["role"]),
         [_part_from_dict(part) for part in data["parts"]],
-        data["message_id"],
+        message_id,
         SyntheticKind(data["synthetic"]) if "synthetic" in data else None,
         GCPolicy(data["policy"]) if "policy" in data else None,
-        data.get("extra"),
+        extra,
     )
 
 

@@ -113,6 +113,8 @@ def _names_a_signature(fields: object) -> bool:
 class Message:
     """One message of a history. It can't be changed: make another with `with_parts`.
 
+    A session takes no subclass of it: fields of your own go into ``extra`` or ``origin``.
+
     Args:
         role: The author.
         parts: The content; any sequence of `Part`, kept as a tuple.
@@ -205,24 +207,35 @@ def seal(message: Message) -> None:
     """Replaces the nested values of a message by read-only copies.
 
     Raises:
-        MessageError: It is not a message, or one of its parts is not a `Part`.
+        MessageError: It is not a message, one of its parts is not a `Part`, or one of them is a
+            subclass, whose attributes and comparisons could differ from one time to the next.
     """
-    if not isinstance(message, Message):
+    if type(message) is not Message:
+        remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
+        if isinstance(message, Message):
+            remedy = "make a Message of it, with fields of your own in extra or origin"
         raise MessageError(
-            f"expected a Message, got {type(message).__name__} {message!r:.80}: "
-            "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
+            f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
-        if not isinstance(part, Part):
-            raise MessageError(f"expected a Part, got {type(part).__name__} {part!r:.80}")
-        if part.function_call is not None:
-            _freeze(part.function_call, "args")
-        if part.function_response is not None:
-            _freeze(part.function_response, "result")
+        _check_type(part, Part)
+        if (call := part.function_call) is not None:
+            _check_type(call, FunctionCall)
+            _freeze(call, "args")
+        if (answer := part.function_response) is not None:
+            _check_type(answer, ToolResult)
+            _freeze(answer, "result")
+        if part.inline_data is not None:
+            _check_type(part.inline_data, InlineData)
         if part.extra is not None:
             _freeze(part, "extra")
+
+
+def _check_type(value: object, kind: type) -> None:
+    if type(value) is not kind:
+        raise MessageError(f"expected a {kind.__name__}, got {type(value).__name__} {value!r:.80}")
 
 
 def _freeze(owner: object, name: str) -> None:

@@ -91,7 +91,11 @@ class Collections:
                     return self.apply(self.plan(reason, overrides))
                 except StalePlanError:  # an undo or a pin came in between
                     continue
-            return self.apply(self.plan(reason, overrides))
+            plan = self.plan(reason, overrides)
+            try:
+                return self.apply(plan)
+            except StalePlanError as error:
+                return self._ended(self._given_up(plan.result, [], 0, error), plan.seconds)
 
     def collect_automatically(
         self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
@@ -152,7 +156,10 @@ class Collections:
             result = self._apply(plan)
         else:
             self.results.append(result)
-        seconds = plan.seconds + time.perf_counter() - started
+        return self._ended(result, plan.seconds + time.perf_counter() - started)
+
+    def _ended(self, result: GCResult, seconds: float) -> GCResult:
+        """Notifies the observers of a collection that has ended."""
         history = tuple(self._live.messages)
         self._observers.notify(
             "jaato_gc_after_collect", result=result, history=history, seconds=seconds
@@ -221,7 +228,7 @@ class Collections:
     def _given_up(
         self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
     ) -> GCResult:
-        """Returns the result if the stash or the host failed. What the host dropped is gone."""
+        """Returns the result if a plan can't be applied. What the host dropped is gone."""
         total = self._live.budget.total_tokens()
         failed = replace(
             result,

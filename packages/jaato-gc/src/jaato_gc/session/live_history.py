@@ -26,7 +26,7 @@ from jaato_gc.history import (
     proved_violations,
     unproved_violations,
 )
-from jaato_gc.messages import Message, Role, is_notice, mint_message_id, seal
+from jaato_gc.messages import Message, Role, mint_message_id, seal
 from jaato_gc.policies import InstructionSource
 from jaato_gc.session.journal import AppliedEdits
 from jaato_gc.session.request import Request
@@ -143,7 +143,7 @@ class LiveHistory:
             return AppliedEdits(edits, touched, length, self.reports)
 
     def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
-        """Checks that edits could be applied now. A notice may be replaced, pinned or not.
+        """Checks that edits could be applied now.
 
         Raises:
             StalePlanError: A message that they change was changed, pinned or removed since.
@@ -160,10 +160,9 @@ class LiveHistory:
                 for message in group.messages
             }
             for edit in edits:
-                before = edit.before
-                if before and before.message_id in kept and not is_notice(before):
+                if edit.before and edit.message_id in kept:
                     raise StalePlanError(
-                        f"message {before.message_id!r} was pinned since: make a new plan"
+                        f"message {edit.message_id!r} was pinned since: make a new plan"
                     )
 
     def _edited(

@@ -32,7 +32,12 @@ from jaato_gc.history import Edit, split_into_turns
 from jaato_gc.messages import Message
 from jaato_gc.plugins import GCPlugin, GCStrategy
 from jaato_gc.session.journal import GCPlan
-from jaato_gc.session.verification import RejectedAnswerError, copies_of, read_answer
+from jaato_gc.session.verification import (
+    RejectedAnswerError,
+    copies_of,
+    plain_details,
+    read_answer,
+)
 
 logger = logging.getLogger("jaato_gc")
 
@@ -194,6 +199,7 @@ def _concluded(
         collection, plugin_name, notice, all_steps=all_steps, notification=notification
     )
     _check(outcome)
+    result.details = plain_details(result.details)
     return outcome, result
 
 

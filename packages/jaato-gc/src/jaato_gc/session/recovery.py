@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Literal
 
 from jaato_gc.collecting import without_shortenable
-from jaato_gc.errors import GCError, NotConfiguredError, StashError, UndoError
+from jaato_gc.errors import GCError, MessageError, NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced, seal, stash_key
 from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
@@ -140,7 +140,10 @@ def _read(stash: Stash, keys: Sequence[str]) -> list[Message]:
     """Returns messages from the stash, read-only like all messages of a session."""
     messages = stash.restore(keys)
     for message in messages:
-        seal(message)
+        try:
+            seal(message)
+        except MessageError as error:
+            raise StashError(f"the stash returned an invalid message: {error}") from error
     return messages
 
 

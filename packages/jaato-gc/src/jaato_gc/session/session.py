@@ -258,7 +258,7 @@ class GCSession:
         """Adds a message and returns it as booked: nested values are copied, a taken id replaced.
 
         Raises:
-            MessageError: It is not a `Message`.
+            MessageError: It is not a `Message`, or a subclass of it.
         """
         booked = self._live.append(message)
         self._schedule.history_changed()

@@ -1,7 +1,9 @@
 """Reading the answer of a strategy that returns a history: as edits, or not at all."""
 
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +13,7 @@ from jaato_gc.collecting import (
     GCOutcome,
     Outcome,
     is_user_text,
-    without_shortenable,
+    with_shorter_values,
 )
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
@@ -30,8 +32,11 @@ from jaato_gc.messages import (
     Role,
     SyntheticKind,
     is_notice,
-    message_to_dict,
-    seal,
+    plain_id,
+    plain_json,
+    plain_message,
+    plain_text,
+    serialised,
 )
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import message_tokens
@@ -39,9 +44,7 @@ from jaato_gc.tokens import message_tokens
 _ACTIONS: dict[str, EditAction] = {"shorten": "shorten", "summarize": "summarize"}
 _UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
 """Accounts for a message that the removal list does not name."""
-
-
-_KEPT = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+_SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
 class RejectedAnswerError(Exception):
@@ -80,15 +83,17 @@ def read_answer(
         RejectedAnswerError: It is not an answer, or it does more than removing and shortening.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise RejectedAnswerError(f"expected (history, result), collect returned {answer!r:.80}")
+        shown = reprlib.repr(answer)
+        raise RejectedAnswerError(f"expected (history, result), collect returned {shown}")
     history, result = answer
-    read = Answer([], _field(result, "details", dict) or {}, _field(result, "notification", str))
+    read = Answer([], _details(result), _text_field(result, "notification"))
     if not _succeeded(result):
-        read.error = _field(result, "error", str) or "it gave no reason"
+        read.error = _text_field(result, "error") or "it gave no reason"
         return read
     items = [_removal_item(item) for item in _field(result, "removal_list", list) or ()]
     if not isinstance(history, list | tuple):
-        raise RejectedAnswerError(f"expected a list of messages, got {history!r:.80}")
+        shown = reprlib.repr(history)
+        raise RejectedAnswerError(f"expected a list of messages, got {shown}")
     matched = _match(history, collection, given, is_summary="summary_tokens" in read.details)
     wanted = edits_between(collection.history, matched)
     put_back = _put_back(wanted, collection, takes_budget=takes_budget)
@@ -117,19 +122,49 @@ def copies_of(history: Iterable[Message]) -> list[Message]:
 def _field(result: Any, name: str, kind: type) -> Any:
     value = getattr(result, name, None)
     if value is not None and not isinstance(value, kind):
-        raise RejectedAnswerError(f"the result has {name}={value!r:.80}, expected {kind.__name__}")
-    return value if value is None else kind(value)
+        shown = reprlib.repr(value)
+        raise RejectedAnswerError(f"the result has {name}={shown}, expected {kind.__name__}")
+    return value
+
+
+def _text_field(result: Any, name: str) -> str | None:
+    value = _field(result, name, str)
+    with _rejecting(f"the result has an invalid {name}"):
+        return None if value is None else plain_text(value)
+
+
+def _details(result: Any) -> dict[str, Any]:
+    details = _field(result, "details", dict)
+    return {} if details is None else plain_details(details)
+
+
+def plain_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of the details of a result, which the session can keep and save.
+
+    Raises:
+        RejectedAnswerError: JSON can't represent them.
+    """
+    with _rejecting("the result has invalid details"):
+        return dict(plain_json(details))
+
+
+@contextmanager
+def _rejecting(what: str) -> Iterator[None]:
+    """Rejects the answer if a value in it is invalid."""
+    try:
+        yield
+    except (MessageError, TypeError, ValueError, AttributeError) as error:
+        raise RejectedAnswerError(f"{what}: {error}") from error
 
 
 def _succeeded(result: Any) -> bool:
     success = getattr(result, "success", None)
     if success is None:
-        raise RejectedAnswerError(f"expected a result with success, got {result!r:.80}")
+        shown = reprlib.repr(result)
+        raise RejectedAnswerError(f"expected a result with success, got {shown}")
     outcome = getattr(result, "outcome", None)
-    try:
+    with _rejecting("the result has an unknown outcome"):
         return bool(success) and (outcome is None or GCOutcome(_value(outcome)).is_success)
-    except ValueError:
-        raise RejectedAnswerError(f"the result has an unknown outcome={outcome!r:.80}") from None
 
 
 def _value(member: Any) -> Any:
@@ -138,24 +173,27 @@ def _value(member: Any) -> Any:
 
 
 def _removal_item(item: Any) -> GCRemovalItem:
-    try:
-        key, reason = getattr(item, "child_key", None), getattr(item, "reason", "")
-        ids = tuple(getattr(item, "message_ids", None) or ())
-        source = InstructionSource(_value(item.source))
-    except (AttributeError, TypeError, ValueError):
-        raise RejectedAnswerError(f"the removal list has an invalid item {item!r:.80}") from None
-    if not isinstance(key, str | None) or not all(isinstance(each, str) for each in (reason, *ids)):
-        raise RejectedAnswerError(f"the removal list has an invalid item {item!r:.80}")
-    action = _ACTIONS.get(str(getattr(item, "action", "")), "remove")
-    keep = bool(getattr(item, "keep", True))
-    return GCRemovalItem(source, key, 0, reason, ids, action, keep)
+    with _rejecting(f"the removal list has an invalid item {reprlib.repr(item)}"):
+        key = getattr(item, "child_key", None)
+        ids = getattr(item, "message_ids", None) or ()
+        if not isinstance(ids, list | tuple):
+            raise TypeError(f"expected a list of message ids, got {reprlib.repr(ids)}")
+        return GCRemovalItem(
+            InstructionSource(_value(item.source)),
+            None if key is None else plain_id(key),
+            0,
+            plain_text(getattr(item, "reason", "")),
+            tuple(map(plain_id, ids)),
+            _ACTIONS.get(str(getattr(item, "action", "")), "remove"),
+            bool(getattr(item, "keep", True)),
+        )
 
 
 # --- the history: matched to the session's own messages ---
 
 
 def _match(
-    history: Iterable[Any],
+    history: Sequence[Any],
     collection: Collection,
     given: Sequence[Message],
     *,
@@ -166,81 +204,76 @@ def _match(
     Messages are matched by id. One with an unknown id matches the next unmatched message with the
     same role and parts.
     """
-    returned = list(history)
-    for message in returned:
-        if not isinstance(message, Message):
-            raise RejectedAnswerError(f"expected a message in the history, got {message!r:.80}")
-        try:
-            seal(message)
-        except MessageError as error:
-            raise RejectedAnswerError(str(error)) from None
     own = {message.message_id: message for message in collection.history}
     untouched = dict(zip(map(id, given), collection.history, strict=True))
-    named = {message.message_id for message in returned}
+    returned = [(message, _id_of(message)) for message in history]
+    named = {message_id for _, message_id in returned}
     by_content: dict[str, list[Message]] = {}
     if not named <= own.keys():
         for message in reversed(collection.history):
             if message.message_id not in named:
                 by_content.setdefault(_content(message), []).append(message)
     matched: list[Message] = []
-    for message in returned:
-        if id(message) in untouched:
-            matched.append(untouched[id(message)])
-        elif message.message_id in own:
-            matched.append(_form_of(own[message.message_id], message, collection))
-        elif same := by_content.get(_content(message)):
-            matched.append(same.pop())
-        else:
-            matched.append(_new_message(message, is_summary))
+    for message, message_id in returned:
+        with _rejecting("the history has an invalid message"):
+            if id(message) in untouched:
+                matched.append(untouched[id(message)])
+            elif message_id in own:
+                matched.append(_form_of(own[message_id], message, collection))
+            elif same := by_content.get(_content(message)):
+                matched.append(same.pop())
+            else:
+                matched.append(_new_message(message, is_summary))
     for message_id, times in Counter(message.message_id for message in matched).items():
         if times > 1:
             raise RejectedAnswerError(f"message {message_id!r} is in the history twice")
     return matched
 
 
+def _id_of(message: Any) -> str:
+    if not isinstance(message, Message):
+        shown = reprlib.repr(message)
+        raise RejectedAnswerError(f"expected a message in the history, got {shown}")
+    with _rejecting("a message in the history has an invalid id"):
+        return plain_id(message.message_id)
+
+
 def _content(message: Message) -> str:
     """Returns role and parts in their serialised form, which no ``__eq__`` can falsify."""
-    data = message_to_dict(message)
-    return repr((data["role"], data["parts"]))
+    return serialised(Message(message.role, message.parts, "any"))
 
 
 def _form_of(own: Message, returned: Message, collection: Collection) -> Message:
     """Returns the session's own message if the returned one is equal, else the shorter form."""
-    old, new = message_to_dict(own), message_to_dict(returned)
-    if old == new:
+    if serialised(returned) == serialised(own):
         return own
-    if is_notice(own) and returned.synthetic is SyntheticKind.NOTICE:
-        return returned  # a notice is replaced, not shortened
-    form = own.with_parts(returned.parts)
-    rest, own_rest = without_shortenable(form), without_shortenable(own)
+    new = plain_message(returned)
+    if is_notice(own) and is_notice(new):
+        return _new_message(new, is_summary=False)  # a notice is replaced, not shortened
+    form = with_shorter_values(own, new, collection.counter)
     counter = collection.counter
-    if (
-        message_to_dict(form) != new
-        or message_to_dict(rest) != message_to_dict(own_rest)
-        or message_tokens(form, counter) >= message_tokens(own, counter)
-    ):
-        raise RejectedAnswerError(
-            f"message {own.message_id!r} was changed: only results and arguments can be shortened"
-        )
+    if message_tokens(form, counter) >= message_tokens(own, counter):
+        raise RejectedAnswerError(f"message {own.message_id!r} was changed: it is not shorter")
     return form
 
 
 def _new_message(message: Message, is_summary: bool) -> Message:
-    if not is_user_text(message):
+    new = plain_message(message)
+    if not is_user_text(new):
         raise RejectedAnswerError(
-            f"message {message.message_id!r} is new: only a user message of text can be added"
+            f"message {new.message_id!r} is new: only a user message of text can be added"
         )
-    if message.synthetic is not None:
-        return message
+    if new.synthetic is not None:
+        return new
     kind = SyntheticKind.SUMMARY if is_summary else SyntheticKind.NOTICE
-    return replace(message, synthetic=kind)
+    return replace(new, synthetic=kind)
 
 
 def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bool) -> set[str]:
     """Returns the messages that the strategy changed and should have left.
 
     A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
-    and summaries. For others only the last calls are restored.
+    and summaries and ledgers. For others only the last calls are restored.
     """
     moved = {edit.message_id for edit in edits if edit.before is None}  # rejected later
     changed = {edit.message_id for edit in edits} - moved
@@ -248,11 +281,10 @@ def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bo
     put_back = changed & _ids(collection.last_calls)
     if takes_budget:
         return put_back
-    put_back |= removed & _ids(
+    put_back |= changed & _ids(
         group
         for group in collection.groups
-        if group.hold
-        or group.messages[0].synthetic in (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
+        if group.hold or group.messages[0].synthetic in _SUMMARIES
     )
     left = apply_edits(collection.history, _without(edits, put_back))
     first = next((message for message in left if message.role is not Role.SYSTEM), None)

@@ -31,7 +31,8 @@ class TurnSummarizer:
     def __init__(self, collection: Collection, settings: SummarySettings) -> None:
         self._collection = collection
         self._settings = settings
-        self._writer = SummaryWriter(settings, collection.counter)
+        present = [each.message_id for each in collection.history if each.synthetic]
+        self._writer = SummaryWriter(settings, collection.counter, present)
         self._written: dict[str, Summary] = {}
 
     def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:
@@ -78,7 +79,9 @@ class TurnSummarizer:
     def _accept_failure(self, error: SummaryError) -> None:
         if self._settings.on_summarizer_error != "truncate":
             raise error
-        self._collection.details["summarizer_error"] = str(error)
+        # A model's answer in it may be invalid Unicode, which details must not be.
+        text = str(error).encode(errors="replace").decode()
+        self._collection.details["summarizer_error"] = text
 
     def _removable(self, groups: Iterable[Group]) -> list[Group]:
         return [group for group in groups if self._collection.may_remove(group)]
@@ -159,6 +162,8 @@ class TurnSummarizer:
                 raise SummaryError("the summarizer returned a text that is not shorter")
         except SummaryError as error:
             self._accept_failure(error)
+            if not (collection.under_pressure or collection.insertions):
+                return False  # below pressure, a summary goes only if another one comes
             reason, summary = "truncated_fallback", None
             oldest = list(chain)[:excess]
         action: EditAction = "summarize" if summary else "remove"

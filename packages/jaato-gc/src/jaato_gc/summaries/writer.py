@@ -94,6 +94,8 @@ class SummaryWriter:
     Args:
         settings: The options of the strategy.
         counter: Counts the tokens.
+        present: The ids of synthetic messages in the history. A summary of the same messages gets
+            another id if one of them is there already.
 
     Raises:
         GCConfigError: There is no summarizer, and ``extractive`` is off.
@@ -101,6 +103,7 @@ class SummaryWriter:
 
     settings: SummarySettings
     counter: TokenCounter
+    present: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.settings.can_summarize:
@@ -120,7 +123,7 @@ class SummaryWriter:
             self.settings.max_fact_tokens, int(count_tokens(messages, self.counter) * FACTS_SHARE)
         )
         carried = facts_within(missing, cap, self.counter)
-        ids = "\n".join(message.message_id for message in messages)
+        ids = "\n".join([*self.present, *(message.message_id for message in messages)])
         digest = hashlib.sha256(ids.encode(errors="replace")).hexdigest()
         # Oldest first, so that the newest facts are the newest again when summaries are folded.
         message = summary_message(text, carried[::-1], f"summary-{digest[:16]}")
