@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from jaato_gc.config import closest, validate_options
+from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins import hookspecs
 from jaato_gc.plugins.base import GCStrategy
@@ -111,7 +112,9 @@ class PluginRegistry:
                 return strategy
         except GCConfigError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise GCPluginError(
                 f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
             ) from error
@@ -156,7 +159,9 @@ class PluginRegistry:
         for plugin, implementation in self._implementations(hook):
             try:
                 _call(implementation, arguments)
-            except Exception:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 logger.exception("%s failed in %s; nothing else is affected", plugin.origin, hook)
 
     def _implementations(self, hook: str) -> Iterator[tuple[InstalledPlugin, pluggy.HookImpl]]:

@@ -120,7 +120,7 @@ class Collections:
         with self._live.lent() as (history, budget):
             self._observers.notify(
                 "jaato_gc_before_collect",
-                plugin_name=planner.plugin.name,
+                plugin_name=planner.name,
                 history=history,
                 context_usage=usage,
                 reason=reason,

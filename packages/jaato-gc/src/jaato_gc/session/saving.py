@@ -91,7 +91,7 @@ def dump(session: "GCSession") -> str:
             "history": [message_to_dict(message) for message in live.messages],
             **_LiveState.of(live),
             **_BookingState.of(live.booking),
-            "plugin": planner.plugin.name if planner else None,
+            "plugin": planner.name if planner else None,
             "plugin_options": _options(planner.plugin) if planner else {},
             "config": planner.config.given() if planner else {},
             "disabled": planner.disabled if planner else None,
