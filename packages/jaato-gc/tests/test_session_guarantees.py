@@ -544,7 +544,7 @@ class Unnamed(Rogue):
 def test_a_strategy_without_a_usable_name_is_refused(name: Any) -> None:
     session = filled_session(Oldest())
     plugin, before = session.plugin, state(session)
-    with pytest.raises(GCPluginError, match="Unnamed can't be used: .*name"):
+    with pytest.raises(GCPluginError, match=r"Unnamed can.t be used: .*name"):
         session.set_gc_plugin(Unnamed(name))
     assert session.plugin is plugin
     assert state(session) == before

@@ -8,6 +8,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+LONGEST_WAIT = threading.TIMEOUT_MAX
+"""The seconds of the longest time limit."""
+
 
 class DeadlineError(Exception):
     """A function took longer than its time limit."""

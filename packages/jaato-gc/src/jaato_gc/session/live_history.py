@@ -296,7 +296,7 @@ class LiveHistory:
             self.budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
             return self.budget.upper_bound()
 
-    def anchor(self, input_tokens: int) -> bool:
+    def anchor(self, input_tokens: float) -> bool:
         """Corrects the budget by the reported usage. Returns whether that changed the total."""
         with self.lock:
             counted, budget = self.counted_at_request, self.budget

@@ -111,7 +111,7 @@ class Schedule:
             and self.planner.config.auto_trigger
         )
 
-    def crosses_threshold(self, tokens: int) -> tuple[float, float] | None:
+    def crosses_threshold(self, tokens: float) -> tuple[float, float] | None:
         """Returns percentage and threshold if reported usage crosses it first in this turn."""
         if self.threshold_told:
             return None

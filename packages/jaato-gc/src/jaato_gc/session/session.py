@@ -1,6 +1,5 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -13,7 +12,6 @@ from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import (
     ContextFloorError,
     GCConfigError,
-    GCError,
     GCPluginError,
     MessageError,
     NotConfiguredError,
@@ -29,6 +27,7 @@ from jaato_gc.plugins import (
     load_gc_inline,
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
@@ -85,6 +84,9 @@ class GCSession:
             core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
             is sent unchanged.
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
+
+    Raises:
+        GCConfigError: A number or ``on_overflow`` is invalid.
     """
 
     def __init__(
@@ -111,13 +113,14 @@ class GCSession:
         on_overflow: OnOverflow = "relax",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        _check_context_limit(context_limit)
+        context_limit = arguments.window(context_limit)
+        journal_tokens = arguments.size_of_journal(journal_tokens)
+        self.deadline_seconds = arguments.time_limit(deadline_seconds)
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
             raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
         self.provider = provider
         self.tools = tools
-        self.deadline_seconds = deadline_seconds
         self.registry = registry or PluginRegistry()
         self.on_gc_threshold: ThresholdCallback | None = None
         """Called in every turn that has no callback of its own."""
@@ -184,8 +187,12 @@ class GCSession:
         self._use(planner)
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
-        """Sets the model's window. Collects at once if it is too full then."""
-        _check_context_limit(context_limit)
+        """Sets the model's window. Collects at once if it is too full then.
+
+        Raises:
+            GCConfigError: It is not a positive integer.
+        """
+        context_limit = arguments.window(context_limit)
         with self._live.lock:
             self.budget.context_limit = context_limit
         self._schedule.window_changed()
@@ -278,7 +285,7 @@ class GCSession:
         """
         return self._sender.request()
 
-    def report_usage(self, input_tokens: int, output_tokens: int = 0) -> None:
+    def report_usage(self, input_tokens: float, output_tokens: float = 0) -> None:
         """Sets the usage that the provider reports, while the answer streams or after it.
 
         It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
@@ -286,13 +293,12 @@ class GCSession:
         cached tokens, or is false.
 
         Raises:
-            GCError: ``input_tokens`` is not a positive number.
+            GCError: ``input_tokens`` is not a positive number, or ``output_tokens`` is negative.
         """
-        if not (isinstance(input_tokens, int | float) and 0 < input_tokens < math.inf):
-            raise GCError(f"input_tokens={input_tokens!r:.80}: expected a positive number")
-        if self._live.anchor(input_tokens):
+        read, written = arguments.usage(input_tokens, output_tokens)
+        if self._live.anchor(read):
             self._observers.budget_changed()
-        if crossed := self._schedule.crosses_threshold(input_tokens + output_tokens):
+        if crossed := self._schedule.crosses_threshold(read + written):
             percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
             self._observers.call(callback, percent_used, threshold)
@@ -596,8 +602,3 @@ class GCSession:
         if loaded:
             child.set_gc_plugin(*loaded)
         return child
-
-
-def _check_context_limit(context_limit: int) -> None:
-    if context_limit <= 0:
-        raise GCConfigError(f"context_limit={context_limit}: give the model's window in tokens")
