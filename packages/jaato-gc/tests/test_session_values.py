@@ -54,7 +54,7 @@ def test_a_window_may_be_any_positive_integer(value: Any) -> None:
 
 @pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)
 def test_a_journal_that_has_no_size_is_refused(value: Any) -> None:
-    with pytest.raises(GCConfigError, match="journal_tokens=.*: expected an integer of 0 or more"):
+    with pytest.raises(GCConfigError, match=r"journal_tokens=.*: expected an integer of 0 or more"):
         new_session(journal_tokens=value)
 
 
@@ -67,7 +67,7 @@ def test_a_journal_may_be_empty() -> None:
     "value", [math.nan, math.inf, -math.inf, 0, 0.0, -1, True, "1", [1], 1e300]
 )
 def test_a_deadline_that_is_not_a_time_is_refused(value: Any) -> None:
-    with pytest.raises(GCConfigError, match="deadline_seconds=.*: expected a positive number"):
+    with pytest.raises(GCConfigError, match=r"deadline_seconds=.*: expected a positive number"):
         new_session(deadline_seconds=value)
 
 
@@ -87,7 +87,7 @@ def test_a_time_limit_of_a_summarizer_that_is_not_a_time_is_refused(value: float
 def test_a_report_that_is_not_a_positive_number_is_refused(value: Any) -> None:
     session = talking_session()
     before = session.save()
-    with pytest.raises(GCError, match="input_tokens=.*: expected a positive number"):
+    with pytest.raises(GCError, match=r"input_tokens=.*: expected a positive number"):
         session.report_usage(value)
     assert session.save() == before
 
@@ -96,7 +96,7 @@ def test_a_report_that_is_not_a_positive_number_is_refused(value: Any) -> None:
 def test_a_report_of_an_answer_that_has_no_size_is_refused(value: Any) -> None:
     session = talking_session()
     before = session.save()
-    with pytest.raises(GCError, match="output_tokens=.*: expected a number of 0 or more"):
+    with pytest.raises(GCError, match=r"output_tokens=.*: expected a number of 0 or more"):
         session.report_usage(500, value)
     assert session.save() == before
 

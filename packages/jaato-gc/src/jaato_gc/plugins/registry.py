@@ -48,8 +48,10 @@ class PluginRegistry:
         self._manager = pluggy.PluginManager(PROJECT_NAME)
         self._manager.add_hookspecs(hookspecs)
         self._plugins: dict[str, InstalledPlugin] = {}
-        self._to_load: deque[PluginEntryPoint] | None = None if load_installed else deque()
+        self._is_loaded = not load_installed
+        self._to_load: deque[PluginEntryPoint] | None = None
         """Installed plugins that are not loaded yet; ``None``: not looked for yet."""
+        self._is_loading = False
         self._lock = threading.RLock()  # reentrant: a plugin may use the registry as it is loaded
 
     def register(self, plugin: object, name: str) -> None:
@@ -68,17 +70,26 @@ class PluginRegistry:
 
     def plugins(self) -> list[InstalledPlugin]:
         """Returns every installed plugin, usable or not."""
+        self._load_installed()
         with self._lock:
-            self._load_installed()
             return list(self._plugins.values())
 
     def _load_installed(self) -> None:
         """Loads the installed plugins, once. Other threads wait until all are loaded."""
+        if self._is_loaded:
+            return
         with self._lock:
-            if self._to_load is None:
-                self._to_load = deque(installed_entry_points())
-            while self._to_load:  # emptied one by one: loading may be interrupted
-                self._load(self._to_load.popleft())
+            if self._is_loading:  # by this thread: a plugin that is loaded sees those before it
+                return
+            self._is_loading = True
+            try:
+                if self._to_load is None:
+                    self._to_load = deque(installed_entry_points())
+                while self._to_load:  # emptied one by one: loading may be interrupted
+                    self._load(self._to_load.popleft())
+                self._is_loaded = True
+            finally:
+                self._is_loading = False
 
     def strategies(self) -> dict[str, StrategyInfo]:
         """Returns the strategies that only one plugin offers, by name."""

@@ -169,13 +169,25 @@ class Collections:
                 dropped.append(item)
         except Exception as error:
             return self._given_up(result, dropped, freed, error)
+        try:
+            applied = self._commit(plan, keys, freed)
+        except StalePlanError as error:
+            if dropped:
+                self._given_up(result, dropped, freed, error)
+            raise
+        self._observers.budget_changed()
+        return applied
+
+    def _commit(self, plan: GCPlan, keys: Mapping[str, str], freed: int) -> GCResult:
+        """Changes history, budget and journal at once."""
+        live, result = self._live, plan.result
         with live.lock:
             live.check_plan(plan.edits, plan.before)
             total = live.budget.total_tokens()
             applied = live.apply(plan.edits, plan.before, result.plugin_name)
             live.budget.collections += 1
             if all(message.message_id in keys for message in applied.removed):
-                applied.stash_keys = keys
+                applied.stash_keys = dict(keys)
             result = replace(
                 result,
                 tokens_before=total + freed,
@@ -184,7 +196,6 @@ class Collections:
                 removal_list=_with_stash_keys(result.removal_list, keys),
             )
             self._enter(result, applied)
-        self._observers.budget_changed()
         return result
 
     def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:

@@ -69,7 +69,9 @@ def usage(input_tokens: object, output_tokens: object) -> tuple[float, float]:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, float) else _integer(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return _integer(value)
 
 
 def _integer(value: object) -> int | None:

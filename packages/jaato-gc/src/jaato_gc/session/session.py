@@ -192,10 +192,7 @@ class GCSession:
         Raises:
             GCConfigError: It is not a positive integer.
         """
-        context_limit = arguments.window(context_limit)
-        with self._live.lock:
-            self.budget.context_limit = context_limit
-        self._schedule.window_changed()
+        self._schedule.use_window(arguments.window(context_limit))
         self._observers.budget_changed()
         reason = self._schedule.due()
         return self._collections.collect_automatically(reason) if reason else None
@@ -218,9 +215,9 @@ class GCSession:
         self._use(None)
 
     def _use(self, planner: Planner | None) -> None:
-        if self.plugin:
-            self._observers.call(self.plugin.shutdown)
-        self._schedule.use(planner)
+        previous = self._schedule.use(planner)
+        if previous:
+            self._observers.call(previous.plugin.shutdown)
 
     # --- reading ---
 
@@ -243,7 +240,8 @@ class GCSession:
     @property
     def plugin(self) -> GCPlugin | None:
         """The strategy."""
-        return self._schedule.planner.plugin if self._schedule.planner else None
+        planner = self._schedule.planner
+        return planner.plugin if planner else None
 
     @property
     def repair(self) -> bool:
@@ -323,10 +321,9 @@ class GCSession:
             error: The provider's error. If it names the model's window, the session uses that.
         """
         window = window_in(error) if error else None
-        if window is not None and window < self.budget.context_limit:
-            with self._live.lock:
-                self.budget.context_limit = window
-            self._schedule.window_changed()
+        with self._live.lock:
+            if window is not None and window < self.budget.context_limit:
+                self._schedule.use_window(window)
         return self._sender.recover_from_refusal()
 
     def floor_error(self) -> ContextFloorError:
