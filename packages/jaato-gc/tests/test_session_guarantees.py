@@ -481,6 +481,18 @@ def test_a_strategy_can_not_end_the_process(
 
 
 @pytest.mark.parametrize("deadline", [None, 60.0])
+def test_a_strategy_can_not_collect_while_it_collects(deadline: float | None) -> None:
+    plugin = ScriptedStrategy(lambda _: session.manual_gc())
+    session = filled_session(plugin, deadline_seconds=deadline)
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.FAILED
+    assert "can't start another collection" in str(outcome.error)
+    assert state(session) == before
+    assert len(session.get_gc_history()) == 1
+
+
+@pytest.mark.parametrize("deadline", [None, 60.0])
 def test_an_interrupt_during_a_collection_reaches_the_host(deadline: float | None) -> None:
     def interrupted(_: Any) -> Any:
         raise KeyboardInterrupt

@@ -1,5 +1,6 @@
 """Applying plans, undoing them, and restoring content: as a whole or not at all."""
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from jaato_gc.collecting import (
     GCTriggerReason,
     cache_impact,
 )
-from jaato_gc.errors import NotConfiguredError, StalePlanError
+from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.history import Edit, apply_edits, in_order
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.host_edits import HOST
@@ -31,6 +32,11 @@ MAX_STALE_PLANS = 3
 
 SourceRemover = Callable[[InstructionSource, str | None], None]
 """Drops something that is not in the history: called with its source and key."""
+
+_PLANNING: contextvars.ContextVar["Collections | None"] = contextvars.ContextVar(
+    "jaato_gc_planning", default=None
+)
+"""The collections that a strategy works for. Its thread inherits that."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
 _NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
@@ -77,7 +83,13 @@ class Collections:
     def collect(
         self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
     ) -> GCResult:
-        """Plans and applies, after any other collection that is running."""
+        """Plans and applies, after any other collection that is running.
+
+        Raises:
+            GCError: A strategy asks for it while it collects: it would wait for itself.
+        """
+        if _PLANNING.get() is self:
+            raise GCError("a strategy can't start another collection while it collects")
         with self._running:
             for _ in range(MAX_STALE_PLANS):
                 try:
@@ -126,9 +138,13 @@ class Collections:
                 reason=reason,
             )
             started = time.perf_counter()
-            plan = planner.plan(
-                history, usage, reason, budget, gc_id, config, all_steps=self._all_steps
-            )
+            before = _PLANNING.set(self)
+            try:
+                plan = planner.plan(
+                    history, usage, reason, budget, gc_id, config, all_steps=self._all_steps
+                )
+            finally:
+                _PLANNING.reset(before)
             return replace(plan, seconds=time.perf_counter() - started)
 
     # --- applying ---
