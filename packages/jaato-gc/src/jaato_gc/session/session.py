@@ -57,7 +57,7 @@ class GCSession:
 
     The session guarantees, for any strategy: it sends no request that does not fit and no invalid
     history; it never loses LOCKED or pinned content; a collection is applied as a whole or
-    not at all, and can be undone.
+    not at all, and can be undone. Threads may share a session.
 
     Args:
         provider: Sends a request to the model; only `send_message` needs it.
@@ -77,7 +77,7 @@ class GCSession:
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
-        deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
+        deadline_seconds: The time limit of each call of a strategy. One that exceeds it is disabled.
         repair: Repair an invalid history before sending it, instead of raising.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
@@ -359,7 +359,12 @@ class GCSession:
         on_output: Callable[[str], None] | None = None,
         on_gc_threshold: ThresholdCallback | None = None,
     ) -> Message:
-        """`send_message` for an event loop: provider and tools may be async."""
+        """`send_message` for an event loop: provider and tools may be async.
+
+        It can be cancelled at any point. A running collection is not applied then, and its async
+        summarizer is cancelled. Tool calls that did not return get an error as their result, so
+        that the turn can be continued.
+        """
         return await self._turn(prompt, on_output, on_gc_threshold).run_async()
 
     def _turn(
