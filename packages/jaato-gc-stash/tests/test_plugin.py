@@ -8,6 +8,7 @@ import pytest
 
 from jaato_gc import EstimateCounter, GCSession, Message, PluginRegistry, Role, StashError
 from jaato_gc_stash import SqlStash, _stash
+from jaato_gc_stash._open_database import open_database
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,6 @@ def test_sessions_that_start_at_once_share_one_database(
 ) -> None:
     monkeypatch.setenv("JAATO_GC_STASH", str(tmp_path / "stash.db"))
     opened: list[str] = []
-    open_database = _stash.open_database
 
     def counted(url: str) -> object:
         opened.append(url)

@@ -77,7 +77,7 @@ class GCSession:
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
-        deadline_seconds: The time limit of each call of a strategy. One that exceeds it is disabled.
+        deadline_seconds: The time limit of each call of a strategy. A slower one is disabled.
         repair: Repair an invalid history before sending it, instead of raising.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
