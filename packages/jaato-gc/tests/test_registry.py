@@ -301,6 +301,16 @@ def test_a_failing_strategy_is_an_error_with_its_plugin_and_cause(
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
+def test_a_factory_can_not_end_the_process(registry: PluginRegistry) -> None:
+    def leave() -> GCPlugin:
+        raise SystemExit(3)
+
+    registry.register(Offers(StrategyInfo("gc_leaving", leave)), "mine")
+
+    with pytest.raises(GCPluginError, match="failed to set up 'gc_leaving': SystemExit: 3"):
+        registry.create("leaving")
+
+
 @pytest.mark.parametrize("factory", [object, lambda: None])
 def test_an_object_that_is_not_a_strategy_is_an_error_that_names_the_missing_methods(
     registry: PluginRegistry, factory: Any

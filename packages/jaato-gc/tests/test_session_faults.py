@@ -429,6 +429,11 @@ def test_a_pin_set_while_the_host_drops_something_is_respected() -> None:
     assert session.manual_gc().success
     assert message_ids(session) == ["u0", "summary-a0", "u2", "u4", "a4"]
     host.assert_in_step(session)
+    # What the host had dropped by then is gone, and a result says so.
+    first, second = session.get_gc_history()
+    assert (first.outcome, second.outcome) == (GCOutcome.FAILED, GCOutcome.REACHED)
+    assert first.tokens_freed == 90
+    assert "pinned since" in str(first.error)
 
 
 def test_an_interrupted_collection_can_be_tried_again() -> None:

@@ -17,6 +17,7 @@ from jaato_gc import (
     GCError,
     GCOutcome,
     GCPlugin,
+    GCPluginError,
     GCPolicy,
     GCRemovalItem,
     GCResult,
@@ -425,6 +426,156 @@ def test_another_strategy_can_replace_a_disabled_one() -> None:
 def test_a_strategy_within_its_deadline_works_as_usual() -> None:
     session = filled_session(Oldest(), deadline_seconds=60.0)
     assert session.manual_gc().outcome is GCOutcome.REACHED
+
+
+@pytest.mark.parametrize("is_base_class", [True, False])
+def test_a_strategy_that_hangs_in_should_collect_is_disabled(is_base_class: bool) -> None:
+    release = threading.Event()
+    asked: list[str] = []
+
+    def hang() -> Any:
+        asked.append("again")
+        release.wait(60)
+        return False, None
+
+    class Undecided(Oldest):
+        def should_collect(self, *_: Any) -> Any:
+            return hang()
+
+    class UndecidedRogue(Rogue):
+        def should_collect(self, *_: Any) -> Any:
+            return hang()
+
+    plugin = Undecided() if is_base_class else UndecidedRogue(remove("u3", "a3"))
+    session = filled_session(plugin, deadline_seconds=0.02)
+    before = state(session)
+    assert list(session.before_send()) == session.history
+    session.after_turn()
+    release.set()
+    assert asked == ["again"]
+    assert "should_collect took more than 0.02 s" in str(session.paused_because)
+    assert state(session)["history"] == before["history"]
+    assert "should_collect" in str(session.manual_gc().error)
+
+
+class Exit(BaseException):
+    """An exit of a framework that is not an ``Exception``."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), Exit("out")], ids=["SystemExit", "Exit"])
+@pytest.mark.parametrize("deadline", [None, 60.0])
+@pytest.mark.parametrize("is_base_class", [True, False])
+def test_a_strategy_can_not_end_the_process(
+    is_base_class: bool, deadline: float | None, error: BaseException
+) -> None:
+    def leave(*_: Any) -> Any:
+        raise error
+
+    plugin = ScriptedStrategy(leave) if is_base_class else Rogue(leave)
+    session = filled_session(plugin, deadline_seconds=deadline)
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.FAILED
+    assert f"{type(error).__name__}: {error}" in str(outcome.error)
+    assert state(session) == before
+
+
+@pytest.mark.parametrize("deadline", [None, 60.0])
+def test_a_strategy_can_not_collect_while_it_collects(deadline: float | None) -> None:
+    plugin = ScriptedStrategy(lambda _: session.manual_gc())
+    session = filled_session(plugin, deadline_seconds=deadline)
+    before = state(session)
+    outcome = session.manual_gc()
+    assert outcome.outcome is GCOutcome.FAILED
+    assert "can't start another collection" in str(outcome.error)
+    assert state(session) == before
+    assert len(session.get_gc_history()) == 1
+
+
+@pytest.mark.parametrize("deadline", [None, 60.0])
+def test_an_interrupt_during_a_collection_reaches_the_host(deadline: float | None) -> None:
+    def interrupted(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    session = filled_session(Rogue(interrupted), deadline_seconds=deadline)
+    before = state(session)
+    with pytest.raises(KeyboardInterrupt):
+        session.manual_gc()
+    assert state(session) == before
+    session.set_gc_plugin(Oldest(), GCConfig(preserve_recent_turns=1))
+    assert session.manual_gc().outcome is GCOutcome.REACHED
+
+
+def test_a_strategy_can_not_end_the_process_in_should_collect_or_shutdown() -> None:
+    class Leaving(Oldest):
+        def should_collect(self, *_: Any) -> Any:
+            raise SystemExit(3)
+
+        def shutdown(self) -> None:
+            raise SystemExit(3)
+
+    plugin = Leaving()
+    session = filled_session(plugin, context_limit=count_tokens(conversation(), COUNTER))
+    session.after_turn()
+    assert plugin.reasons == [GCTriggerReason.THRESHOLD]  # core decided
+    session.close()
+    assert session.plugin is None
+
+
+def test_an_observer_can_not_end_the_process() -> None:
+    class Leaving:
+        @hookimpl
+        def jaato_gc_after_collect(self) -> None:
+            raise SystemExit(3)
+
+    def leave(_: Any) -> None:
+        raise SystemExit(3)
+
+    registry = PluginRegistry(load_installed=False)
+    registry.register(Leaving(), "leaving")
+    session = filled_session(Oldest(), registry=registry, on_instruction_budget_updated=leave)
+    assert session.manual_gc().outcome is GCOutcome.REACHED
+
+
+class Unnamed(Rogue):
+    """A plugin whose name fails when it is read the second time."""
+
+    def __init__(self, *names: Any) -> None:
+        super().__init__(remove("u3", "a3"))
+        self.names = list(names)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        name = self.names.pop(0)
+        if isinstance(name, BaseException):
+            raise name
+        return name  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", [RuntimeError("no name"), SystemExit(3), None, 7, ""])
+def test_a_strategy_without_a_usable_name_is_refused(name: Any) -> None:
+    session = filled_session(Oldest())
+    plugin, before = session.plugin, state(session)
+    with pytest.raises(GCPluginError, match=r"Unnamed can.t be used: .*name"):
+        session.set_gc_plugin(Unnamed(name))
+    assert session.plugin is plugin
+    assert state(session) == before
+
+
+def test_the_name_of_a_strategy_is_read_once() -> None:
+    session = filled_session(Unnamed("gc_once"))
+    assert session.manual_gc().plugin_name == "gc_once"
+    assert session.manual_gc().plugin_name == "gc_once"
+    assert json.loads(session.save())["plugin"] == "gc_once"
+
+
+@pytest.mark.parametrize("plugin", [None, "gc_truncate", object(), GCConfig()])
+def test_something_that_is_not_a_strategy_is_refused(plugin: Any) -> None:
+    session = filled_session(Oldest())
+    before = session.plugin
+    with pytest.raises(GCPluginError, match=f"{type(plugin).__name__} can't be used: "):
+        session.set_gc_plugin(plugin)
+    assert session.plugin is before
 
 
 def test_core_decides_if_should_collect_fails() -> None:

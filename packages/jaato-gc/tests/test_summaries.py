@@ -393,6 +393,7 @@ def returning(value: Any) -> Callable[[str], Any]:
     [
         (raising(ValueError("no quota")), "failed: ValueError: no quota"),
         (raising(asyncio.CancelledError()), "failed: CancelledError"),
+        (raising(SystemExit(3)), "failed: SystemExit: 3"),
         (cancelling_itself, "failed: CancelledError"),
         (raising(TimeoutError("read timed out")), "failed: TimeoutError: read timed out"),
         (returning(None), "returned NoneType, not text"),

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 
 from jaato_gc.plugin import hookimpl
 from jaato_gc_stash._stash import SqlStash
@@ -13,7 +14,12 @@ def jaato_gc_stash(agent_id: str) -> SqlStash | None:
     url = os.environ.get("JAATO_GC_STASH")
     if not url:
         return None
-    return _open(url, os.environ.get("JAATO_GC_STASH_PROJECT") or "default").for_agent(agent_id)
+    with _opening:
+        stash = _open(url, os.environ.get("JAATO_GC_STASH_PROJECT") or "default")
+    return stash.for_agent(agent_id)
+
+
+_opening = threading.Lock()  # a cache alone lets threads that start at once open several
 
 
 @functools.lru_cache(maxsize=8)

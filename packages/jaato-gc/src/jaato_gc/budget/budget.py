@@ -1,21 +1,40 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
+import functools
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from jaato_gc.budget.entry import MOVABLE_POLICIES, SourceEntry
 from jaato_gc.errors import GCError, ReadOnlyError
 from jaato_gc.policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _locked(
+    method: "Callable[Concatenate[InstructionBudget, P], R]",
+) -> "Callable[Concatenate[InstructionBudget, P], R]":
+    """Makes a method run while no other thread changes the budget."""
+
+    @functools.wraps(method)
+    def run(self: "InstructionBudget", /, *args: P.args, **named: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **named)
+
+    return run
+
 
 class InstructionBudget:
     """The tokens of a session's next request, by source, with the policy of each.
 
     The methods keep all totals up to date, so reading one is O(1). Keys are unique within a source
-    at any depth. A message belongs to one entry.
+    at any depth. A message belongs to one entry. Threads may share a budget: a snapshot never shows
+    half of a change.
 
     Args:
         context_limit: The model's window.
@@ -30,6 +49,8 @@ class InstructionBudget:
         context_limit: int = 128_000,
         counter: TokenCounter = DEFAULT_COUNTER,
     ) -> None:
+        self.lock = threading.RLock()
+        """Held during every change, by a session for all that it changes at once."""
         self.session_id = session_id
         self.agent_id = agent_id
         self.agent_type = agent_type
@@ -144,6 +165,7 @@ class InstructionBudget:
 
     # --- changing ---
 
+    @_locked
     def set_entry(
         self,
         source: InstructionSource,
@@ -157,6 +179,7 @@ class InstructionBudget:
         policy = gc_policy or DEFAULT_SOURCE_POLICIES[source]
         return self._put_source(SourceEntry(source, tokens, policy, label, children, metadata))
 
+    @_locked
     def update_tokens(
         self, source: InstructionSource, tokens: int, child_key: str | None = None
     ) -> None:
@@ -166,6 +189,7 @@ class InstructionBudget:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
         self._add_tokens(entry, tokens - entry._tokens)
 
+    @_locked
     def add_child(
         self,
         source: InstructionSource,
@@ -191,11 +215,13 @@ class InstructionBudget:
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
         child._born = self.collections
-        self.remove_child(source, child_key)
+        if (source, child_key) in self._by_key:
+            self.remove_child(source, child_key)
         parent._adopt(child_key, child)
         self._enter(child)
         return child
 
+    @_locked
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
         """Removes the entry under a key and everything below it. Returns whether there was one."""
         entry = self.get_child(source, child_key)
@@ -205,6 +231,7 @@ class InstructionBudget:
         entry._parent._disown(child_key)
         return True
 
+    @_locked
     def add_message(
         self, source: InstructionSource, child_key: str, message_id: str, tokens: int
     ) -> None:
@@ -214,6 +241,7 @@ class InstructionBudget:
         self._by_message[message_id] = entry
         self._add_tokens(entry, tokens)
 
+    @_locked
     def remove_messages(
         self,
         tokens: Mapping[str, int],
@@ -242,6 +270,7 @@ class InstructionBudget:
                 self.remove_child(entry._source, entry._key)
                 entry = parent
 
+    @_locked
     def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
         """Replaces the tokens and messages of an entry. Its children stay."""
         for message_id in entry._message_ids:
@@ -250,6 +279,7 @@ class InstructionBudget:
         self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
+    @_locked
     def clear_source(self, source: InstructionSource) -> None:
         """Removes the tokens and children of a source. Its policy and label stay."""
         entry = self._entries.get(source)
@@ -292,6 +322,7 @@ class InstructionBudget:
 
     # --- saving ---
 
+    @_locked
     def snapshot(self) -> dict[str, Any]:
         """Returns the whole budget as JSON data, for displays and for `from_snapshot`."""
         return {
@@ -344,6 +375,20 @@ class InstructionBudget:
         copied.has_stash, copied.uncertain_tokens = self.has_stash, self.uncertain_tokens
         return copied
 
+    @_locked
+    def detach_views(self) -> None:
+        """Continues with copies of all entries, so that earlier views of it never change."""
+        copied = self.copy()
+        self._entries, self._by_key = copied._entries, copied._by_key
+        self._by_message, self._by_policy = copied._by_message, copied._by_policy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "lock"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, lock=threading.RLock())
+
+    @_locked
     def get_conversation_snapshot(self) -> dict[str, Any] | None:
         """Returns the CONVERSATION entry and the pins, for hosts that rebuild the other sources."""
         entry = self._entries.get(InstructionSource.CONVERSATION)
@@ -351,6 +396,7 @@ class InstructionBudget:
             return None
         return entry.to_dict() | {"pinned_message_ids": sorted(self.pinned_message_ids)}
 
+    @_locked
     def restore_conversation_from_snapshot(self, snapshot: Mapping[str, Any] | None) -> None:
         """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing."""
         if not snapshot:
@@ -383,4 +429,4 @@ class ReadOnlyBudget(InstructionBudget):
 
     set_entry = update_tokens = add_child = remove_child = _refuse
     add_message = remove_messages = rebook = clear_source = _refuse
-    restore_conversation_from_snapshot = _refuse
+    restore_conversation_from_snapshot = detach_views = _refuse

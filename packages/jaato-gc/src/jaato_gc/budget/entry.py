@@ -122,8 +122,8 @@ class SourceEntry:
 
     @property
     def children(self) -> Mapping[str, "SourceEntry"]:
-        """The children by key, read-only."""
-        return MappingProxyType(self._children)
+        """The children by key at this moment, read-only."""
+        return MappingProxyType(self._children.copy())
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -141,7 +141,7 @@ class SourceEntry:
         """
         if self._gc_policy is GCPolicy.LOCKED or not self._children:
             return self._gc_policy
-        policies = {child.effective_gc_policy() for child in self._children.values()}
+        policies = {child.effective_gc_policy() for child in self._children_now()}
         return policies.pop() if len(policies) == 1 else GCPolicy.PARTIAL
 
     def binding_policy(self) -> GCPolicy:
@@ -160,8 +160,12 @@ class SourceEntry:
     def walk(self) -> Iterator["SourceEntry"]:
         """Returns this entry and everything below it, parents first."""
         yield self
-        for child in self._children.values():
+        for child in self._children_now():
             yield from child.walk()
+
+    def _children_now(self) -> "tuple[SourceEntry, ...]":
+        """Returns the children. Another thread may change them meanwhile."""
+        return tuple(self._children.values())
 
     def contains(self, policy: GCPolicy) -> bool:
         """Returns whether this entry, or one below it, is under a policy."""
@@ -203,7 +207,7 @@ class SourceEntry:
             "created_at": self._created_at,
             "born": self._born,
             "message_ids": list(self._message_ids),
-            "children": {key: child.to_dict() for key, child in self._children.items()},
+            "children": {key: child.to_dict() for key, child in self._children.copy().items()},
         }
 
     @classmethod

@@ -103,7 +103,7 @@ def min_free_tokens(config: GCConfig, context_limit: int | None) -> int:
 
 
 def crossed_threshold(
-    tokens: int, config: GCConfig, context_limit: int
+    tokens: float, config: GCConfig, context_limit: int
 ) -> tuple[float, float] | None:
     """Returns the percentage in use and the threshold that it crosses; ``None`` if it does not.
 

@@ -133,9 +133,11 @@ class Message:
     policy: GCPolicy | None = None
     extra: dict[str, Any] | None = None
     origin: object = field(default=None, repr=False, compare=False)
-    # The last count of tokens and the counter that made it: written by `message_tokens` alone.
-    _counted_by: str | None = field(default=None, init=False, repr=False, compare=False)
-    _tokens: int = field(default=0, init=False, repr=False, compare=False)
+    # The counter that last counted this message, and its count: one value, because sessions in
+    # several threads may share a message. Written by `message_tokens` alone.
+    _counted: tuple[str | None, int] = field(
+        default=(None, 0), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if type(self.parts) is not tuple:

@@ -1,11 +1,14 @@
 """Installed plugins, and whether they may be loaded."""
 
+import functools
 import logging
 import os
 import re
+import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaato_gc._version import __version__
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
@@ -69,50 +72,82 @@ class InstalledPlugin:
         logger.warning("%s can't be used: %s", self.origin, self.cause)
 
 
-def record_of(entry_point: "EntryPoint") -> InstalledPlugin:
-    """Returns the record of a plugin that is not loaded yet, blocked if the environment says so."""
-    record = InstalledPlugin(entry_point.name, *_name_and_version(entry_point.dist))
-    record.core_range = _core_range(entry_point.dist)
-    names = {_normalized(record.name), _normalized(record.distribution)}
-    allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
-    if names & blocked:
-        record.cause = f"it is named in {BLOCKED_VARIABLE}"
-    elif allowed and not names & allowed:
-        record.cause = f"it is not named in {ALLOWED_VARIABLE}"
-    if record.cause:
-        record.status = PluginStatus.BLOCKED
-    return record
+class PluginEntryPoint(NamedTuple):
+    """The entry point of a plugin, with what is known about its distribution.
+
+    Args:
+        entry_point: The entry point.
+        distribution: The name of the distribution.
+        version: The version of the distribution.
+        core_range: The version of jaato-gc that it requires.
+    """
+
+    entry_point: "EntryPoint"
+    distribution: str
+    version: str
+    core_range: str | None
+
+    def record(self) -> InstalledPlugin:
+        """Returns the record of the plugin, blocked if the environment says so."""
+        name = self.entry_point.name
+        record = InstalledPlugin(name, self.distribution, self.version, core_range=self.core_range)
+        names = {_normalized(name), _normalized(self.distribution)}
+        allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
+        if names & blocked:
+            record.cause = f"it is named in {BLOCKED_VARIABLE}"
+        elif allowed and not names & allowed:
+            record.cause = f"it is not named in {ALLOWED_VARIABLE}"
+        if record.cause:
+            record.status = PluginStatus.BLOCKED
+        return record
 
 
-def installed_entry_points() -> "list[EntryPoint]":
-    """Returns the entry points of all plugins, those with hook implementations first."""
+def installed_entry_points() -> tuple[PluginEntryPoint, ...]:
+    """Returns the entry points of all plugins, those with hook implementations first.
+
+    Reading all distributions takes milliseconds, so it is done again only after something was
+    installed: that changes a folder of the import path.
+    """
+    return _read_entry_points(tuple((folder, _modified(folder)) for folder in sys.path))
+
+
+def _modified(folder: str) -> int | None:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=1)
+def _read_entry_points(_import_path: object) -> tuple[PluginEntryPoint, ...]:
     import importlib.metadata  # here, because it takes long to import
 
     groups = (PROJECT_NAME, FACTORY_GROUP)
     # The first of a name counts, as on sys.path.
-    found: dict[tuple[int, str, str], EntryPoint] = {}
+    found: dict[tuple[int, str, str], PluginEntryPoint] = {}
     for distribution in importlib.metadata.distributions():
         try:
             for entry_point in distribution.entry_points:
                 if entry_point.group in groups:
-                    name, _ = _name_and_version(distribution)
+                    name, version = _name_and_version(distribution)
                     key = (groups.index(entry_point.group), name, entry_point.name)
-                    found.setdefault(key, entry_point)
+                    core_range = _core_range(distribution)
+                    found.setdefault(key, PluginEntryPoint(entry_point, name, version, core_range))
         except Exception as error:
             name, _ = _name_and_version(distribution)
             cause = f"{type(error).__name__}: {error}"
             logger.warning("the entry points of %s can't be read: %s", name, cause)
-    return [found[key] for key in sorted(found, key=lambda key: key[0])]
+    return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
 
 
-def _name_and_version(distribution: "Distribution | None") -> tuple[str, str]:
+def _name_and_version(distribution: "Distribution") -> tuple[str, str]:
     # Not distribution.name, which warns if there is none, and will raise.
-    metadata: Any = distribution.metadata if distribution else {}
+    metadata: Any = distribution.metadata
     return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
 
 
-def _core_range(distribution: "Distribution | None") -> str | None:
-    needs = (distribution.requires if distribution else None) or ()
+def _core_range(distribution: "Distribution") -> str | None:
+    needs = distribution.requires or ()
     return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
 
 

@@ -1,12 +1,15 @@
 """The registry of plugins: strategies, formats, stashes, counters and observers."""
 
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pluggy
 
 from jaato_gc.config import closest, validate_options
+from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins import hookspecs
 from jaato_gc.plugins.base import GCStrategy
@@ -14,17 +17,14 @@ from jaato_gc.plugins.discovery import (
     BLOCKED_VARIABLE,
     FACTORY_GROUP,
     InstalledPlugin,
+    PluginEntryPoint,
     PluginStatus,
     installed_entry_points,
-    record_of,
 )
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 logger = logging.getLogger("jaato_gc")
 
@@ -35,7 +35,7 @@ OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 
 
 class PluginRegistry:
-    """The plugins of this environment, loaded on first use.
+    """The plugins of this environment, loaded on first use. Threads may share a registry.
 
     A plugin that can't be loaded never hides the others: it is listed as broken, and choosing it
     raises the cause.
@@ -48,7 +48,11 @@ class PluginRegistry:
         self._manager = pluggy.PluginManager(PROJECT_NAME)
         self._manager.add_hookspecs(hookspecs)
         self._plugins: dict[str, InstalledPlugin] = {}
-        self._to_load = load_installed
+        self._is_loaded = not load_installed
+        self._to_load: deque[PluginEntryPoint] | None = None
+        """Installed plugins that are not loaded yet; ``None``: not looked for yet."""
+        self._is_loading = False
+        self._lock = threading.RLock()  # reentrant: a plugin may use the registry as it is loaded
 
     def register(self, plugin: object, name: str) -> None:
         """Adds a plugin of the host: a module or object with hook implementations.
@@ -57,19 +61,35 @@ class PluginRegistry:
             GCPluginError: Its hook implementations are invalid.
         """
         record = InstalledPlugin(name, "this process", "-")
-        try:
-            self._admit(plugin, record, self._list(record))
-        except Exception as error:
-            record.fail(error)
-            raise GCPluginError(f"{record.origin} can't be used: {record.cause}") from error
+        with self._lock:
+            try:
+                self._admit(plugin, record, self._list(record))
+            except Exception as error:
+                record.fail(error)
+                raise GCPluginError(f"{record.origin} can't be used: {record.cause}") from error
 
     def plugins(self) -> list[InstalledPlugin]:
         """Returns every installed plugin, usable or not."""
-        if self._to_load:
-            self._to_load = False
-            for entry_point in installed_entry_points():
-                self._load(entry_point)
-        return list(self._plugins.values())
+        self._load_installed()
+        with self._lock:
+            return list(self._plugins.values())
+
+    def _load_installed(self) -> None:
+        """Loads the installed plugins, once. Other threads wait until all are loaded."""
+        if self._is_loaded:
+            return
+        with self._lock:
+            if self._is_loading:  # by this thread: a plugin that is loaded sees those before it
+                return
+            self._is_loading = True
+            try:
+                if self._to_load is None:
+                    self._to_load = deque(installed_entry_points())
+                while self._to_load:  # emptied one by one: loading may be interrupted
+                    self._load(self._to_load.popleft())
+                self._is_loaded = True
+            finally:
+                self._is_loading = False
 
     def strategies(self) -> dict[str, StrategyInfo]:
         """Returns the strategies that only one plugin offers, by name."""
@@ -114,7 +134,9 @@ class PluginRegistry:
                 return strategy
         except GCConfigError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise GCPluginError(
                 f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
             ) from error
@@ -151,8 +173,7 @@ class PluginRegistry:
 
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
-        if self._to_load:
-            self.plugins()
+        self._load_installed()
         return bool(getattr(self._manager.hook, hook).get_hookimpls())
 
     def notify(self, hook: str, **arguments: Any) -> None:
@@ -160,17 +181,19 @@ class PluginRegistry:
         for plugin, implementation in self._implementations(hook):
             try:
                 _call(implementation, arguments)
-            except Exception:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 logger.exception("%s failed in %s; nothing else is affected", plugin.origin, hook)
 
     def _implementations(self, hook: str) -> Iterator[tuple[InstalledPlugin, pluggy.HookImpl]]:
-        self.plugins()
+        self._load_installed()
         # Pluggy lists them in reverse calling order.
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             yield self._plugins[implementation.plugin_name], implementation
 
-    def _load(self, entry_point: "EntryPoint") -> None:
-        record = record_of(entry_point)
+    def _load(self, found: PluginEntryPoint) -> None:
+        entry_point, record = found.entry_point, found.record()
         key = self._list(record)
         if record.status is PluginStatus.BLOCKED:
             return

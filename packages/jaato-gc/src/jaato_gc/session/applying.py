@@ -1,5 +1,6 @@
 """Applying plans, undoing them, and restoring content: as a whole or not at all."""
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,11 @@ MAX_STASHED_LEDGERS = 1_000
 
 SourceRemover = Callable[[InstructionSource, str | None], None]
 """Drops something that is not in the history: called with its source and key."""
+
+_PLANNING: contextvars.ContextVar["Collections | None"] = contextvars.ContextVar(
+    "jaato_gc_planning", default=None
+)
+"""The collections that a strategy works for. Its thread inherits that."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
 _NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
@@ -84,7 +90,13 @@ class Collections:
     def collect(
         self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
     ) -> GCResult:
-        """Plans and applies, after any other collection that is running."""
+        """Plans and applies, after any other collection that is running.
+
+        Raises:
+            GCError: A strategy asks for it while it collects: it would wait for itself.
+        """
+        if _PLANNING.get() is self:
+            raise GCError("a strategy can't start another collection while it collects")
         with self._running:
             for _ in range(MAX_STALE_PLANS):
                 try:
@@ -131,15 +143,19 @@ class Collections:
         with self._live.lent() as (history, budget):
             self._observers.notify(
                 "jaato_gc_before_collect",
-                plugin_name=planner.plugin.name,
+                plugin_name=planner.name,
                 history=history,
                 context_usage=usage,
                 reason=reason,
             )
             started = time.perf_counter()
-            plan = planner.plan(
-                history, usage, reason, budget, gc_id, config, all_steps=self._all_steps
-            )
+            before = _PLANNING.set(self)
+            try:
+                plan = planner.plan(
+                    history, usage, reason, budget, gc_id, config, all_steps=self._all_steps
+                )
+            finally:
+                _PLANNING.reset(before)
             return replace(plan, seconds=time.perf_counter() - started)
 
     # --- applying ---
@@ -183,13 +199,25 @@ class Collections:
                 dropped.append(item)
         except Exception as error:
             return self._given_up(result, dropped, freed, error)
+        try:
+            applied = self._commit(plan, keys, freed)
+        except StalePlanError as error:
+            if dropped:
+                self._given_up(result, dropped, freed, error)
+            raise
+        self._observers.budget_changed()
+        return applied
+
+    def _commit(self, plan: GCPlan, keys: Mapping[str, str], freed: int) -> GCResult:
+        """Changes history, budget and journal at once."""
+        live, result = self._live, plan.result
         with live.lock:
             live.check_plan(plan.edits, plan.before)
             total = live.budget.total_tokens()
             applied = live.apply(plan.edits, plan.before, result.plugin_name)
             live.budget.collections += 1
             if all(message.message_id in keys for message in applied.removed):
-                applied.stash_keys = keys
+                applied.stash_keys = dict(keys)
             result = replace(
                 result,
                 tokens_before=total + freed,
@@ -198,7 +226,6 @@ class Collections:
                 removal_list=_with_stash_keys(result.removal_list, keys),
             )
             self._enter(result, applied)
-        self._observers.budget_changed()
         return result
 
     def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:

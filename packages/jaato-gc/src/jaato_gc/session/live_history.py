@@ -2,7 +2,6 @@
 
 import logging
 import math
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,6 +49,7 @@ class LiveHistory:
 
     def __init__(self, booking: Booking) -> None:
         self.booking = booking
+        self.lock = booking.budget.lock  # so that snapshots of the budget show no half changes
         self.messages: list[Message] = []
         """Only ever grows at its end, because requests refer to it; edits make another list."""
         self.turns = 0
@@ -57,7 +57,6 @@ class LiveHistory:
         """Turns to pin when they begin, by their number in the whole session."""
         self.numbers: dict[str, int] = {}
         """The place of each message in the whole session, if removed messages can be restored."""
-        self.lock = threading.RLock()
         self.reports = 0
         """How often the provider reported its usage."""
         self.doubts_report = False
@@ -66,7 +65,7 @@ class LiveHistory:
         self.uncertain_tokens = 0
         """Tokens that were added or removed since the provider last reported its usage."""
         self.counted_at_request: int | None = None
-        self._lent: list[InstructionBudget] = []
+        self._lent: set[ReadOnlyBudget] = set()
         self._check_from(0)
 
     @property
@@ -76,8 +75,10 @@ class LiveHistory:
 
     # --- changing ---
 
-    def begin_with(self, messages: list[Message]) -> None:
-        """Sets messages that are in the budget already."""
+    def begin_with(self, messages: list[Message], budget: InstructionBudget) -> None:
+        """Sets messages, and a budget that they are booked in."""
+        budget.lock = self.lock
+        self.booking.budget = budget
         self.messages = messages
         self._check_from(0)
 
@@ -252,21 +253,23 @@ class LiveHistory:
     def lent(self) -> Iterator[tuple[tuple[Message, ...], ReadOnlyBudget]]:
         """Returns history and budget to read while messages may still arrive.
 
-        If one does, the session continues with a copy of the budget.
+        If one does, the budget continues with copies of its entries.
         """
         with self.lock:
             messages, budget = tuple(self.messages), self.budget
             budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
-            self._lent.append(budget)
+            view = ReadOnlyBudget(budget)
+            self._lent.add(view)
         try:
-            yield messages, ReadOnlyBudget(budget)
+            yield messages, view
         finally:
             with self.lock:
-                self._lent.remove(budget)
+                self._lent.discard(view)
 
     def _take_back(self) -> None:
-        if self.budget in self._lent:
-            self.booking.budget = self.budget.copy()
+        if self._lent:
+            self.budget.detach_views()
+            self._lent.clear()
 
     # --- figures ---
 
@@ -295,7 +298,7 @@ class LiveHistory:
             self.budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
             return self.budget.upper_bound()
 
-    def anchor(self, input_tokens: int) -> bool:
+    def anchor(self, input_tokens: float) -> bool:
         """Corrects the budget by the reported usage. Returns whether that changed the total."""
         with self.lock:
             counted, budget = self.counted_at_request, self.budget

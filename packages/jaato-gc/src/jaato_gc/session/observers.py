@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from jaato_gc.deadline import is_failure
 from jaato_gc.plugins import PluginRegistry
 from jaato_gc.session.live_history import LiveHistory
 
@@ -41,7 +42,9 @@ class Observers:
             return
         try:
             observer(*arguments)
-        except Exception:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             logger.exception("an observer failed; the turn goes on")
 
     def notify(self, hook: str, **arguments: Any) -> None:

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from jaato_gc.budget import ReadOnlyBudget
 from jaato_gc.collecting import (
@@ -26,8 +26,8 @@ from jaato_gc.collecting import (
     should_collect,
 )
 from jaato_gc.config import GCConfig
-from jaato_gc.deadline import DeadlineError, within
-from jaato_gc.errors import GCError
+from jaato_gc.deadline import DeadlineError, is_failure, within
+from jaato_gc.errors import GCError, GCPluginError
 from jaato_gc.history import Edit, split_into_turns
 from jaato_gc.messages import Message
 from jaato_gc.plugins import GCPlugin, GCStrategy
@@ -41,6 +41,8 @@ from jaato_gc.session.verification import (
 
 logger = logging.getLogger("jaato_gc")
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Planner:
@@ -49,19 +51,25 @@ class Planner:
     Args:
         plugin: The strategy.
         config: The configuration of the session, merged with the options of the strategy.
-        deadline_seconds: The time limit of a collection; ``None``: no limit.
+        deadline_seconds: The time limit of each call of the strategy; ``None``: no limit.
         disabled: Why the strategy is no longer used; ``None`` if it is.
+
+    Raises:
+        GCPluginError: The strategy has no usable name, or lacks a method.
     """
 
     plugin: GCPlugin
     config: GCConfig
     deadline_seconds: float | None = None
     disabled: str | None = None
+    name: str = field(init=False)
+    """The name of the strategy. It is read once, because a property may fail later."""
     takes_budget: bool = field(init=False)
     uses_core_trigger: bool = field(init=False)
     """Whether core decides when to collect, because the strategy does not override it."""
 
     def __post_init__(self) -> None:
+        self.name = _name_of(self.plugin)
         parameters = inspect.signature(self.plugin.collect).parameters.values()
         self.takes_budget = any(
             each.name == "budget" or each.kind is each.VAR_POSITIONAL for each in parameters
@@ -72,10 +80,17 @@ class Planner:
     def should_collect(self, usage: ContextUsage) -> tuple[bool, GCTriggerReason | None]:
         """Returns whether the strategy wants to collect, and why. If it fails, core decides."""
         try:
-            due, reason = self.plugin.should_collect(usage, self.config)
+            due, reason = self._within_deadline(
+                "should_collect", lambda: self.plugin.should_collect(usage, self.config)
+            )
             return (True, reason and GCTriggerReason(reason)) if due else (False, None)
-        except Exception:
-            logger.exception("%s failed in should_collect; core decides", self.plugin.name)
+        except _FailedError as error:
+            logger.warning("%s", error)
+            return False, None
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            logger.exception("%s failed in should_collect; core decides", self.name)
             return should_collect(usage, self.config)
 
     def plan(
@@ -103,24 +118,26 @@ class Planner:
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
         given = (history, usage, config, reason, budget)
-        collection = open_collection(plugin.name, notice, *given, all_steps=all_steps)
+        collection = open_collection(self.name, notice, *given, all_steps=all_steps)
         if not can_fit(collection):  # what is fixed alone is too much: the strategy can't help
             collection.close()
-            _, result = account(collection, [], plugin.name, {"fits": False})
+            _, result = account(collection, [], self.name, {"fits": False})
             result.gc_id = gc_id
             return GCPlan(gc_id, history, (), result)
         edits: Sequence[Edit] = ()
         try:
             notification = self._run(collection, usage)
             outcome, result = _concluded(
-                collection, plugin.name, notice, all_steps=all_steps, notification=notification
+                collection, self.name, notice, all_steps=all_steps, notification=notification
             )
             edits = outcome.edits
         except RejectedAnswerError as error:
             result = self._unchanged(collection, GCOutcome.REJECTED, str(error))
         except _FailedError as error:
-            result = failure(collection, plugin.name, GCOutcome.FAILED, str(error))
-        except Exception as error:
+            result = failure(collection, self.name, GCOutcome.FAILED, str(error))
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             cause = f"{type(error).__name__}: {error}"
             result = self._unchanged(collection, GCOutcome.FAILED, cause)
         finally:
@@ -140,7 +157,7 @@ class Planner:
         plugin = self.plugin
         if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
             try:
-                self._within_deadline(lambda: plugin.select(collection))
+                self._within_deadline("select", lambda: plugin.select(collection))
             except GCError as error:
                 raise _FailedError(str(error)) from error
             return None
@@ -152,7 +169,7 @@ class Planner:
             named["budget"] = collection.budget
         elif self.takes_budget:
             arguments.append(collection.budget)
-        returned = self._within_deadline(lambda: plugin.collect(*arguments, **named))
+        returned = self._within_deadline("collect", lambda: plugin.collect(*arguments, **named))
         answer = read_answer(returned, collection, given, takes_budget=self.takes_budget)
         if answer.error is not None:
             raise _FailedError(answer.error)
@@ -160,13 +177,14 @@ class Planner:
         collection.details.update(answer.details)
         return answer.notification
 
-    def _within_deadline(self, work: Callable[[], Any]) -> Any:
+    def _within_deadline(self, method: str, call: Callable[[], T]) -> T:
+        """Calls a method of the strategy. One that takes too long disables the strategy."""
         if self.disabled is None:
             try:
-                return within(self.deadline_seconds, work)
+                return within(self.deadline_seconds, call)
             except DeadlineError as error:
-                self.disabled = f"collect took {error} and is not called any more"
-        raise _FailedError(f"{origin_of(self.plugin)}: {self.disabled}")
+                self.disabled = f"{method} took {error}, and the strategy is not called any more"
+        raise _FailedError(f"{self._origin}: {self.disabled}")
 
     def _config_for_plugin(self, collection: Collection) -> GCConfig:
         """Returns the configuration, with pins as turns for a strategy that sees no budget."""
@@ -180,8 +198,12 @@ class Planner:
         return config.model_copy(update={"pinned_turn_indices": tuple(sorted(indices))})
 
     def _unchanged(self, collection: Collection, outcome: GCOutcome, cause: str) -> GCResult:
-        error = f"{origin_of(self.plugin)}: {cause}"
-        return failure(collection, self.plugin.name, outcome, error)
+        return failure(collection, self.name, outcome, f"{self._origin}: {cause}")
+
+    @property
+    def _origin(self) -> str:
+        """The name of the strategy with its distribution and version."""
+        return f"{self.name} of {_distribution_of(type(self.plugin).__module__)}"
 
 
 def _concluded(
@@ -212,9 +234,25 @@ class _FailedError(Exception):
     """The strategy reported a failure."""
 
 
-def origin_of(plugin: GCPlugin) -> str:
-    """Returns a strategy's name with its distribution and version."""
-    return f"{plugin.name} of {_distribution_of(type(plugin).__module__)}"
+def _name_of(plugin: GCPlugin) -> str:
+    """Returns the name of a strategy, or raises an error if it can't be used."""
+    try:
+        name = plugin.name
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        cause = f"its name can't be read: {type(error).__name__}: {error}"
+        raise _unusable(plugin, cause) from error
+    if not isinstance(name, str) or not name:
+        raise _unusable(plugin, f"expected a string as its name, got {name!r:.80}")
+    for method in ("should_collect", "collect", "shutdown"):
+        if not callable(getattr(plugin, method, None)):
+            raise _unusable(plugin, f"it has no method {method!r}")
+    return name
+
+
+def _unusable(plugin: GCPlugin, cause: str) -> GCPluginError:
+    return GCPluginError(f"{type(plugin).__name__} can't be used: {cause}")
 
 
 @functools.cache  # looking through all distributions takes a tenth of a second

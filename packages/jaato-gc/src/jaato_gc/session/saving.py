@@ -97,7 +97,7 @@ def dump(session: "GCSession") -> str:
             "history": [message_to_dict(message) for message in live.messages],
             **_LiveState.of(live),
             **_BookingState.of(live.booking),
-            "plugin": planner.plugin.name if planner else None,
+            "plugin": planner.name if planner else None,
             "plugin_options": _options(planner.plugin) if planner else {},
             "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
             "config": _config(planner.config, planner.plugin) if planner else {},
@@ -178,9 +178,8 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
-    live.booking.budget = budget
+    live.begin_with([_message(each) for each in document["history"]], budget)
     _BookingState.set_on(live.booking, document)
-    live.begin_with([_message(each) for each in document["history"]])
     found = {message.message_id for message in live.messages}
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):
         raise SavedSessionError("its history and its budget do not match")

@@ -33,20 +33,32 @@ class Schedule:
         """When the last request was made, by the clock of the session."""
         self.waits_until = 0
         """The number of tokens from which on a collection can gain something again."""
-        self.use(None)
-
-    def use(self, planner: Planner | None) -> None:
-        """Uses another strategy, or none."""
-        self.planner = planner
-        self.config = planner.config if planner else GCConfig()
+        self.planner: Planner | None = None
+        """The strategy; ``None``: there is none."""
+        self.config = GCConfig()
         """The effective configuration."""
-        self.window_changed()
+        self.settle()
+
+    def use(self, planner: Planner | None) -> Planner | None:
+        """Uses another strategy, or none. Returns the previous one."""
+        with self._live.lock:
+            previous, self.planner = self.planner, planner
+            self.config = planner.config if planner else GCConfig()
+            self.window_changed()
+            return previous
+
+    def use_window(self, context_limit: int) -> None:
+        """Uses another window."""
+        with self._live.lock:
+            self._live.budget.context_limit = context_limit
+            self.window_changed()
 
     @property
     def paused_because(self) -> str | None:
         """Why automatic collections are off, if they are."""
-        if self.planner and self.planner.disabled:
-            return self.planner.disabled
+        planner = self.planner
+        if planner and planner.disabled:
+            return planner.disabled
         if self._live.budget.total_tokens() < self.waits_until:
             return (
                 "the last collection did not reach its goal: the next one waits until the context "
@@ -81,7 +93,7 @@ class Schedule:
                 is a reason too.
         """
         planner = self.planner
-        if planner is None or not self._may_collect():
+        if planner is None or not self._may_collect(planner):
             return None
         if planner.uses_core_trigger:
             if reason := self._limits.reached(self._live.budget.total_tokens(), self._live.turns):
@@ -96,37 +108,40 @@ class Schedule:
 
     def is_cache_cold(self, now: float) -> bool:
         """Returns whether the provider's prompt cache expired, and a collection is worth it now."""
-        if self.requested_at is None or not self._may_collect():
+        planner, requested_at = self.planner, self.requested_at
+        if planner is None or requested_at is None or not self._may_collect(planner):
             return False
-        idle = now - self.requested_at
-        return is_cache_cold(self.config, idle, self._live.budget.utilization_percent())
-
-    def _may_collect(self) -> bool:
-        """Returns whether automatic collections are allowed at the moment."""
-        return (
-            self.planner is not None
-            and not self.planner.disabled
-            and not self.waits_for_message
-            and self._live.budget.total_tokens() >= self.waits_until
-            and self.planner.config.auto_trigger
+        return is_cache_cold(
+            planner.config, now - requested_at, self._live.budget.utilization_percent()
         )
 
-    def crosses_threshold(self, tokens: int) -> tuple[float, float] | None:
+    def _may_collect(self, planner: Planner) -> bool:
+        """Returns whether automatic collections are allowed at the moment."""
+        return (
+            not planner.disabled
+            and not self.waits_for_message
+            and self._live.budget.total_tokens() >= self.waits_until
+            and planner.config.auto_trigger
+        )
+
+    def crosses_threshold(self, tokens: float) -> tuple[float, float] | None:
         """Returns percentage and threshold if reported usage crosses it first in this turn."""
-        if self.threshold_told:
-            return None
-        crossed = crossed_threshold(tokens, self.config, self._live.budget.context_limit)
-        if crossed:
-            self.threshold_told = self.threshold_crossed = True
-        return crossed
+        with self._live.lock:
+            if self.threshold_told:
+                return None
+            crossed = crossed_threshold(tokens, self.config, self._live.budget.context_limit)
+            if crossed:
+                self.threshold_told = self.threshold_crossed = True
+            return crossed
 
     def record(self, result: GCResult) -> None:
         """Learns from the result of an automatic collection.
 
         After one that missed its goal, the next would too: it waits until enough came in.
         """
-        self.waits_until = 0
-        if result.outcome not in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
+        if result.outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
+            self.waits_until = 0
+        else:
             window = self._live.budget.context_limit
             total = self._live.budget.total_tokens()
             self.waits_until = total + max(1, min_free_tokens(self.config, window))

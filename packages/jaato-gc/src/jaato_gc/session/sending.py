@@ -1,7 +1,7 @@
 """Sending: the checks between a history and a request."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import Floor, GCTriggerReason
 from jaato_gc.config import GCConfigOverrides
@@ -19,6 +19,21 @@ OnOverflow = Literal["relax", "raise", "send"]
 core removes nothing from recent turns. ``"send"``: as ``"relax"``, but a request that can't be made
 to fit is sent unchanged.
 """
+
+
+MAX_ATTEMPTS = 5
+"""How often a request is checked again because other threads changed the history meanwhile."""
+
+
+class _Size(NamedTuple):
+    """The size of the next request, and of the largest one that may be sent."""
+
+    tokens: int
+    limit: int
+
+    @property
+    def fits(self) -> bool:
+        return self.tokens <= self.limit
 
 
 class Sender:
@@ -57,48 +72,63 @@ class Sender:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
+        now = self._clock()
+        for _ in range(MAX_ATTEMPTS):
+            self._repair_or_raise()
+            size = self._size()
+            self._make_room(size.fits, now)
+            # Other threads may have changed the history meanwhile. They can't from here on.
+            with self._live.lock:
+                if not self._live.faults():
+                    size_now = self._size()
+                    # A collection could not do more, and it fits as counted.
+                    is_all = not size.fits and self._fits_as_counted()
+                    if size_now.fits or is_all or self.on_overflow == "send":
+                        self._schedule.requested_at = now
+                        return self._live.request()
+                    if size_now == size:
+                        break  # another attempt would end the same way
         if faults := self._live.faults():
-            self._repair_or_raise(faults)
+            raise _refusal(faults)
+        raise self.floor_error()
+
+    def _make_room(self, fits: bool, now: float) -> None:
+        """Collects if that is due, or if the request does not fit."""
         schedule = self._schedule
         # What is fixed alone may be too much: then no strategy is asked.
-        can_fit = self._fits() or (schedule.planner is not None and self._floor().can_fit)
-        now = self._clock()
-        if can_fit:
-            if schedule.config.check_before_send:
-                self._collect_if_due(now)
-            if not self._fits():
+        if fits or (schedule.planner is not None and self._floor().can_fit):
+            if schedule.config.check_before_send and self._collect_if_due(now):
+                fits = self._size().fits
+            if not fits:
                 self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
         elif self.on_overflow == "send" and schedule.planner is not None:
             self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)  # its result says so
-        if not self._may_be_sent():
-            raise self.floor_error()
-        schedule.requested_at = now
-        return self._live.request()
 
-    def _collect_if_due(self, now: float) -> None:
+    def _collect_if_due(self, now: float) -> bool:
+        """Collects if that is due. Returns whether it was."""
         schedule = self._schedule
         if schedule.is_cache_cold(now):
             target: GCConfigOverrides = {"target_percent": schedule.config.cold_target_percent}
             self._collections.collect_automatically(GCTriggerReason.CACHE_COLD, target)
-        elif due := schedule.due(GCTriggerReason.PRE_MESSAGE):
+            return True
+        if due := schedule.due(GCTriggerReason.PRE_MESSAGE):
             self._collections.collect_automatically(due)
             schedule.threshold_crossed = False
+            return True
+        return False
 
     def recover_from_refusal(self) -> bool:
         """Collects because the provider refused the request. Returns whether it is smaller now."""
         if self._schedule.planner is None:
             return False
-        before = self._live.budget.total_tokens()
-        self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
-        return self._live.budget.total_tokens() < before
+        result = self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
+        return result.tokens_after < result.tokens_before
 
-    def _fits(self) -> bool:
-        return self._live.upper_bound() <= self._schedule.request_limit
+    def _size(self) -> _Size:
+        with self._live.lock:
+            return _Size(self._live.upper_bound(), self._schedule.request_limit)
 
-    def _may_be_sent(self) -> bool:
-        """Returns whether the request fits, as far as collections could make it fit."""
-        if self._fits() or self.on_overflow == "send":
-            return True
+    def _fits_as_counted(self) -> bool:
         total = self._live.budget.total_tokens()
         return self._schedule.planner is not None and total <= self._schedule.request_limit
 
@@ -110,7 +140,7 @@ class Sender:
 
     def floor_error(self) -> ContextFloorError:
         """Returns the error for a request that is too long even after a collection."""
-        most, limit = self._live.upper_bound(), self._schedule.request_limit
+        most, limit = self._size()
         what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
             what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
@@ -131,15 +161,20 @@ class Sender:
             in_the_way = found.recent_text
         return ContextFloorError(f"{what}. {in_the_way}", found.by_source, result)
 
-    def _repair_or_raise(self, faults: list[Violation]) -> None:
-        if self.repair:
+    def _repair_or_raise(self) -> None:
+        faults = self._live.faults()
+        if faults and self.repair:
             with self._live.lock:
                 history = list(self._live.messages)
                 edits = edits_between(history, repair_history(history))
                 self._live.apply(edits, history, "repair")
                 self._collections.repaired(edits)
+                faults = self._live.faults()
             self._collections.budget_changed()
-            faults = self._live.faults()
         if faults:
-            listed = "; ".join(map(str, faults[:3]))
-            raise InvalidHistoryError(f"the history can't be sent: {listed}", faults)
+            raise _refusal(faults)
+
+
+def _refusal(faults: list[Violation]) -> InvalidHistoryError:
+    listed = "; ".join(map(str, faults[:3]))
+    return InvalidHistoryError(f"the history can't be sent: {listed}", faults)

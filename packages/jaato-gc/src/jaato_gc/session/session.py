@@ -1,6 +1,5 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -13,7 +12,6 @@ from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import (
     ContextFloorError,
     GCConfigError,
-    GCError,
     MessageError,
     NotConfiguredError,
 )
@@ -27,6 +25,7 @@ from jaato_gc.plugins import (
     load_gc_inline,
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
@@ -58,7 +57,7 @@ class GCSession:
 
     The session guarantees, for any strategy: it sends no request that does not fit and no invalid
     history; it never loses LOCKED or pinned content; a collection is applied as a whole or
-    not at all, and can be undone.
+    not at all, and can be undone. Threads may share a session.
 
     Args:
         provider: Sends a request to the model; only `send_message` needs it.
@@ -79,13 +78,16 @@ class GCSession:
         summarizer: Writes summaries for any strategy that summarizes and has none of its own.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
-        deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
+        deadline_seconds: The time limit of each call of a strategy. A slower one is disabled.
         repair: Repair an invalid history before sending it, instead of raising.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
             core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
             is sent unchanged.
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
+
+    Raises:
+        GCConfigError: A number or ``on_overflow`` is invalid.
     """
 
     def __init__(
@@ -113,7 +115,9 @@ class GCSession:
         on_overflow: OnOverflow = "relax",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        _check_context_limit(context_limit)
+        context_limit = arguments.window(context_limit)
+        journal_tokens = arguments.size_of_journal(journal_tokens)
+        self.deadline_seconds = arguments.time_limit(deadline_seconds)
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
             raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
@@ -122,7 +126,6 @@ class GCSession:
         self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
-        self.deadline_seconds = deadline_seconds
         self.registry = registry or PluginRegistry()
         self.on_gc_threshold: ThresholdCallback | None = None
         """Called in every turn that has no callback of its own."""
@@ -180,11 +183,12 @@ class GCSession:
         self._use(planner)
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
-        """Sets the model's window. Collects at once if it is too full then."""
-        _check_context_limit(context_limit)
-        with self._live.lock:
-            self.budget.context_limit = context_limit
-        self._schedule.window_changed()
+        """Sets the model's window. Collects at once if it is too full then.
+
+        Raises:
+            GCConfigError: It is not a positive integer.
+        """
+        self._schedule.use_window(arguments.window(context_limit))
         self._observers.budget_changed()
         reason = self._schedule.due()
         return self._collections.collect_automatically(reason) if reason else None
@@ -207,9 +211,9 @@ class GCSession:
         self._use(None)
 
     def _use(self, planner: Planner | None) -> None:
-        if self.plugin:
-            self._observers.call(self.plugin.shutdown)
-        self._schedule.use(planner)
+        previous = self._schedule.use(planner)
+        if previous:
+            self._observers.call(previous.plugin.shutdown)
 
     # --- reading ---
 
@@ -232,7 +236,8 @@ class GCSession:
     @property
     def plugin(self) -> GCPlugin | None:
         """The strategy."""
-        return self._schedule.planner.plugin if self._schedule.planner else None
+        planner = self._schedule.planner
+        return planner.plugin if planner else None
 
     @property
     def repair(self) -> bool:
@@ -274,7 +279,7 @@ class GCSession:
         """
         return self._sender.request()
 
-    def report_usage(self, input_tokens: int, output_tokens: int = 0) -> None:
+    def report_usage(self, input_tokens: float, output_tokens: float = 0) -> None:
         """Sets the usage that the provider reports, while the answer streams or after it.
 
         It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
@@ -282,13 +287,12 @@ class GCSession:
         cached tokens, or is false.
 
         Raises:
-            GCError: ``input_tokens`` is not a positive number.
+            GCError: ``input_tokens`` is not a positive number, or ``output_tokens`` is negative.
         """
-        if not (isinstance(input_tokens, int | float) and 0 < input_tokens < math.inf):
-            raise GCError(f"input_tokens={input_tokens!r:.80}: expected a positive number")
-        if self._live.anchor(input_tokens):
+        read, written = arguments.usage(input_tokens, output_tokens)
+        if self._live.anchor(read):
             self._observers.budget_changed()
-        if crossed := self._schedule.crosses_threshold(input_tokens + output_tokens):
+        if crossed := self._schedule.crosses_threshold(read + written):
             percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
             self._observers.call(callback, percent_used, threshold)
@@ -313,10 +317,9 @@ class GCSession:
             error: The provider's error. If it names the model's window, the session uses that.
         """
         window = window_in(error) if error else None
-        if window is not None and window < self.budget.context_limit:
-            with self._live.lock:
-                self.budget.context_limit = window
-            self._schedule.window_changed()
+        with self._live.lock:
+            if window is not None and window < self.budget.context_limit:
+                self._schedule.use_window(window)
         return self._sender.recover_from_refusal()
 
     def floor_error(self) -> ContextFloorError:
@@ -352,7 +355,12 @@ class GCSession:
         on_output: Callable[[str], None] | None = None,
         on_gc_threshold: ThresholdCallback | None = None,
     ) -> Message:
-        """`send_message` for an event loop: provider and tools may be async."""
+        """`send_message` for an event loop: provider and tools may be async.
+
+        It can be cancelled at any point. A running collection is not applied then, and its async
+        summarizer is cancelled. Tool calls that did not return get an error as their result, so
+        that the turn can be continued.
+        """
         return await self._turn(prompt, on_output, on_gc_threshold).run_async()
 
     def _turn(
@@ -615,8 +623,3 @@ class GCSession:
         if loaded:
             child.set_gc_plugin(*loaded)
         return child
-
-
-def _check_context_limit(context_limit: int) -> None:
-    if context_limit <= 0:
-        raise GCConfigError(f"context_limit={context_limit}: give the model's window in tokens")

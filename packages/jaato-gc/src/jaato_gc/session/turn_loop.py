@@ -4,11 +4,12 @@ The turn is written once, as a coroutine. In plain code it awaits only its own f
 never wait, so its first step is the whole turn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from jaato_gc.deadline import Work
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc.session.provider import (
     Answer,
@@ -60,9 +61,22 @@ class Turn:
             if not answer.function_calls or self.tools is None:
                 await _work(self.session.after_turn, on_loop)
                 return answer
-            results = [
-                await _result_of(call, self.tools, on_loop) for call in answer.function_calls
-            ]
+            await self._call_tools(answer.function_calls, self.tools, on_loop)
+
+    async def _call_tools(
+        self, calls: Sequence[FunctionCall], tools: ToolHandler, on_loop: bool
+    ) -> None:
+        """Appends the results of calls, even if the turn ends meanwhile.
+
+        The remaining calls get results that say so. Finished work is kept, and the history can be
+        continued.
+        """
+        results: list[Part] = []
+        try:
+            for call in calls:
+                results.append(await _result_of(call, tools, on_loop))  # noqa: PERF401
+        finally:
+            results += [_interrupted(call) for call in calls[len(results) :]]
             self.session.append(Message(Role.TOOL, results))
 
     async def _exchange(self, on_loop: bool) -> Message:
@@ -90,10 +104,18 @@ async def _work(function: Callable[[], T], on_loop: bool) -> T:
 
     # Only in the worker: code on the loop itself must not wait for the loop.
     before = HOST_LOOP.set(asyncio.get_running_loop())
+    # No thread of the loop's pool: all of them could wait for summarizers that need one.
+    work = Work(function)
+    HOST_LOOP.reset(before)
     try:
-        return await asyncio.to_thread(function)
+        return await asyncio.wrap_future(work.result)
     finally:
-        HOST_LOOP.reset(before)
+        work.abandon()
+
+
+def _interrupted(call: FunctionCall) -> Part:
+    text = "interrupted: the turn ended before this call returned"
+    return Part(function_response=ToolResult(call.id, call.name, text, is_error=True))
 
 
 async def _result_of(call: FunctionCall, tools: ToolHandler, on_loop: bool) -> Part:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaato_gc.deadline import DeadlineError, within
+from jaato_gc.deadline import DeadlineError, is_failure, result_of, within
 from jaato_gc.errors import SummaryError
 from jaato_gc.messages import Message, Role
 from jaato_gc.summaries.validation import NotShorterError, valid_summary
@@ -132,7 +132,8 @@ class Summarizer:
         except BaseException as error:
             import asyncio  # here, because it takes long to import
 
-            if not isinstance(error, Exception | asyncio.CancelledError):
+            # A cancelled summarizer failed, unless its turn was cancelled.
+            if not is_failure(error) and not isinstance(error, asyncio.CancelledError):
                 raise
             raise SummaryError(f"the summarizer failed: {type(error).__name__}: {error}") from error
         return valid_summary(returned, part.text, self.counter)
@@ -147,7 +148,10 @@ def _takes_messages(function: SummarizerFunction) -> bool:
 
 
 def settle(awaitable: Awaitable[Any], seconds: float | None) -> Any:
-    """Waits for an awaitable from plain code: on the host's event loop, or on one of our own."""
+    """Waits for an awaitable from plain code: on the host's event loop, or on one of our own.
+
+    On the host's loop it is cancelled if it takes too long, or if the turn is cancelled.
+    """
     import asyncio  # here, because most summarizers need no event loop
     from concurrent.futures import ThreadPoolExecutor
 
@@ -162,12 +166,9 @@ def settle(awaitable: Awaitable[Any], seconds: float | None) -> Any:
     if loop is not None and loop.is_running() and loop is not here:
         future = asyncio.run_coroutine_threadsafe(wait(), loop)
         try:
-            return future.result(seconds)
-        except TimeoutError as error:
-            if future.done():  # a time limit of the summarizer itself
-                raise
-            future.cancel()
-            raise DeadlineError(f"more than {seconds:g} s") from error
+            return result_of(future, seconds)
+        finally:
+            future.cancel()  # without effect if it is done
     if here is None:
         return asyncio.run(wait())
     with ThreadPoolExecutor(1) as another:  # this loop waits for us and can't run anything

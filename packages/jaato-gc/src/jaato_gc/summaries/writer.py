@@ -3,11 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from jaato_gc.config import StrategySettings
+from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, SummaryError
 from jaato_gc.facts import extract_facts, extractive_summary, facts_within, is_mentioned
 from jaato_gc.messages import Message, summary_message
@@ -38,7 +39,7 @@ class SummarySettings(StrategySettings):
     """Write summaries without a model: lines that are selected from the content."""
     summarizer_input_tokens: PositiveInt = 32_000
     """The size of the summarizer's input; longer content is summarized part by part."""
-    summarizer_timeout_seconds: PositiveFloat | None = None
+    summarizer_timeout_seconds: Annotated[PositiveFloat, Field(le=LONGEST_WAIT)] | None = None
     """The time limit of one call of the summarizer."""
     on_summarizer_error: Literal["fail", "extract", "truncate"] = "fail"
     """Without a summary: change nothing, extract one without a model, or remove the turns."""

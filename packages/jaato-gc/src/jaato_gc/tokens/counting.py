@@ -100,23 +100,23 @@ DEFAULT_COUNTER: TokenCounter = EstimateCounter()
 def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
     """Returns the tokens of some messages. Each message is tokenised once."""
     name = counter.name
-    return sum(
-        [
-            each._tokens if each._counted_by == name else message_tokens(each, counter)
-            for each in messages
-        ]
-    )
+    total = 0
+    for each in messages:
+        counted_by, tokens = each._counted
+        total += tokens if counted_by == name else message_tokens(each, counter)
+    return total
 
 
 def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) -> int:
     """Returns the tokens of one message, its frame included. The message keeps the figure."""
-    if message._counted_by != counter.name:
+    counted_by, tokens = message._counted
+    if counted_by != counter.name:
         costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
         tokens = costs.message
         for part in message.parts:
             tokens += part_tokens(part, counter, costs)
         _remember(message, tokens, counter.name)
-    return message._tokens
+    return tokens
 
 
 def recount(message: Message, before: Message, counter: TokenCounter) -> int:
@@ -140,8 +140,7 @@ def recount(message: Message, before: Message, counter: TokenCounter) -> int:
 
 
 def _remember(message: Message, tokens: int, counter_name: str) -> None:
-    object.__setattr__(message, "_tokens", tokens)
-    object.__setattr__(message, "_counted_by", counter_name)
+    object.__setattr__(message, "_counted", (counter_name, tokens))
 
 
 def part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,11 +125,10 @@ def _encoding_name_for(model: str) -> str | None:
         return None
 
 
-_has_warned = False
+_has_warned = threading.Lock()
+"""Acquired by the first thread that logs, and never released."""
 
 
 def _log_once(message: str) -> None:
-    global _has_warned
-    if not _has_warned:
-        _has_warned = True
+    if _has_warned.acquire(blocking=False):
         logger.warning(message)

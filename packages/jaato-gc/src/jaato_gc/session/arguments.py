@@ -1,0 +1,84 @@
+"""Numbers that the host gives to a session."""
+
+import math
+import operator
+
+from jaato_gc.deadline import LONGEST_WAIT
+from jaato_gc.errors import GCConfigError, GCError
+
+
+def window(context_limit: object) -> int:
+    """Returns a window in tokens.
+
+    Raises:
+        GCConfigError: It is not a positive integer.
+    """
+    tokens = _integer(context_limit)
+    if tokens is None or tokens <= 0:
+        raise GCConfigError(
+            f"context_limit={context_limit!r:.80}: expected a positive integer, the model's window "
+            "in tokens"
+        )
+    return tokens
+
+
+def size_of_journal(journal_tokens: object) -> int:
+    """Returns the size of the journal in tokens.
+
+    Raises:
+        GCConfigError: It is not an integer, or negative.
+    """
+    tokens = _integer(journal_tokens)
+    if tokens is None or tokens < 0:
+        raise GCConfigError(
+            f"journal_tokens={journal_tokens!r:.80}: expected an integer of 0 or more"
+        )
+    return tokens
+
+
+def time_limit(deadline_seconds: object) -> float | None:
+    """Returns the time limit of a strategy; ``None``: no limit.
+
+    Raises:
+        GCConfigError: It is not a positive number, or too large to wait for.
+    """
+    if deadline_seconds is None:
+        return None
+    seconds = _number(deadline_seconds)
+    if seconds is None or not 0 < seconds <= LONGEST_WAIT:
+        raise GCConfigError(
+            f"deadline_seconds={deadline_seconds!r:.80}: expected a positive number of seconds, or "
+            "None for no limit"
+        )
+    return seconds
+
+
+def usage(input_tokens: object, output_tokens: object) -> tuple[float, float]:
+    """Returns the usage that a provider reports.
+
+    Raises:
+        GCError: ``input_tokens`` is not a positive number, or ``output_tokens`` is negative or not
+            a number.
+    """
+    read, written = _number(input_tokens), _number(output_tokens)
+    if read is None or not 0 < read < math.inf:
+        raise GCError(f"input_tokens={input_tokens!r:.80}: expected a positive number")
+    if written is None or not 0 <= written < math.inf:
+        raise GCError(f"output_tokens={output_tokens!r:.80}: expected a number of 0 or more")
+    return read, written
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return _integer(value)
+
+
+def _integer(value: object) -> int | None:
+    """Returns an integer of any library as an `int`; ``None`` if it is something else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None

@@ -1,0 +1,108 @@
+"""Numbers that a host gives to a session: valid ones work, others are one clear error."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from jaato_gc import GCConfigError, GCError, GCSession
+from jaato_gc.plugin import SummarySettings
+from jaato_gc_testing import OldestFirst, new_session, speak
+
+
+class Index:
+    """A whole number of another library, such as one of numpy's."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+NO_WHOLE_NUMBERS = [math.nan, math.inf, -math.inf, 1.5, 1000.0, True, False, "1000", None, [1], -1]
+
+
+def talking_session(**options: Any) -> GCSession:
+    session = new_session(OldestFirst(), **options)
+    speak(session, 0)
+    session.before_send()
+    return session
+
+
+@pytest.mark.parametrize("value", [*NO_WHOLE_NUMBERS, 0])
+def test_a_window_that_is_not_a_positive_integer_is_refused(value: Any) -> None:
+    with pytest.raises(GCConfigError) as caught:
+        new_session(context_limit=value)
+    assert str(caught.value).startswith(f"context_limit={value!r}: expected a positive integer")
+    session = talking_session(context_limit=5_000)
+    before = session.save()
+    with pytest.raises(GCConfigError) as again:
+        session.set_context_limit(value)
+    assert str(again.value) == str(caught.value)
+    assert session.save() == before
+
+
+@pytest.mark.parametrize("value", [1, 1_000_000, 10**30, Index(5_000)])
+def test_a_window_may_be_any_positive_integer(value: Any) -> None:
+    session = new_session(context_limit=value)
+    assert session.budget.context_limit == (value if isinstance(value, int) else 5_000)
+    session.set_context_limit(Index(7_000))  # type: ignore[arg-type]
+    assert json.loads(session.save())["budget"]["context_limit"] == 7_000
+
+
+@pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)
+def test_a_journal_that_has_no_size_is_refused(value: Any) -> None:
+    with pytest.raises(GCConfigError, match=r"journal_tokens=.*: expected an integer of 0 or more"):
+        new_session(journal_tokens=value)
+
+
+def test_a_journal_may_be_empty() -> None:
+    session = talking_session(journal_tokens=0)
+    assert session.history
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, 0, 0.0, -1, True, "1", [1], 1e300]
+)
+def test_a_deadline_that_is_not_a_time_is_refused(value: Any) -> None:
+    with pytest.raises(GCConfigError, match=r"deadline_seconds=.*: expected a positive number"):
+        new_session(deadline_seconds=value)
+
+
+@pytest.mark.parametrize("value", [None, 1, 0.5, 1e6])
+def test_a_deadline_may_be_any_time(value: Any) -> None:
+    session = talking_session(deadline_seconds=value)
+    assert session.manual_gc().success
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 0.0, -1.0])
+def test_a_time_limit_of_a_summarizer_that_is_not_a_time_is_refused(value: float) -> None:
+    with pytest.raises(GCConfigError, match="summarizer_timeout_seconds="):
+        SummarySettings(summarizer_timeout_seconds=value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0, -5, True, "100", None, [1]])
+def test_a_report_that_is_not_a_positive_number_is_refused(value: Any) -> None:
+    session = talking_session()
+    before = session.save()
+    with pytest.raises(GCError, match=r"input_tokens=.*: expected a positive number"):
+        session.report_usage(value)
+    assert session.save() == before
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -5, True, "100", None, [1]])
+def test_a_report_of_an_answer_that_has_no_size_is_refused(value: Any) -> None:
+    session = talking_session()
+    before = session.save()
+    with pytest.raises(GCError, match=r"output_tokens=.*: expected a number of 0 or more"):
+        session.report_usage(500, value)
+    assert session.save() == before
+
+
+@pytest.mark.parametrize("value", [300, 300.0, Index(300)])
+def test_a_report_may_be_any_positive_number(value: Any) -> None:
+    session = talking_session()
+    session.report_usage(value, Index(7))  # type: ignore[arg-type]
+    assert session.budget.total_tokens() == 300
