@@ -57,15 +57,15 @@ def test_keep_last_removes_the_oldest_exchanges_of_a_running_turn() -> None:
 
 
 def test_clear_tool_results_leaves_the_last_three() -> None:
-    messages = one_long_turn(20)
-    after = collected(CONTENDERS["clear-tool-results"](), messages, 1_200)
+    messages = one_long_turn(20, words=120)
+    after = collected(CONTENDERS["clear-tool-results"](), messages, 2_400)
 
     assert len(after) == len(messages)
     assert ["cleared" in each for each in results(after)] == [True] * 17 + [False] * 3
 
 
 def test_mask_observations_leaves_the_last_ten_before_every_request() -> None:
-    messages = [*one_long_turn(20), *exchange("last", "run", "ok")]
+    messages = [*one_long_turn(20, words=120), *exchange("last", "run", "ok")]
     report, sent = watched_replay(messages, "mask-observations", 100_000)
 
     for request in sent:

@@ -1,15 +1,18 @@
 """Tests of the measures of loss, by hand and against an independent evaluation."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab_runs import STRATEGIES, exchange, filler, model, user
+from lab_runs import COUNTER, STRATEGIES, exchange, filler, model, user
 from lab_runs import watched_replay as watched
 
 from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
 from jaato_gc_lab import ReplayReport, sample_conversation
 from jaato_gc_lab._measures.names import names_in
+from jaato_gc_lab._measures.rereads import Rereads
 from jaato_gc_lab._recording import sendable
 
 SAMPLE = sample_conversation()
@@ -183,8 +186,13 @@ def test_paths_identifiers_and_numbers_are_names() -> None:
 # --- rereads ---
 
 
+def content(path: str, words: int = 150) -> str:
+    """Returns the content of a file, which stands in no other file."""
+    return f"{path.removeprefix('./')}: {filler(words)}"
+
+
 def read(call_id: str, path: str, words: int = 150) -> list[Message]:
-    return exchange(call_id, "read_file", filler(words), path=path)
+    return exchange(call_id, "read_file", content(path, words), path=path)
 
 
 def edit(call_id: str, path: str) -> list[Message]:
@@ -238,18 +246,70 @@ def test_file_with_two_removed_reads_needs_one_reread() -> None:
 
 def test_failed_read_needs_no_reread() -> None:
     call, _ = read("r", "a.py")
-    error = ToolResult("r", "read_file", filler(150), is_error=True)
+    error = ToolResult("r", "read_file", content("a.py"), is_error=True)
     failed = [call, Message(Role.TOOL, [Part(function_response=error)])]
 
     assert rereads(failed, pressure(0), edit("e", "a.py"))[0] == 0
 
 
 def test_command_argument_tells_whether_an_editor_reads_or_edits() -> None:
-    view = exchange("r", "str_replace_editor", filler(150), command="view", path="a.py")
+    view = exchange("r", "str_replace_editor", content("a.py"), command="view", path="a.py")
     change = exchange("e", "str_replace_editor", "ok", command="str_replace", path="a.py")
 
     assert rereads(view, pressure(0), change)[0] == 1
     assert rereads(view, pressure(0), view, change)[0] == 0
+
+
+LINES = [f"line {number} of the file" for number in range(4)]
+
+
+def rereads_after(before: list[Message], removed: list[Message], added: list[Message]) -> int:
+    """Returns the rereads of an edit after one collection."""
+    rereads = Rereads(COUNTER)
+    for message in before:
+        rereads.use([message], 0)
+        rereads.add(message)
+    rereads.collected(removed, added)
+    rereads.use(edit("e", "a.py"), 1)
+    return rereads.count
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "count"),
+    [([], 1), (LINES, 0), ([*LINES, "and one more line"], 0), (LINES[1:], 1), (LINES[:-1], 1)],
+)
+def test_removed_file_needs_no_reread_if_another_message_has_all_its_lines(
+    elsewhere: list[str], count: int
+) -> None:
+    file = exchange("r", "read_file", "\n".join(LINES), path="a.py")
+    other = exchange("o", "run", "\n".join(elsewhere), command="make")
+
+    assert rereads_after([*file, *other], file, []) == count
+    assert rereads_after([*other, *file], file, []) == count
+    assert rereads_after([*file, *other], [*file, *other], []) == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "elsewhere", "count"),
+    [(LINES, [], 0), (LINES[:2], [], 1), (LINES[:2], LINES[2:], 0), (LINES[:2], LINES[3:], 1)],
+)
+def test_shortened_file_needs_a_reread_if_a_line_of_it_stands_nowhere(
+    kept: list[str], elsewhere: list[str], count: int
+) -> None:
+    call, result = exchange("r", "read_file", "\n".join(LINES), path="a.py")
+    other = exchange("o", "run", "\n".join(elsewhere), command="make")
+    answer = ToolResult("r", "read_file", "\n".join([*kept, "[some lines omitted]"]))
+    shorter = replace(result, parts=[Part(function_response=answer)])
+
+    assert rereads_after([call, result, *other], [result], [shorter]) == count
+
+
+def test_file_without_telling_lines_needs_a_reread_as_soon_as_it_is_removed() -> None:
+    file = exchange("r", "read_file", "{\n}\n", path="a.py")
+    other = exchange("o", "run", "{\n}\n", command="make")
+
+    assert rereads_after([*file, *other], other, []) == 0
+    assert rereads_after([*file, *other], file, []) == 1
 
 
 def test_parallel_reads_are_tracked_separately() -> None:
