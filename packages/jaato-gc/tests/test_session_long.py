@@ -36,10 +36,10 @@ RESULT_WORDS = 400
 def session_with(
     provider: Provider | None, config: GCConfig | None = None, *, context_limit: int = WINDOW
 ) -> GCSession:
+    """Returns a session that keeps all of its collections, so that tests can look at each."""
     tools = provider.run_tool if isinstance(provider, DummyModel) else None
-    return new_session(
-        OldestFirst(), config, provider=provider, tools=tools, context_limit=context_limit
-    )
+    options = {"provider": provider, "tools": tools, "context_limit": context_limit}
+    return new_session(OldestFirst(), config, keep_collections=10_000, **options)
 
 
 def assert_budget_is_a_recount(session: GCSession) -> None:
@@ -356,11 +356,11 @@ def test_a_session_that_collects_does_the_same_work_in_every_turn() -> None:
     some_turns(session, 200)
 
     early = count_operations(lambda: some_turns(session, 200))
-    collections = len(session.get_gc_history())
+    collections = session.collection_count
     some_turns(session, 1_600)
     late = count_operations(lambda: some_turns(session, 200))
 
-    assert len(session.get_gc_history()) > 5 * collections
+    assert session.collection_count > 5 * collections
     assert late == pytest.approx(early, rel=0.1)
 
 

@@ -144,6 +144,13 @@ class InstructionBudget:
 
     # --- changing ---
 
+    def forget_collection(self) -> None:
+        """Follows the undo of a collection: messages that came after it have not survived it."""
+        self.collections -= 1
+        for source in self._entries.values():
+            for entry in source.walk():
+                entry._born = min(entry._born, self.collections)
+
     def set_entry(
         self,
         source: InstructionSource,
@@ -382,5 +389,5 @@ class ReadOnlyBudget(InstructionBudget):
         raise ReadOnlyError("a strategy can't change the budget: the session does")
 
     set_entry = update_tokens = add_child = remove_child = _refuse
-    add_message = remove_messages = rebook = clear_source = _refuse
+    add_message = remove_messages = rebook = clear_source = forget_collection = _refuse
     restore_conversation_from_snapshot = _refuse

@@ -32,6 +32,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Returns the message that `message_to_dict` described."""
+    if not isinstance(data["message_id"], str):
+        raise TypeError(f"expected a message id, got {data['message_id']!r:.80}")
     return Message(
         Role(data["role"]),
         [_part_from_dict(part) for part in data["parts"]],
