@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
-from jaato_gc.errors import UndoError
+from jaato_gc.errors import GCConfigError, UndoError
 from jaato_gc.history import Edit, apply_edits
 from jaato_gc.messages import Message
 
@@ -143,9 +143,15 @@ class Journal:
         keep: The number of collections that are kept.
         max_tokens: The number of tokens of removed content that is kept; ``None``: `KEPT_WINDOWS`
             times the window, and at least the newest collection.
+
+    Raises:
+        GCConfigError: A limit is not a number.
     """
 
     def __init__(self, keep: int = KEPT_COLLECTIONS, max_tokens: int | None = None) -> None:
+        _check_limit("keep_collections", keep)
+        if max_tokens is not None:
+            _check_limit("journal_tokens", max_tokens)
         self.keep = keep
         self.max_tokens = max_tokens
         self.recorded = 0
@@ -179,7 +185,12 @@ class Journal:
                 oldest.release()
 
     def trim(self, keep: int) -> None:
-        """Drops the oldest collections, until no more than a number of them are left."""
+        """Drops the oldest collections, until no more than a number of them are left.
+
+        Raises:
+            GCConfigError: It is not a number.
+        """
+        _check_limit("keep", keep)
         while len(self.results) > keep:
             oldest = self.results.popleft()
             if self.entries and self.entries[0].result is oldest:
@@ -229,3 +240,8 @@ class Journal:
         if self.recorded == len(self.results):
             return ""
         return f"of {self.recorded} collections, the last {len(self.results)} are kept"
+
+
+def _check_limit(name: str, number: object) -> None:
+    if type(number) is not int or number < 0:
+        raise GCConfigError(f"{name}={number!r:.80}: expected an integer, 0 or more")

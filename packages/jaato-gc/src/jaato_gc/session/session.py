@@ -117,9 +117,6 @@ class GCSession:
         clock: Callable[[], float] = time.time,
     ) -> None:
         _check_context_limit(context_limit)
-        _check_number("keep_collections", keep_collections)
-        if journal_tokens is not None:
-            _check_number("journal_tokens", journal_tokens)
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
             raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
@@ -481,7 +478,6 @@ class GCSession:
         Raises:
             GCConfigError: It is not a number of collections.
         """
-        _check_number("keep", keep)
         with self._live.lock:
             self._collections.journal.trim(keep)
 
@@ -626,11 +622,6 @@ class GCSession:
         if loaded:
             child.set_gc_plugin(*loaded)
         return child
-
-
-def _check_number(name: str, number: object) -> None:
-    if type(number) is not int or number < 0:
-        raise GCConfigError(f"{name}={number!r:.80}: expected an integer, 0 or more")
 
 
 def _check_context_limit(context_limit: int) -> None:
