@@ -247,6 +247,13 @@ def bench(session: nox.Session) -> None:
     run_scripts(session, "benchmarks")
 
 
+@nox.session(default=False, requires=["build"])
+def old_age(session: nox.Session) -> None:
+    """Run sessions of 50,000 turns and measure what they keep (takes an hour)."""
+    install(session, *(wheel(name) for name in PROJECTS))
+    session.run("python", "benchmarks/old_age.py", "--turns", "50000", *session.posargs)
+
+
 PEERS = ROOT / "benchmarks" / "peers"
 
 

@@ -217,6 +217,21 @@ def test_collected_file_is_replaced_only_with_in_place(request_file: Path) -> No
     assert request_file.read_bytes() == before
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "force"])
+@pytest.mark.parametrize("name", ["out.json", "out.json.undo.json.gz"])
+@pytest.mark.parametrize("target", ["missing.json", "missing/out.json", "itself"])
+def test_link_without_a_target_is_refused(
+    target: str, name: str, force: tuple[str, ...], request_file: Path
+) -> None:
+    Path(name).symlink_to(name if target == "itself" else target)
+
+    refused = run("collect", request_file, *SMALL, "--apply", "-o", "out.json", *force)
+
+    assert refused.exit_code == 2
+    assert f"{name} is a link to a file that does not exist" in refused.stderr
+    assert files() == sorted([name, "request.json"])
+
+
 def test_logs_and_files_with_several_conversations_are_never_replaced() -> None:
     log = write_lines(Path("log.jsonl"), claude_code_lines(8))
     many = write_lines(Path("many.jsonl"), [anthropic_request(7), anthropic_request(7)])
@@ -362,6 +377,60 @@ def test_damaged_undo_file_is_refused(content: bytes, request_file: Path) -> Non
     assert refused.exit_code == 2
     assert "undo.json.gz is" in refused.stderr
     assert Path("out.json").read_bytes() == before
+
+
+def rewrite_undo(change: dict[str, Any], path: Path) -> None:
+    """Changes fields of an undo file."""
+    undo = undo_path(path)
+    document = json.loads(gzip.decompress(undo.read_bytes())) | change
+    undo.write_bytes(gzip.compress(json.dumps(document).encode()))
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_undo_file_of_another_version_is_refused(version: object, request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "--in-place")
+    before = request_file.read_bytes()
+    rewrite_undo({"version": version}, request_file)
+
+    smaller = ("--limit", "1k", "--keep-turns", "1", "--apply", "--in-place")
+    for arguments in (("--undo",), smaller):
+        refused = run("collect", request_file, *arguments)
+        assert refused.exit_code == 2
+        assert f"has version {version!r}" in refused.stderr
+        assert "use the version of jaato-gc-lab that wrote it" in refused.stderr
+    assert request_file.read_bytes() == before
+
+
+def test_undo_file_with_a_changed_byte_is_refused_or_restores_the_original(
+    request_file: Path,
+) -> None:
+    original = request_file.read_bytes()
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+    before, undo = Path("out.json").read_bytes(), undo_path(Path("out.json"))
+    content = undo.read_bytes()
+    for position in range(0, len(content), 7):
+        changed = bytearray(content)
+        changed[position] ^= 0x55
+        Path("out.json").write_bytes(before)
+        undo.write_bytes(changed)
+
+        result = run("collect", "out.json", "--undo")
+
+        assert result.exit_code in (0, 2), result.stderr
+        after = original if result.exit_code == 0 else before
+        assert Path("out.json").read_bytes() == after
+
+
+def test_undo_file_with_invalid_content_is_refused(request_file: Path) -> None:
+    collected(request_file, *SMALL, "--apply", "-o", "out.json")
+    document = json.loads(gzip.decompress(undo_path(Path("out.json")).read_bytes()))
+    document["steps"][0]["content"] = "n"
+    rewrite_undo(document, Path("out.json"))
+
+    refused = run("collect", "out.json", "--undo")
+
+    assert refused.exit_code == 2
+    assert "is damaged" in refused.stderr
 
 
 def test_undo_file_with_a_wrong_checksum_is_refused(request_file: Path) -> None:

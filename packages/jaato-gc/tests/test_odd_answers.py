@@ -80,7 +80,7 @@ def instead(history: list[Message], new: Message) -> list[Message]:
 def state(session: GCSession) -> dict[str, Any]:
     """Returns what only a successful collection may change."""
     saved: dict[str, Any] = json.loads(session.save())
-    return {key: saved[key] for key in ("history", "budget", "journal", "turns", "numbers")}
+    return {key: saved[key] for key in ("history", "budget", "journal", "turns", "places")}
 
 
 def assert_refused(session: GCSession, call: str = "manual_gc") -> GCResult:

@@ -124,7 +124,7 @@ def talk(plugin: GCPlugin | None = None, /, **options: Any) -> GCSession:
     return session
 
 
-ATTEMPTS = {"plans_made", "results", "waits_until", "gc_id", "created_at"}
+ATTEMPTS = {"plans_made", "results", "waits_until", "gc_id", "number", "created_at"}
 
 
 def stripped(value: Any) -> Any:

@@ -2,8 +2,10 @@
 
 import copy
 import json
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
+    SavedSessionError,
     SyntheticKind,
     ToolResult,
 )
@@ -437,6 +440,44 @@ def example() -> dict[str, Any]:
     return saved
 
 
+def places_in(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Returns all containers in JSON data, each with its keys."""
+    keys = data if isinstance(data, dict) else range(len(data))
+    for key in keys:
+        yield data, key
+        if isinstance(data[key], dict | list):
+            yield from places_in(data[key])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from([None, -1, 10**9, 1.5, "x", "", [], [[]], {}, {"x": 1}, True]),
+)
+def test_a_damaged_session_is_restored_or_refused_with_one_error(
+    chance: random.Random, value: Any
+) -> None:
+    saved = example()
+    container, key = chance.choice(list(places_in(saved)))
+    if chance.random() < 0.2:
+        del container[key]
+    else:
+        container[key] = value
+    with suppress(SavedSessionError):
+        use(restore(json.dumps(saved)))
+
+
+def use(session: GCSession) -> None:
+    """Uses all that a saved session contains."""
+    session.append(Message.from_text(Role.USER, "go on"))
+    with suppress(GCError):
+        session.before_send()
+        session.manual_gc()
+        session.undo()
+        session.undo()
+    session.save()
+
+
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "7", '"x"', "{}", "[" * 100_000])
 def test_text_that_is_not_a_saved_session_is_refused(text: str) -> None:
     with pytest.raises(GCError, match="can't be restored"):
@@ -450,9 +491,10 @@ def test_a_truncated_text_is_refused() -> None:
             restore(text[:end])
 
 
-def test_another_format_is_refused() -> None:
-    with pytest.raises(GCError, match="format 99"):
-        restore(json.dumps(example() | {"format": 99}))
+@pytest.mark.parametrize("format", [99, 0, "1", None, [1], True])
+def test_another_format_is_refused(format: object) -> None:
+    with pytest.raises(SavedSessionError, match=r"has format .*: restore it with the version"):
+        restore(json.dumps(example() | {"format": format}))
 
 
 def test_another_counter_is_refused() -> None:
@@ -498,7 +540,11 @@ Spoil = Callable[[dict[str, Any]], object]
         lambda saved: saved["budget"].update(correction=None),
         lambda saved: saved["budget"]["entries"]["conversation"].update(tokens=-5),
         lambda saved: saved["config"].update(threshold=80),
-        lambda saved: saved["journal"][0].update(gc_id="gc_9"),
+        lambda saved: saved["results"].pop("recorded"),
+        lambda saved: saved["results"].update(recorded="many"),
+        lambda saved: saved["journal"].append(saved["journal"][0]),
+        lambda saved: saved["journal"][0].update(number=9),
+        lambda saved: saved["journal"][0].pop("applied"),
         lambda saved: saved["journal"][0].update(tokens="many"),
         lambda saved: saved["journal"][0]["applied"]["edits"][0].pop("position"),
         lambda saved: saved["journal"][0]["applied"]["edits"][0].update(position="x"),
@@ -506,7 +552,8 @@ Spoil = Callable[[dict[str, Any]], object]
         lambda saved: saved["journal"][0]["applied"]["edits"][0]["before"].pop("role"),
         lambda saved: saved["journal"][0]["applied"].update(length="x"),
         lambda saved: saved["journal"][0]["applied"]["touched"][0].update(gc_policy="kept"),
-        lambda saved: saved["results"][0].update(outcome="great"),
+        lambda saved: saved["results"]["kept"][0].update(outcome="great"),
+        lambda saved: saved["places"].update(u0="first"),
         lambda saved: saved.update(waits_until="soon"),
         lambda saved: saved.update(turns_opened="3"),
     ],

@@ -52,7 +52,7 @@ def test_a_window_may_be_any_positive_integer(value: Any) -> None:
     assert json.loads(session.save())["budget"]["context_limit"] == 7_000
 
 
-@pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)
+@pytest.mark.parametrize("value", [each for each in NO_WHOLE_NUMBERS if each is not None])
 def test_a_journal_that_has_no_size_is_refused(value: Any) -> None:
     with pytest.raises(GCConfigError, match=r"journal_tokens=.*: expected an integer of 0 or more"):
         new_session(journal_tokens=value)

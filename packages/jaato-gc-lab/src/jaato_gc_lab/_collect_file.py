@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from jaato_gc_lab._inspect import new_session, tool_schemas
 
 UNDO_SUFFIX = ".undo.json.gz"
 UNDO_FORMAT = "jaato-gc undo"
+UNDO_VERSION = 1
+STEP_KEYS = ("collected", "original", "content")
+DAMAGE = (EOFError, KeyError, TypeError, ValueError, RecursionError, gzip.BadGzipFile, zlib.error)
+"""The errors of reading a damaged undo file."""
 GZIP = b"\x1f\x8b"
 INDENT = 2
 
@@ -205,8 +210,8 @@ def undo_file(path: str | Path) -> Path:
             f"{place} was changed after the collection: undo would lose the change. Move the file "
             f"away; its content before the collection is in {undo}"
         )
-    original = base64.b64decode(last["content"])
-    if _digest(original) != last["original"]:
+    original = _decoded(last["content"])
+    if original is None or _digest(original) != last["original"]:
         raise UndoError(f"{undo} is damaged: its content does not match its checksum")
     if steps:
         write_all({place: original, undo: _packed_steps(steps)})
@@ -288,27 +293,33 @@ def _steps_to_keep(place: Path, *, force: bool) -> list[dict[str, str]]:
 
 
 def _packed_steps(steps: list[dict[str, str]]) -> bytes:
-    document = {"format": UNDO_FORMAT, "version": 1, "steps": steps}
+    document = {"format": UNDO_FORMAT, "version": UNDO_VERSION, "steps": steps}
     return gzip.compress(json.dumps(document).encode(), mtime=0)
 
 
 def _read_steps(undo: Path) -> list[dict[str, str]]:
     try:
         document = json.loads(gzip.decompress(undo.read_bytes()))
-        steps = document["steps"]
-        if document["format"] == UNDO_FORMAT and all(
-            isinstance(step[key], str)
-            for step in steps
-            for key in ("collected", "original", "content")
-        ):
-            return list(steps) or _raise_invalid(undo)
-    except (EOFError, KeyError, TypeError, ValueError, gzip.BadGzipFile, RecursionError) as error:
+        if document["format"] != UNDO_FORMAT:
+            raise UndoError(f"{undo} is not an undo file of jaato-gc")
+        if document["version"] != UNDO_VERSION:
+            raise UndoError(
+                f"{undo} has version {document['version']!r:.80}, expected {UNDO_VERSION}: use the "
+                "version of jaato-gc-lab that wrote it, or move the file away"
+            )
+        steps: list[dict[str, str]] = list(document["steps"])
+        if steps and all(isinstance(step[key], str) for step in steps for key in STEP_KEYS):
+            return steps
+    except DAMAGE as error:
         raise UndoError(f"{undo} is damaged or not an undo file: {error}") from None
-    return _raise_invalid(undo)
+    raise UndoError(f"{undo} is damaged: it has no valid steps")
 
 
-def _raise_invalid(undo: Path) -> list[dict[str, str]]:
-    raise UndoError(f"{undo} is not an undo file of jaato-gc")
+def _decoded(content: str) -> bytes | None:
+    try:
+        return base64.b64decode(content)
+    except ValueError:
+        return None
 
 
 def _digest(content: bytes) -> str:

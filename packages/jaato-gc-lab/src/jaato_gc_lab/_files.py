@@ -23,6 +23,7 @@ def refuse_overwriting(paths: Iterable[Path | None], *, force: bool) -> None:
         GCError: A file can't be written.
     """
     for path in filter(None, paths):
+        _refuse_broken_link(path)
         if path.is_dir():
             raise GCError(f"{path} is a folder: expected a file")
         if not path.parent.is_dir():
@@ -41,7 +42,12 @@ def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> Non
     Args:
         contents: File contents by path.
         mode: Permissions of new files. Existing files keep their permissions.
+
+    Raises:
+        GCError: A path is a link to a file that does not exist.
     """
+    for path in contents:
+        _refuse_broken_link(path)
     written: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
@@ -70,6 +76,15 @@ def unused_path(path: Path) -> Path:
         number += 1
         unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
     return unused
+
+
+def _refuse_broken_link(path: Path) -> None:
+    """Raises an error for a link whose target would be created at an unexpected place."""
+    if path.is_symlink() and not path.exists():
+        raise GCError(
+            f"{path} is a link to a file that does not exist: remove the link or choose another "
+            "file"
+        )
 
 
 def _rename(written: Mapping[Path, Path]) -> None:

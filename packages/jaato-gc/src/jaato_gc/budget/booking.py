@@ -1,7 +1,7 @@
 """Booking: the budget follows every change of the history, message by message."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaato_gc.budget.budget import InstructionBudget
@@ -30,14 +30,15 @@ class BookedEntry:
 
     source: InstructionSource
     key: str
-    parent_key: str | None
     tokens: int
     gc_policy: GCPolicy
-    label: str | None
-    metadata: dict[str, Any]
     created_at: float
-    born: int
-    message_ids: tuple[str, ...]
+    born: int = 0
+    message_ids: tuple[str, ...] = ()
+    parent_key: str | None = None
+    label: str | None = None
+    """``None``: its key."""
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entry: SourceEntry) -> "BookedEntry":
@@ -45,14 +46,14 @@ class BookedEntry:
         return cls(
             entry._source,
             entry._key or "",
-            entry._parent._key if entry._parent else None,
             entry._tokens,
             entry._gc_policy,
-            entry._label,
-            dict(entry._metadata or ()),
             entry._created_at,
             entry._born,
             tuple(entry._message_ids),
+            entry._parent._key if entry._parent else None,
+            None if entry._label == entry._key else entry._label,
+            dict(entry._metadata),
         )
 
 

@@ -166,6 +166,14 @@ class InstructionBudget:
     # --- changing ---
 
     @_locked
+    def forget_collection(self) -> None:
+        """Follows the undo of a collection: messages that came after it have not survived it."""
+        self.collections -= 1
+        for source in self._entries.values():
+            for entry in source.walk():
+                entry._born = min(entry._born, self.collections)
+
+    @_locked
     def set_entry(
         self,
         source: InstructionSource,
@@ -428,5 +436,5 @@ class ReadOnlyBudget(InstructionBudget):
         raise ReadOnlyError("a strategy can't change the budget: the session does")
 
     set_entry = update_tokens = add_child = remove_child = _refuse
-    add_message = remove_messages = rebook = clear_source = _refuse
+    add_message = remove_messages = rebook = clear_source = forget_collection = _refuse
     restore_conversation_from_snapshot = detach_views = _refuse

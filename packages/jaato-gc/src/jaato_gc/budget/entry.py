@@ -12,6 +12,15 @@ MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
 """The policies that a collection may remove without pressure."""
 
 _LOCKED = GCPolicy.LOCKED
+_SAVED_TYPES = {
+    "tokens": int,
+    "born": int,
+    "created_at": int | float,
+    "label": str | None,
+    "metadata": dict,
+    "message_ids": list,
+    "children": dict,
+}
 
 
 class SourceEntry:
@@ -213,8 +222,10 @@ class SourceEntry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
         """Returns the entry that `to_dict` described."""
-        if type(data["tokens"]) is not int:
-            raise TypeError(f"expected an integer, got tokens={data['tokens']!r:.80}")
+        for name, kind in _SAVED_TYPES.items():
+            value = data.get(name)
+            if name in data and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise TypeError(f"a budget entry can't have {name}={value!r:.80}")
         entry = cls(
             source=InstructionSource(data["source"]),
             tokens=data["tokens"],

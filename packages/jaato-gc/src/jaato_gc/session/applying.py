@@ -20,8 +20,7 @@ from jaato_gc.history import Edit, apply_edits, in_order
 from jaato_gc.messages import is_ledger
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.forgetting import forget
-from jaato_gc.session.host_edits import HOST
-from jaato_gc.session.journal import RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
+from jaato_gc.session.journal import HOST, RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
 from jaato_gc.session.recovery import Place, Recovery
@@ -54,7 +53,7 @@ class Collections:
         live: The history and its budget.
         schedule: The strategy, and when it is used.
         observers: The observers of the session.
-        journal: The applied collections.
+        journal: The last collections.
         stash: The stash, if there is one.
         remove_source: Drops content outside of the history, if the host can.
         all_steps: Whether core may remove recent content if a request would not fit.
@@ -79,7 +78,6 @@ class Collections:
         self._recovery = Recovery(live, journal, stash)
         self._remove_source = remove_source
         self._all_steps = all_steps
-        self.results: list[GCResult] = []
         self.plans_made = 0
         self.stashed_ledgers: list[str] = []
         """The keys of replaced ledgers in the stash, which `forget` has to change too."""
@@ -171,7 +169,7 @@ class Collections:
         if result.success and (result.removal_list or plan.edits):
             result = self._apply(plan)
         else:
-            self.results.append(result)
+            self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
@@ -249,8 +247,11 @@ class Collections:
 
     def _enter(self, result: GCResult, applied: AppliedEdits) -> None:
         tokens = count_tokens(applied.removed, self._live.budget.counter)
-        self.journal.add(JournalEntry(result, applied, tokens))
-        self.results.append(result)  # with the entry: a saved journal refers to its result
+        self.journal.add(JournalEntry(result, applied, tokens), self._live.budget.context_limit)
+
+    def _record(self, result: GCResult) -> None:
+        with self._live.lock:
+            self.journal.record(result)
 
     def _given_up(
         self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
@@ -268,7 +269,7 @@ class Collections:
             removal_list=dropped,
             notification=None,
         )
-        self.results.append(failed)
+        self._record(failed)
         if dropped:
             self._observers.budget_changed()
         return failed
@@ -298,7 +299,8 @@ class Collections:
                 self._live.revert(applied)
             self.journal.entries.pop()
             entry.result.details["undone"] = True
-            self._live.budget.collections -= not entry.is_restore
+            if entry.counts_as_survived:
+                self._live.budget.forget_collection()
             self._schedule.waits_for_message = True
         self._observers.budget_changed()
 
@@ -312,9 +314,10 @@ class Collections:
         """
         live = self._live
         with live.lock:
-            before, edits, restored = self._recovery.edits_to_restore(keys, at)
+            before, edits, restored, places = self._recovery.edits_to_restore(keys, at)
             total = live.budget.total_tokens()
-            applied = live.apply(edits, before, None if at == "place" else RESTORE)
+            created_by = None if at == "place" else RESTORE
+            applied = live.apply(edits, before, created_by, places)
             self.plans_made += 1
             result = GCResult(
                 success=True,

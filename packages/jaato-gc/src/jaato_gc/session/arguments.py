@@ -22,18 +22,16 @@ def window(context_limit: object) -> int:
     return tokens
 
 
-def size_of_journal(journal_tokens: object) -> int:
-    """Returns the size of the journal in tokens.
+def count(name: str, value: object) -> int:
+    """Returns a number of things.
 
     Raises:
         GCConfigError: It is not an integer, or negative.
     """
-    tokens = _integer(journal_tokens)
-    if tokens is None or tokens < 0:
-        raise GCConfigError(
-            f"journal_tokens={journal_tokens!r:.80}: expected an integer of 0 or more"
-        )
-    return tokens
+    number = _integer(value)
+    if number is None or number < 0:
+        raise GCConfigError(f"{name}={value!r:.80}: expected an integer of 0 or more")
+    return number
 
 
 def time_limit(deadline_seconds: object) -> float | None:

@@ -1,5 +1,6 @@
 """Forgetting removed content for good: in the stash, the journal and the ledger."""
 
+from collections import deque
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 
@@ -7,8 +8,7 @@ from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import without_messages
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
-from jaato_gc.session.host_edits import HOST
-from jaato_gc.session.journal import Journal, JournalEntry
+from jaato_gc.session.journal import HOST, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.stash import Stash, StashEntry
 from jaato_gc.tokens import TokenCounter, count_tokens, message_tokens
@@ -43,7 +43,7 @@ def forget(
     stash.forget(cleaner.stashed)
     forgotten = stash.forget(keys)
     ledgers[:] = map(cleaner.new_key, ledgers)
-    journal.entries[:] = entries
+    journal.entries = deque(entries)
     edits = [
         Edit(position, message, ledger)
         for position, message in enumerate(live.messages)

@@ -8,9 +8,6 @@ from jaato_gc.messages import Message, seal
 from jaato_gc.policies import GCPolicy
 from jaato_gc.session.live_history import LiveHistory
 
-HOST = "host"
-"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
-
 
 def edits_to_remove(live: LiveHistory, message_id: str, *, force: bool) -> list[Edit]:
     """Returns the edits that remove a message with the call or the results that belong to it.

@@ -1,5 +1,6 @@
-"""Plans, and the journal of applied collections that undo works from."""
+"""Plans, and the journal of collections that undo works from."""
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from jaato_gc.budget import BookedEntry
@@ -8,10 +9,15 @@ from jaato_gc.errors import UndoError
 from jaato_gc.history import Edit, apply_edits
 from jaato_gc.messages import Message
 
-DEFAULT_JOURNAL_TOKENS = 2_000_000
+KEPT_COLLECTIONS = 200
+"""The number of collections that a session keeps by default."""
+KEPT_WINDOWS = 2
+"""The number of windows of removed content that a session keeps by default."""
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
+HOST = "host"
+"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class AppliedEdits:
         touched: The budget entries that they changed, as they were.
         length: The number of messages that the edited part of the history has after them.
         reports: How often the provider had reported its usage until then.
+        places: The places of the messages that left the history, by id: see `LiveHistory.places`.
         stash_keys: The keys of all messages that left the history, by id, if all are stashed.
         repaired: Whether that part of the history was repaired since.
         forgotten: Whether messages were forgotten. Their edits are dropped.
@@ -63,6 +70,7 @@ class AppliedEdits:
     touched: list[BookedEntry]
     length: int
     reports: int
+    places: dict[str, int] = field(default_factory=dict)
     stash_keys: dict[str, str] = field(default_factory=dict)
     repaired: bool = False
     forgotten: bool = False
@@ -103,6 +111,11 @@ class JournalEntry:
         return self.result.plugin_name == RESTORE
 
     @property
+    def counts_as_survived(self) -> bool:
+        """Whether messages that stayed have survived a collection by it."""
+        return self.result.plugin_name not in (RESTORE, HOST)
+
+    @property
     def is_stashed(self) -> bool:
         """Whether its content is only in the stash."""
         return self.tokens == 0 and self.applied is not None and bool(self.applied.stash_keys)
@@ -126,24 +139,53 @@ def _without_content(edit: Edit) -> Edit:
 
 
 class Journal:
-    """The applied collections, oldest first, with their content up to a number of tokens.
+    """The last collections, oldest first, with what undo needs of those that were applied.
 
     Args:
-        max_tokens: The number of tokens of removed content that is kept.
+        keep: The number of collections that are kept.
+        max_tokens: The number of tokens of removed content that is kept; ``None``: `KEPT_WINDOWS`
+            times the window, and at least the newest collection.
     """
 
-    def __init__(self, max_tokens: int = DEFAULT_JOURNAL_TOKENS) -> None:
+    def __init__(self, keep: int = KEPT_COLLECTIONS, max_tokens: int | None = None) -> None:
+        self.keep = keep
         self.max_tokens = max_tokens
-        self.entries: list[JournalEntry] = []
+        self.recorded = 0
+        """The number of all collections, including those that are no longer kept."""
+        self.results: deque[GCResult] = deque()
+        self.entries: deque[JournalEntry] = deque()
+        """The collections that can be undone. Their results are in ``results``, in this order."""
 
-    def add(self, entry: JournalEntry) -> None:
-        """Adds an entry, and releases the content of the oldest ones if there is too much."""
+    def record(self, result: GCResult) -> None:
+        """Adds a collection that can't be undone."""
+        self.results.append(result)
+        self.recorded += 1
+        self.trim(self.keep)
+
+    def add(self, entry: JournalEntry, window: int) -> None:
+        """Adds a collection, and releases the content of the oldest ones if there is too much."""
         self.entries.append(entry)
-        excess = sum(each.tokens for each in self.entries) - self.max_tokens
-        for oldest in self.entries:
+        self.record(entry.result)
+        self.release_content(window)
+
+    def release_content(self, window: int) -> None:
+        """Releases the content of the oldest collections if there is too much."""
+        most, releasable = self.max_tokens, list(self.entries)
+        if most is None:
+            most = KEPT_WINDOWS * window
+            del releasable[-1:]  # the newest can be undone, however large it is
+        excess = sum(entry.tokens for entry in self.entries) - most
+        for oldest in releasable:
             if excess > 0 and oldest.tokens:  # the others have no content to drop
                 excess -= oldest.tokens
                 oldest.release()
+
+    def trim(self, keep: int) -> None:
+        """Drops the oldest collections, until no more than a number of them are left."""
+        while len(self.results) > keep:
+            oldest = self.results.popleft()
+            if self.entries and self.entries[0].result is oldest:
+                self.entries.popleft()
 
     def newest(self, gc_id: str | None = None) -> JournalEntry:
         """Returns the entry to undo next.
@@ -151,8 +193,10 @@ class Journal:
         Raises:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
+        if gc_id is not None and gc_id not in {entry.gc_id for entry in self.entries}:
+            raise self._not_undoable(gc_id)
         if not self.entries:
-            raise UndoError("there is no collection to undo")
+            raise UndoError(f"there is no collection to undo{self._what_helps}")
         entry = self.entries[-1]
         if gc_id is not None and gc_id != entry.gc_id:
             raise UndoError(
@@ -160,11 +204,34 @@ class Journal:
             )
         if entry.applied is None:
             raise UndoError(
-                f"the content of {entry.gc_id!r} is no longer kept: the journal keeps "
-                f"{self.max_tokens} tokens; raise journal_tokens or use a stash"
+                f"the content of {entry.gc_id!r} is no longer kept: raise journal_tokens or use a "
+                "stash"
             )
         if entry.applied.forgotten:
             raise UndoError(
                 f"content of {entry.gc_id!r} was forgotten: it can't be undone any more"
             )
         return entry
+
+    def _not_undoable(self, gc_id: str) -> UndoError:
+        for result in self.results:
+            if result.gc_id == gc_id:
+                why = "was undone already" if "undone" in result.details else "changed nothing"
+                return UndoError(f"{gc_id!r} {why}: see get_gc_history()")
+        return UndoError(f"there is no collection {gc_id!r}{self._what_helps}")
+
+    @property
+    def _what_helps(self) -> str:
+        if not self.kept_note:
+            return ""
+        return (
+            f": {self.kept_note}. Give GCSession a larger keep_collections, or restore older "
+            "messages from a stash with restore_stashed(keys, at='tail')"
+        )
+
+    @property
+    def kept_note(self) -> str:
+        """How many collections are kept, for errors; empty if all are."""
+        if self.recorded == len(self.results):
+            return ""
+        return f"of {self.recorded} collections, the last {len(self.results)} are kept"

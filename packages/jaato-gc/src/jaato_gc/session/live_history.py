@@ -2,11 +2,12 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from operator import is_
+from types import MappingProxyType
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
 from jaato_gc.collecting import ContextUsage
@@ -33,6 +34,8 @@ from jaato_gc.tokens import Confidence, count_tokens, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
+_NO_PLACES: Mapping[str, int] = MappingProxyType({})
+
 LEAST_CREDIBLE = 0.5
 """A report below this share of the counted tokens is false, or leaves out cached tokens."""
 
@@ -55,8 +58,13 @@ class LiveHistory:
         self.turns = 0
         self.pinned_turns: set[int] = set()
         """Turns to pin when they begin, by their number in the whole session."""
-        self.numbers: dict[str, int] = {}
-        """The place of each message in the whole session, if removed messages can be restored."""
+        self.appended = 0
+        """How many messages were appended so far."""
+        self.places: dict[str, int] = {}
+        """How many messages were appended before each message: where it is in the whole session.
+
+        Messages that a collection added have no place of their own.
+        """
         self.reports = 0
         """How often the provider reported its usage."""
         self.doubts_report = False
@@ -98,7 +106,7 @@ class LiveHistory:
             if budget.entry_of(message.message_id) is not None:
                 taken, message = message.message_id, replace(message, message_id=mint_message_id())
                 logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
-            turns_opened = booking.turns_opened
+            turn, turns_opened = booking.turn, booking.turns_opened
             try:
                 self._fast_check.see(message)
                 booking.book(message, tokens)
@@ -107,17 +115,21 @@ class LiveHistory:
                 raise
             self.turns += booking.turns_opened - turns_opened
             self.messages.append(message)
-            if budget.has_stash or self.numbers:
-                self.numbers.pop(message.message_id, None)  # a removed id may be used again
-                last = next(reversed(self.numbers.values()), -1)
-                self.numbers[message.message_id] = last + 1
+            self.places[message.message_id] = self.appended
+            self.appended += 1
+            if booking.turn != turn:
+                self.pinned_turns.discard(turn)  # it has ended
             if booking.turn in self.pinned_turns:
                 budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
 
     def apply(
-        self, edits: Sequence[Edit], base: Sequence[Message], created_by: str | None
+        self,
+        edits: Sequence[Edit],
+        base: Sequence[Message],
+        created_by: str | None,
+        places: Mapping[str, int] = _NO_PLACES,
     ) -> AppliedEdits:
         """Applies edits that were made for an earlier state of the history.
 
@@ -125,6 +137,7 @@ class LiveHistory:
             edits: The edits.
             base: The history that their positions refer to.
             created_by: The strategy that made new messages; ``None``: they are restored.
+            places: The places of messages that are restored, by id.
 
         Raises:
             StalePlanError: A message that they change was changed or removed since.
@@ -141,7 +154,8 @@ class LiveHistory:
             self._replace(messages, edits, uncertain_tokens=moved)
             # Edits of a plan were checked when it was made.
             self._check_from(len(messages) if stays_valid else 0)
-            return AppliedEdits(edits, touched, length, self.reports)
+            left = self._move_places(edits, places)
+            return AppliedEdits(edits, touched, length, self.reports, left)
 
     def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
         """Checks that edits could be applied now.
@@ -227,7 +241,16 @@ class LiveHistory:
             self.booking.revert(applied.touched, applied.edits, counted)
             is_uncertain = applied.reports != self.reports  # newer reports don't cover it
             self._replace(restored, undoing, uncertain_tokens=moved if is_uncertain else -moved)
+            self._move_places(undoing, applied.places)
             self._check_from(0)
+
+    def _move_places(self, edits: Sequence[Edit], returning: Mapping[str, int]) -> dict[str, int]:
+        """Adds the places of messages that return. Returns those of the messages that left."""
+        before = {edit.before.message_id for edit in edits if edit.before}
+        after = {edit.after.message_id for edit in edits if edit.after}
+        for message_id in (after - before) & returning.keys():
+            self.places[message_id] = returning[message_id]
+        return {each: self.places.pop(each) for each in (before - after) & self.places.keys()}
 
     def _is_at(self, position: int, message_id: str) -> bool:
         messages = self.messages

@@ -1,9 +1,9 @@
 """Restoring removed content from the journal and the stash."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, MessageError, NotConfiguredError, StashError, UndoError
@@ -16,6 +16,22 @@ from jaato_gc.tokens import message_tokens, render
 
 Place = Literal["place", "tail"]
 """Where content is restored: at its old place, or in one message at the end."""
+
+
+class Restoration(NamedTuple):
+    """How stashed messages return to a history.
+
+    Attributes:
+        before: The history.
+        edits: The edits that restore them.
+        message_ids: Their ids.
+        places: The places of messages in the whole session, by id.
+    """
+
+    before: list[Message]
+    edits: list[Edit]
+    message_ids: list[str]
+    places: dict[str, int]
 
 
 class Recovery:
@@ -58,10 +74,8 @@ class Recovery:
         ]
         return replace(applied, edits=edits)
 
-    def edits_to_restore(
-        self, keys: Sequence[str], at: Place
-    ) -> tuple[list[Message], list[Edit], list[str]]:
-        """Returns the history, the edits that restore stashed messages, and their ids.
+    def edits_to_restore(self, keys: Sequence[str], at: Place) -> Restoration:
+        """Returns the edits that restore stashed messages.
 
         Raises:
             NotConfiguredError: There is no stash.
@@ -79,35 +93,40 @@ class Recovery:
             known = wanted.get(message.message_id, message)
             wanted[message.message_id] = self._larger(known, message)
         before = list(self._live.messages)
-        after = (
-            [*before, _recalled(wanted.values())]
-            if at == "tail"
-            else self._in_place(before, wanted)
-        )
+        places: dict[str, int] = {}
+        if at == "tail":
+            after = [*before, _recalled(wanted.values())]
+        else:
+            placed = self._in_place(before, wanted)
+            after = [message for _, message in placed]
+            places = {message.message_id: place for place, message in placed}
         if faults := new_violations(before, after):
             raise GCError(f"it can't be restored there: {faults[0]}")
-        return before, edits_between(before, after), list(wanted)
+        return Restoration(before, edits_between(before, after), list(wanted), places)
 
-    def _in_place(self, before: list[Message], wanted: dict[str, Message]) -> list[Message]:
-        numbers = self._live.numbers
+    def _in_place(
+        self, before: list[Message], wanted: dict[str, Message]
+    ) -> list[tuple[int, Message]]:
+        """Returns the history with messages at their old places, and the place of each message."""
         placed: list[tuple[int, Message]] = []
         number = -1
         for message in before:
             back = wanted.get(message.message_id, message)
             if back is not message and without_shortenable(back) != without_shortenable(message):
-                raise _no_place(message.message_id)  # another message has its id
-            number = max(number, numbers.get(message.message_id, -1))  # a synthetic one has none
+                raise self._no_place(message.message_id)  # another message has its id
+            # A synthetic message has no place: it stays where it is.
+            number = max(number, self._live.places.get(message.message_id, -1))
             placed.append((number, self._larger(message, back)))
         present = {message.message_id for message in before}
-        for exchange in self._exchanges(wanted.keys() - present):
+        for exchange, old_places in self._exchanges(wanted.keys() - present):
             place = None
             for message in exchange:
-                place = numbers.get(message.message_id, place)
+                place = old_places.get(message.message_id, place)
                 if place is None:
-                    raise _no_place(message.message_id)
+                    raise self._no_place(message.message_id)
                 if message.message_id not in present:
                     placed.append((place, wanted.get(message.message_id, message)))
-        return [message for _, message in sorted(placed, key=itemgetter(0))]
+        return sorted(placed, key=itemgetter(0))
 
     def _larger(self, message: Message, other: Message) -> Message:
         """Returns the larger one of two forms of a message."""
@@ -115,8 +134,10 @@ class Recovery:
         is_larger = message_tokens(other, counter) > message_tokens(message, counter)
         return other if is_larger else message
 
-    def _exchanges(self, message_ids: set[str]) -> Iterator[Sequence[Message]]:
-        """Returns removed messages, each with the call or the results that belong to it."""
+    def _exchanges(
+        self, message_ids: set[str]
+    ) -> Iterator[tuple[Sequence[Message], Mapping[str, int]]]:
+        """Returns removed messages with the call or the results that belong to each, and places."""
         missing = set(message_ids)
         for entry in reversed(self._journal.entries):
             if entry.applied is None:
@@ -126,14 +147,23 @@ class Recovery:
             if missing.isdisjoint(ids):
                 continue
             applied = self.complete(entry)
-            removed = applied.removed if applied else []
-            for group in lay_out([each for each in removed if each.message_id in ids]).groups:
+            if applied is None:
+                continue
+            removed = [message for message in applied.removed if message.message_id in ids]
+            for group in lay_out(removed).groups:
                 names = {message.message_id for message in group.messages}
                 if not missing.isdisjoint(names):
                     missing -= names
-                    yield group.messages
+                    yield group.messages, applied.places
         if missing:
-            raise _no_place(min(missing))
+            raise self._no_place(min(missing))
+
+    def _no_place(self, message_id: str) -> GCError:
+        kept = self._journal.kept_note
+        why = f" ({kept})" if kept else ""
+        return GCError(
+            f"message {message_id!r} has no place in this session{why}: restore it with at='tail'"
+        )
 
 
 def _read(stash: Stash, keys: Sequence[str]) -> list[Message]:
@@ -145,12 +175,6 @@ def _read(stash: Stash, keys: Sequence[str]) -> list[Message]:
         except MessageError as error:
             raise StashError(f"the stash returned an invalid message: {error}") from error
     return messages
-
-
-def _no_place(message_id: str) -> GCError:
-    return GCError(
-        f"message {message_id!r} has no place in this session: restore it with at='tail'"
-    )
 
 
 def _recalled(messages: Iterable[Message]) -> Message:

@@ -1,30 +1,29 @@
 """Saving a session as JSON, and restoring it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting import GCResult
 from jaato_gc.config import GCConfig, explain
 from jaato_gc.errors import GCError, SavedSessionError
-from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
+from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.journal import JournalEntry
+from jaato_gc.session.saved_journal import (
+    entries_to_list,
+    fill_journal,
+    read_message,
+    results_to_dict,
+)
 from jaato_gc.summaries import SummarySettings
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
 
 FORMAT = 1
-
-_LATER = ConfigDict(defer_build=True)  # most processes restore nothing
-_RESULTS = TypeAdapter(list[GCResult], config=_LATER)
-_JOURNAL = TypeAdapter(list[JournalEntry], config=_LATER)
 
 
 class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
@@ -58,7 +57,8 @@ class _BookingState(_State):
 class _LiveState(_State):
     turns: int
     pinned_turns: list[int] = Field(strict=False)  # a set in the session
-    numbers: dict[str, int]
+    appended: int
+    places: dict[str, int]
     reports: int
     uncertain_tokens: int
     counted_at_request: int | None
@@ -104,11 +104,11 @@ def dump(session: "GCSession") -> str:
             "disabled": planner.disabled if planner else None,
             **_ScheduleState.of(schedule),
             **_CollectionsState.of(collections),
-            "results": [_result_to_dict(result) for result in collections.results],
-            "journal": [_entry_to_dict(entry) for entry in collections.journal.entries],
+            "results": results_to_dict(collections.journal),
+            "journal": entries_to_list(collections.journal),
         }
     try:
-        return json.dumps(document)
+        return json.dumps(document, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise SavedSessionError(
             f"the session can't be saved as JSON: {_culprit(session)}: {error}"
@@ -123,8 +123,12 @@ def parse(saved: str) -> dict[str, Any]:
     """
     with _restoring():
         document: dict[str, Any] = json.loads(saved)
-        if document["format"] != FORMAT:
-            raise GCError(f"it has format {document['format']}, and this version reads {FORMAT}")
+        found = document["format"]
+        if type(found) is not int or found != FORMAT:
+            raise GCError(
+                f"it has format {found!r:.80}, and this version reads format {FORMAT}: restore it "
+                "with the version of jaato-gc that saved it"
+            )
         _BudgetState.model_validate(document["budget"])
         return document
 
@@ -178,68 +182,21 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
-    live.begin_with([_message(each) for each in document["history"]], budget)
+    live.begin_with([read_message(each) for each in document["history"]], budget)
     _BookingState.set_on(live.booking, document)
     found = {message.message_id for message in live.messages}
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):
         raise SavedSessionError("its history and its budget do not match")
     _LiveState.set_on(live, document)
     live.pinned_turns = set(live.pinned_turns)
-    if budget.has_stash and not live.numbers:  # the saved session had no stash
-        live.numbers = {each.message_id: number for number, each in enumerate(live.messages)}
     _ScheduleState.set_on(schedule, document)
     _CollectionsState.set_on(collections, document)
-    collections.results = _RESULTS.validate_python(document["results"])
-    for result in collections.results:
-        for item in result.removal_list:
-            item.message_ids, item.stash_keys = tuple(item.message_ids), tuple(item.stash_keys)
-    by_id = {result.gc_id: result for result in collections.results}
-    entries = [_entry_from_dict(each, by_id) for each in document["journal"]]
-    for entry in _JOURNAL.validate_python(entries):
-        collections.journal.add(entry)
+    fill_journal(
+        collections.journal, document["results"], document["journal"], budget.context_limit
+    )
     schedule.settle()
     if schedule.planner:
         schedule.planner.disabled = document["disabled"]
-
-
-def _message(data: Mapping[str, Any]) -> Message:
-    message = message_from_dict(data)
-    seal(message)
-    return message
-
-
-def _result_to_dict(result: GCResult) -> dict[str, Any]:
-    try:
-        details = json.dumps(result.details, default=repr, skipkeys=True)
-    except Exception:  # cycles, absurd depth, a broken __repr__
-        types = {key: str(type(value)) for key, value in result.details.items()}
-        details = json.dumps(types, skipkeys=True)
-    return asdict(replace(result, details=json.loads(details)))
-
-
-def _entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
-    applied: dict[str, Any] | None = None
-    if entry.applied is not None:
-        applied = asdict(replace(entry.applied, edits=[]))
-        edits = entry.applied.edits
-        applied["edits"] = [_converted(edit._asdict(), message_to_dict) for edit in edits]
-    return {"gc_id": entry.gc_id, "tokens": entry.tokens, "applied": applied}
-
-
-def _entry_from_dict(
-    data: Mapping[str, Any], results: Mapping[str | None, GCResult]
-) -> dict[str, Any]:
-    """Returns the fields of an entry, with its result and the messages of its edits."""
-    applied = data["applied"]
-    if applied is not None:
-        applied["edits"] = [_converted(edit, _message) for edit in applied["edits"]]
-    return {"result": results[data["gc_id"]], "applied": applied, "tokens": data["tokens"]}
-
-
-def _converted(edit: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Returns the fields of an edit, with its messages converted."""
-    before, after = edit["before"], edit["after"]
-    return {**edit, "before": before and convert(before), "after": after and convert(after)}
 
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:

@@ -144,7 +144,7 @@ class Sender:
         what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
             what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
-        results = self._collections.results
+        results = self._collections.journal.results
         if self._schedule.planner is None:
             hint = "No strategy is set: call set_gc_plugin"
             floor = {

@@ -28,7 +28,7 @@ from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
-from jaato_gc.session.journal import DEFAULT_JOURNAL_TOKENS, GCPlan, Journal
+from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.planning import Planner
@@ -77,7 +77,11 @@ class GCSession:
         ui_hooks: An object with ``on_agent_instruction_budget_updated(agent_id, snapshot)``.
         summarizer: Writes summaries for any strategy that summarizes and has none of its own.
         stash: Where messages are stored before they are removed; by default a plugin's stash.
-        journal_tokens: The number of tokens of removed content that is kept in memory for undo.
+        keep_collections: The number of collections that are kept. Older ones can't be undone, and
+            their messages return from a stash only at the end of the history.
+        journal_tokens: The number of tokens of removed content that is kept in memory for undo; by
+            default two windows, and at least the newest collection. With a stash, older
+            collections can be undone too.
         deadline_seconds: The time limit of each call of a strategy. A slower one is disabled.
         repair: Repair an invalid history before sending it, instead of raising.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
@@ -109,14 +113,17 @@ class GCSession:
         ui_hooks: Any = None,
         summarizer: SummarizerFunction | None = None,
         stash: Stash | None = None,
-        journal_tokens: int = DEFAULT_JOURNAL_TOKENS,
+        keep_collections: int = KEPT_COLLECTIONS,
+        journal_tokens: int | None = None,
         deadline_seconds: float | None = None,
         repair: bool = False,
         on_overflow: OnOverflow = "relax",
         clock: Callable[[], float] = time.time,
     ) -> None:
         context_limit = arguments.window(context_limit)
-        journal_tokens = arguments.size_of_journal(journal_tokens)
+        keep_collections = arguments.count("keep_collections", keep_collections)
+        if journal_tokens is not None:
+            journal_tokens = arguments.count("journal_tokens", journal_tokens)
         self.deadline_seconds = arguments.time_limit(deadline_seconds)
         if on_overflow not in get_args(OnOverflow):
             expected = ", ".join(map(repr, get_args(OnOverflow)))
@@ -149,7 +156,7 @@ class GCSession:
             self._live,
             self._schedule,
             self._observers,
-            Journal(journal_tokens),
+            Journal(keep_collections, journal_tokens),
             stash,
             on_source_removed,
             all_steps=on_overflow != "raise",
@@ -254,8 +261,14 @@ class GCSession:
         return self._live.usage()
 
     def get_gc_history(self) -> list[GCResult]:
-        """Returns the results of all collections so far, oldest first."""
-        return list(self._collections.results)
+        """Returns the results of the last collections, oldest first: see ``keep_collections``."""
+        with self._live.lock:
+            return list(self._collections.journal.results)
+
+    @property
+    def collection_count(self) -> int:
+        """The number of collections so far, including those that are no longer kept."""
+        return self._collections.journal.recorded
 
     # --- the points of a turn ---
 
@@ -458,6 +471,21 @@ class GCSession:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
         self._collections.undo(gc_id)
+
+    def trim_gc_history(self, keep: int) -> None:
+        """Drops the oldest collections, for example before `save`. The messages stay unchanged.
+
+        Dropped collections can't be undone, and their messages return from a stash only at the end
+        of the history.
+
+        Args:
+            keep: The number of collections that are left.
+
+        Raises:
+            GCConfigError: It is not a number of collections.
+        """
+        with self._live.lock:
+            self._collections.journal.trim(arguments.count("keep", keep))
 
     def remove(self, message_id: str, *, force: bool = False) -> GCResult:
         """Removes a message, with the call or the results that belong to it.
