@@ -721,7 +721,7 @@ def test_neither_summarizer_nor_facts_nor_quotes_can_close_the_fence(
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.one_of(histories(), broken_histories()))
+@given(st.one_of(histories(min_turns=0), broken_histories()))
 def test_an_extract_is_deterministic_and_bounded(history: list[Message]) -> None:
     extract = extractive_summary(history)
 

@@ -13,6 +13,12 @@ DEFAULT_JOURNAL_TOKENS = 2_000_000
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
 
+HOST = "host"
+"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
+
+REPAIR = "repair"
+"""The plugin name in the result of a repair."""
+
 
 @dataclass(frozen=True, slots=True)
 class GCPlan:
@@ -55,7 +61,6 @@ class AppliedEdits:
         length: The number of messages that the edited part of the history has after them.
         reports: How often the provider had reported its usage until then.
         stash_keys: The keys of all messages that left the history, by id, if all are stashed.
-        repaired: Whether that part of the history was repaired since.
     """
 
     edits: list[Edit]
@@ -63,7 +68,6 @@ class AppliedEdits:
     length: int
     reports: int
     stash_keys: dict[str, str] = field(default_factory=dict)
-    repaired: bool = False
 
     @property
     def removed(self) -> list[Message]:
@@ -99,6 +103,11 @@ class JournalEntry:
     def is_restore(self) -> bool:
         """Whether content was restored, not removed."""
         return self.result.plugin_name == RESTORE
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether a strategy or core collected, as opposed to an edit of another kind."""
+        return self.result.plugin_name not in (RESTORE, HOST, REPAIR)
 
     @property
     def is_stashed(self) -> bool:

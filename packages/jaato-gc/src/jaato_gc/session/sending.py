@@ -5,10 +5,11 @@ from typing import Literal
 
 from jaato_gc.collecting import Floor, GCTriggerReason
 from jaato_gc.config import GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, InvalidHistoryError
-from jaato_gc.history import Violation, edits_between, repair_history
+from jaato_gc.errors import ContextFloorError
 from jaato_gc.session.applying import Collections
+from jaato_gc.session.journal import REPAIR
 from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.repairing import edits_to_repair, invalid_history
 from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
 
@@ -54,11 +55,12 @@ class Sender:
         """Returns the next request, after a collection if one is due.
 
         Raises:
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
+            StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
-        if faults := self._live.faults():
-            self._repair_or_raise(faults)
+        self._make_valid()
         schedule = self._schedule
         # What is fixed alone may be too much: then no strategy is asked.
         can_fit = self._fits() or (schedule.planner is not None and self._floor().can_fit)
@@ -121,15 +123,11 @@ class Sender:
         result = results[-1] if results else None
         return ContextFloorError(f"{what}. {found}", found.by_source, result)
 
-    def _repair_or_raise(self, faults: list[Violation]) -> None:
-        if self.repair:
-            with self._live.lock:
-                history = list(self._live.messages)
-                edits = edits_between(history, repair_history(history))
-                self._live.apply(edits, history, "repair")
-                self._collections.repaired(edits)
-            self._collections.budget_changed()
-            faults = self._live.faults()
-        if faults:
-            listed = "; ".join(map(str, faults[:3]))
-            raise InvalidHistoryError(f"the history can't be sent: {listed}", faults)
+    def _make_valid(self) -> None:
+        faults = self._live.faults()
+        if not faults:
+            return
+        if not self.repair:
+            raise invalid_history(faults)
+        details = {"repaired": [str(fault) for fault in faults]}
+        self._collections.edit(edits_to_repair, REPAIR, GCTriggerReason.PRE_MESSAGE, details)
