@@ -303,15 +303,15 @@ def test_locked_and_pinned_messages_need_force() -> None:
     assert session.budget.pinned_message_ids == set()
 
 
-def test_a_summary_that_is_the_only_user_message_stays() -> None:
-    summary = replace(user(text(100)), synthetic=SyntheticKind.SUMMARY)
-    session = filled(500, summary, model(text(450)))
-    takes_all = ScriptedStrategy(lambda each: each.take(each.groups, "all", "old"))
-    session.set_gc_plugin(takes_all, GCConfig(preserve_recent_turns=0))
+def test_a_summary_that_is_the_only_user_message_is_fixed() -> None:
+    summary = replace(user(text(400)), synthetic=SyntheticKind.SUMMARY)
+    session = filled(300, summary, model(text(450)))
+    session.set_gc_plugin(NoGCPlugin())
 
-    assert session.manual_gc(target_percent=1).success
+    with pytest.raises(ContextFloorError, match=summary.message_id):
+        session.before_send()
 
-    assert [message.synthetic for message in session.before_send()] == [SyntheticKind.SUMMARY]
+    assert len(session.history) == 2
 
 
 def test_the_only_message_of_a_session_can_be_removed() -> None:
