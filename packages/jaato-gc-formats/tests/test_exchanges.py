@@ -105,3 +105,13 @@ def test_an_attachment_without_content_is_written_as_a_note(format: str) -> None
     lost = Message(Role.USER, [Part(inline_data=InlineData("image/png", width=8, height=8))])
 
     assert "image/png attachment" in str(written(format, lost))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_thought_in_a_system_message_is_not_written(format: str) -> None:
+    system = Message(Role.SYSTEM, [Part(thought="secret"), Part(text="be kind")])
+
+    request = str(written(format, system))
+
+    assert "be kind" in request
+    assert "secret" not in request

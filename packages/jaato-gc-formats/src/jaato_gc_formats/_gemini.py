@@ -154,7 +154,12 @@ class GeminiContents(ApiFormat):
     def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
         fields = own_fields(messages[0], self.name)
         shape = fields.pop(SHAPE, None)
-        parts = [self._write_part(message, part) for message in messages for part in message.parts]
+        parts = [
+            self._write_part(message, part)
+            for message in messages
+            for part in message.parts
+            if not _is_foreign_thought(part, own_extra(message, part, self.name))
+        ]
         if shape == "text" and len(parts) == 1 and set(parts[0]) == {"text"}:
             return parts[0]["text"]
         return parts if shape == "list" else {"parts": parts, **fields}

@@ -79,7 +79,8 @@ class GCSession:
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         journal_tokens: The number of tokens of removed content that is kept in memory for undo.
         deadline_seconds: The time limit of a collection. A strategy that exceeds it is disabled.
-        repair: Repair an invalid history before sending it, instead of raising.
+        repair: Repair an invalid history before sending it, instead of raising. A repair can be
+            undone, and takes nothing that is LOCKED or pinned.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
             core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
@@ -273,7 +274,8 @@ class GCSession:
         """Returns the request to send, after a collection if one is due.
 
         Raises:
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
         return self._sender.request()
@@ -345,7 +347,8 @@ class GCSession:
 
         Raises:
             ContextFloorError: A request does not fit, and nothing more can be removed.
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
             NotConfiguredError: The session has no provider.
         """
         return self._turn(prompt, on_output, on_gc_threshold).run()
