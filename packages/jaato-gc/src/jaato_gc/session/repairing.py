@@ -34,7 +34,8 @@ def edits_to_repair(live: LiveHistory) -> list[Edit]:
                 f"repair would have to {verb} message {message.message_id!r}, which is "
                 f"{protection.name}: {protection.remedy}",
             )
-        edits[place] = edit._replace(key=message.message_id, reason="repaired")
+        key = message.message_id
+        edits[place] = Edit(edit.position, message, edit.after, key, "repaired", edit.action)
     return edits
 
 
