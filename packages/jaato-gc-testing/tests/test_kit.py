@@ -986,7 +986,7 @@ def run(check: str, factory: Callable[[], GCPlugin]) -> None:
         return
 
     @settings(
-        max_examples=40,
+        max_examples=100,
         phases=[Phase.generate],
         database=None,
         deadline=None,

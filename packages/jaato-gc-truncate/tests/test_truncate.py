@@ -183,7 +183,7 @@ def cases(
     pinned_turns: bool = True,
     notify: bool = True,
 ) -> Case:
-    history = draw(st.one_of(histories(), broken_histories()))
+    history = draw(st.one_of(histories(min_turns=0), broken_histories()))
     real = [message.message_id for message in history if not message.synthetic]
     ids = st.sets(st.sampled_from(real or [""]), max_size=2)
     budget = None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jaato_gc import (
     FunctionCall,
     GCRemovalItem,
+    InlineData,
     InstructionSource,
     Message,
     Part,
@@ -58,7 +59,7 @@ def test_ids_are_unique() -> None:
 
 @pytest.mark.parametrize(
     "history",
-    [[], [SYSTEM], [USER, ANSWER], [SYSTEM, USER], [SYSTEM, NOTICE, ANSWER], [USER, USER_2]],
+    [[USER, ANSWER], [SYSTEM, USER], [SYSTEM, NOTICE, ANSWER], [USER, USER_2]],
 )
 def test_a_user_message_may_come_first(history: list[Message]) -> None:
     assert broken_rules(*history) == []
@@ -66,7 +67,7 @@ def test_a_user_message_may_come_first(history: list[Message]) -> None:
 
 def test_a_model_message_must_not_come_first() -> None:
     assert broken_rules(ANSWER, USER) == [("user_first", None)]
-    assert broken_rules(SYSTEM, ANSWER) == [("user_first", None)]
+    assert broken_rules(SYSTEM, ANSWER, NOTICE) == [("user_first", None)]
 
 
 def test_a_tool_result_with_the_user_role_is_not_a_user_message() -> None:
@@ -76,10 +77,62 @@ def test_a_tool_result_with_the_user_role_is_not_a_user_message() -> None:
     assert broken_rules(USER, CALL, result) == []
 
 
+def test_a_history_without_a_user_message_has_nothing_to_send() -> None:
+    assert broken_rules() == [("something_to_send", None)]
+    assert broken_rules(SYSTEM) == [("something_to_send", None)]
+    assert ("something_to_send", None) in broken_rules(ANSWER)
+    assert broken_rules(SYSTEM, USER) == []
+
+
 def test_no_message_is_empty() -> None:
     assert broken_rules(USER, ANSWER.with_parts([Part(text=" x")])) == []
     assert broken_rules(USER, ANSWER.with_parts([Part(text=" ")])) == [("no_empty_message", "m")]
     assert broken_rules(USER, ANSWER.with_parts([])) == [("no_empty_message", "m")]
+
+
+@pytest.mark.parametrize("part", [Part(thought="hm"), Part(text="", extra={"signature": "s"})])
+def test_a_thought_or_a_signature_alone_is_content_of_the_model_only(part: Part) -> None:
+    assert broken_rules(USER, ANSWER.with_parts([part])) == []
+    assert broken_rules(USER.with_parts([part])) == [("no_empty_message", "u")]
+
+
+def test_a_tool_message_has_a_result() -> None:
+    image = Part(inline_data=InlineData("image/png", b"png"))
+
+    assert broken_rules(USER, CALL, RESULT.with_parts([*RESULT.parts, image])) == []
+    assert broken_rules(USER, replace(ANSWER, role=Role.TOOL)) == [
+        ("tool_messages_have_results", "m")
+    ]
+    assert broken_rules(USER, RESULT.with_parts([image])) == [("tool_messages_have_results", "r")]
+
+
+@pytest.mark.parametrize("role", [Role.USER, Role.TOOL, Role.SYSTEM])
+def test_only_model_messages_have_calls(role: Role) -> None:
+    foreign = Message(role, [Part(text="look"), *CALL.parts, *RESULT.parts], "f")
+
+    assert ("calls_by_model", "f") in broken_rules(USER, foreign, ANSWER)
+
+
+def test_a_model_message_has_no_result_of_a_call_elsewhere() -> None:
+    assert broken_rules(USER, CALL, replace(RESULT, role=Role.USER)) == []
+    assert broken_rules(USER, CALL, replace(RESULT, role=Role.MODEL)) == [("results_in_place", "r")]
+
+
+def test_a_system_message_has_no_result() -> None:
+    assert broken_rules(USER, CALL, replace(RESULT, role=Role.SYSTEM)) == [
+        ("results_in_place", "r")
+    ]
+
+
+def test_no_two_calls_of_a_message_have_the_same_id() -> None:
+    assert broken_rules(USER, calls("c", "x", "y"), results("r", "x", "y")) == []
+    assert broken_rules(USER, calls("c", "x", "x"), results("r", "x", "x")) == [
+        ("unique_call_ids", "c")
+    ]
+
+
+def test_calls_of_a_message_may_all_be_without_an_id() -> None:
+    assert broken_rules(USER, calls("c", "", ""), results("r", "", "")) == []
 
 
 def test_every_result_has_its_call() -> None:
@@ -101,10 +154,20 @@ def test_a_provider_may_put_a_call_and_its_result_into_one_message() -> None:
     assert broken_rules(USER, both, ANSWER) == []
 
 
-def test_a_message_that_answers_and_calls_may_be_answered_in_turn() -> None:
+def test_a_part_may_have_a_call_and_its_result() -> None:
+    [call], [result] = CALL.parts, RESULT.parts
+    both = replace(call, function_response=result.function_response)
+
+    assert broken_rules(USER, Message(Role.MODEL, [both], "b"), ANSWER) == []
+    assert broken_rules(USER, Message(Role.MODEL, [both], "b"), RESULT) == [
+        ("results_have_calls", "r")
+    ]
+
+
+def test_a_message_that_answers_one_call_and_makes_another_is_invalid() -> None:
     both = Message(Role.MODEL, [*RESULT.parts, Part(function_call=FunctionCall("y", "bash"))], "b")
 
-    assert broken_rules(USER, CALL, both, results("r2", "y"), ANSWER) == []
+    assert broken_rules(USER, CALL, both, results("r2", "y"), ANSWER) == [("results_in_place", "b")]
 
 
 def test_every_call_but_the_last_has_its_result() -> None:
@@ -153,6 +216,11 @@ def test_generated_histories_can_be_sent(history: list[Message]) -> None:
         pytest.param([USER, RESULT], id="a result without a call"),
         pytest.param([USER, calls("c", "x", "x"), results("r", "x")], id="one id for two"),
         pytest.param([USER, calls("c", ""), results("r", "")], id="no id"),
+        pytest.param([], id="no messages"),
+        pytest.param([SYSTEM], id="system messages only"),
+        pytest.param([USER, replace(CALL, role=Role.USER), RESULT], id="a call of the user"),
+        pytest.param([USER, CALL, replace(RESULT, role=Role.MODEL)], id="a result of the model"),
+        pytest.param([USER, CALL, replace(RESULT, role=Role.SYSTEM)], id="a result of the system"),
         pytest.param([USER, Message(Role.MODEL, [], "m")], id="no parts"),
         pytest.param([USER, Message.from_text(Role.MODEL, " ", message_id="m")], id="blanks"),
         pytest.param([ANSWER, USER], id="an answer first"),

@@ -16,6 +16,7 @@ from jaato_gc import (
     Message,
     Part,
     Role,
+    SyntheticKind,
     ToolResult,
     check_history,
 )
@@ -300,6 +301,28 @@ def test_locked_and_pinned_messages_need_force() -> None:
     session.replace(request, user("go on"), force=True)
     assert [message.text for message in session.history] == ["go on", "yes"]
     assert session.budget.pinned_message_ids == set()
+
+
+def test_a_summary_that_is_the_only_user_message_is_fixed() -> None:
+    summary = replace(user(text(400)), synthetic=SyntheticKind.SUMMARY)
+    session = filled(300, summary, model(text(450)))
+    session.set_gc_plugin(NoGCPlugin())
+
+    with pytest.raises(ContextFloorError, match=summary.message_id):
+        session.before_send()
+
+    assert len(session.history) == 2
+
+
+def test_the_only_message_of_a_session_can_be_removed() -> None:
+    session = new_session()
+    only = session.append(Message.from_text(Role.USER, "Hi"))
+
+    session.remove(only.message_id, force=True)  # the first request is LOCKED
+
+    assert session.history == []
+    session.undo()
+    assert session.history == [only]
 
 
 def test_host_edits_go_to_the_stash() -> None:

@@ -171,7 +171,7 @@ def test_a_restored_session_continues_like_the_saved_one(
 
 
 @settings(max_examples=60, deadline=None)
-@given(histories())
+@given(histories(min_turns=0))
 def test_messages_are_restored_unchanged(history: list[Message]) -> None:
     session = session_with()
     for message in history:

@@ -400,8 +400,7 @@ def test_undo_is_refused_if_a_removed_id_was_used_again() -> None:
     assert state(session) == before
 
 
-def test_undo_is_refused_if_the_remaining_messages_were_repaired() -> None:
-    """A guess at the places of removed messages could separate a call and its result."""
+def test_a_repair_is_undone_before_the_collection_whose_messages_it_repaired() -> None:
     session = recent_only(Oldest(), repair=True)
     session.append(Message.from_text(Role.USER, "go", message_id="u"))
     dangling = [Part(function_call=FunctionCall("x", "look"))]
@@ -411,14 +410,15 @@ def test_undo_is_refused_if_the_remaining_messages_were_repaired() -> None:
     session.manual_gc()
     assert message_ids(session) == ["u", "c", "u2", "a2"]
     session.before_send()
-    before = state(session)
-    with pytest.raises(UndoError, match="repaired"):
-        session.undo()
-    assert state(session) == before
-    assert check_history(session.history) == []
+    assert message_ids(session) == ["u", "c", "repair-c", "u2", "a2"]
+    session.undo()
+    assert message_ids(session) == ["u", "c", "u2", "a2"]
+    session.undo()
+    assert message_ids(session) == ["u", "c", "u1", "a1", "u2", "a2"]
+    assert_in_step(session)
 
 
-def test_undo_works_if_only_later_messages_were_repaired() -> None:
+def test_a_repair_of_later_messages_is_undone_first_too() -> None:
     session = talk(repair=True)
     session.manual_gc()
     session.append(Message.from_text(Role.USER, "go"))
@@ -426,8 +426,8 @@ def test_undo_works_if_only_later_messages_were_repaired() -> None:
     speak(session, 6)
     session.before_send()
     session.undo()
-    assert len(session.history) == 10 + 3 + 2
-    assert check_history(session.history) == []
+    session.undo()
+    assert len(session.history) == 10 + 2 + 2
     assert_in_step(session)
 
 
@@ -481,12 +481,12 @@ def test_a_notice_that_comes_first_stays_first() -> None:
 
     call, answer = FunctionCall("c", "read_file"), ToolResult("c", "read_file", "all there is")
     locked = Message(Role.TOOL, [Part(function_response=answer)], "result", policy=GCPolicy.LOCKED)
-    summary = Message.from_text(
-        Role.USER, LONG_TEXT, message_id="summary", synthetic=SyntheticKind.SUMMARY
+    notice = Message.from_text(
+        Role.USER, LONG_TEXT, message_id="gc_notice", synthetic=SyntheticKind.NOTICE
     )
     held = ["gc_notice", "call", "result"]
     asked = Message(Role.MODEL, [Part(function_call=call)], "call")
-    assert collect(summary, asked, locked) == held
+    assert collect(notice, asked, locked) == held
     speak(session, 1, 2)
     assert collect(keep=1) == [*held, "u1", "u2", "a2"]
 

@@ -5,6 +5,7 @@ import functools
 import re
 import socket
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -682,6 +683,41 @@ def test_a_fence_cannot_be_closed_from_inside(text: str) -> None:
     assert_fenced(fenced(SyntheticKind.SUMMARY, text))
 
 
+INVISIBLE = (
+    "\x00\x1b\x7f\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u202e\u2060\u3164\ufe0f\ufeff\U000e0001"
+)
+TAGS = st.sampled_from(["<context-summary>", "</context-notice>", "< / ConText - Recall>"])
+GAPS = st.lists(st.sampled_from(["", "", *INVISIBLE]), min_size=30, max_size=30)
+
+
+def visible(text: str) -> str:
+    """Returns what a reader sees of a text: no controls, formats, spaces, marks or fillers."""
+    return "".join(
+        character
+        for character in text.casefold()
+        if unicodedata.category(character)[0] not in "CMZ" and character not in "\u115f\u3164"
+    )
+
+
+@settings(deadline=None, max_examples=300)
+@given(TAGS, GAPS, ADVERSARIAL)
+def test_invisible_characters_do_not_hide_a_tag_inside_a_fence(
+    tag: str, gaps: list[str], text: str
+) -> None:
+    hidden = "".join(gap + character for gap, character in zip(gaps, tag, strict=False))
+
+    body = fenced(SyntheticKind.SUMMARY, f"{text}{hidden}{text}").split("\n", 1)[1]
+
+    assert "<context-" not in visible(body)
+    assert visible(body).count("</context-") == 1
+
+
+def test_text_that_only_resembles_a_tag_is_not_escaped() -> None:
+    text = "<contexts-of-use> a < b, <con-text> <context> </contextual-"
+
+    assert f"\n{text}\n" in fenced(SyntheticKind.SUMMARY, text)
+
+
 @settings(deadline=None, max_examples=100)
 @given(ADVERSARIAL, ADVERSARIAL, ADVERSARIAL)
 def test_neither_summarizer_nor_facts_nor_quotes_can_close_the_fence(
@@ -698,7 +734,7 @@ def test_neither_summarizer_nor_facts_nor_quotes_can_close_the_fence(
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.one_of(histories(), broken_histories()))
+@given(st.one_of(histories(min_turns=0), broken_histories()))
 def test_an_extract_is_deterministic_and_bounded(history: list[Message]) -> None:
     extract = extractive_summary(history)
 

@@ -243,7 +243,7 @@ def test_a_changed_message_is_counted_again() -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(histories())
+@given(histories(min_turns=0))
 def test_a_total_is_the_sum_of_its_messages_and_costs_nothing_the_second_time(
     history: list[Message],
 ) -> None:

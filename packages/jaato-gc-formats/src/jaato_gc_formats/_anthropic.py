@@ -121,7 +121,7 @@ class AnthropicMessages(ApiFormat):
                 items.append(
                     _merge_results([item for each in run for item in self.write_item(each)])
                 )
-        return items
+        return [*items[:-1], *map(_without_trailing_whitespace, items[-1:])]
 
     def write_item(self, message: Message) -> list[Fields]:
         fields = own_fields(message, self.name)
@@ -173,6 +173,18 @@ def _merge_results(items: list[Fields]) -> Fields:
     for item in items:
         merged |= item
     return {**merged, "content": blocks}
+
+
+def _without_trailing_whitespace(item: Any) -> Any:
+    """Returns the last message as the API accepts it: the model would continue its text."""
+    fields = plain(item)
+    blocks = content_blocks(fields.get("content"))
+    text = blocks[-1].get("text") if blocks and blocks[-1].get("type") == "text" else None
+    if fields.get("role") != "assistant" or not text or text == text.rstrip():
+        return item
+    if isinstance(fields["content"], str):
+        return {**fields, "content": text.rstrip()}
+    return {**fields, "content": [*blocks[:-1], {**blocks[-1], "text": text.rstrip()}]}
 
 
 def _restore_shape(content: list[Fields], shape: Any) -> Any:
@@ -297,7 +309,8 @@ def _write_attachment(data: InlineData, extra: Fields) -> Fields:
         content = attachment_base64(data) if field == "data" else data.uri
         return {**extra, "source": {**source, field: content}}
     kind = "image" if data.mime_type.startswith("image/") else "document"
-    if kind == "document" and data.mime_type not in ("application/pdf", "application/*"):
+    is_refused = kind == "document" and data.mime_type not in ("application/pdf", "application/*")
+    if is_refused or (data.uri is None and not data.data):
         return {"type": "text", "text": f"[{data.mime_type} attachment]"}
     if data.uri is None:
         mime_type = data.mime_type.replace("application/*", "application/pdf")

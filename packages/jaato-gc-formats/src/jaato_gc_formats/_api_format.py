@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jaato_gc import Message, Role, UsageReport
 from jaato_gc_formats._errors import FormatError, reading
+from jaato_gc_formats._exchanges import split_exchanges
 from jaato_gc_formats._history import Conversation, History, Problem
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
@@ -182,6 +183,7 @@ class ApiFormat(ABC):
 
     def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
         """Returns the messages as a list of items, or as ``request`` with its messages replaced."""
+        messages = list(split_exchanges(messages, self.name))
         if not self.system_keys:
             items: Any = self.write(messages)
             return items if request is None else {**request, self.items_key: items}

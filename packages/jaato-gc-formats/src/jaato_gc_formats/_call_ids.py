@@ -4,6 +4,7 @@ Some providers assign no ids, some use characters that others refuse, and some r
 numbering with each response.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -50,7 +51,11 @@ def _new_id(call: FunctionCall, fallback: str, used: set[str]) -> str:
     new_id = _sanitize(call.id or fallback)
     if new_id in used:
         new_id = _sanitize(f"{new_id}_{fallback}")
-    return new_id
+    numbers = itertools.count(2)
+    unique = new_id
+    while unique in used:
+        unique = f"{new_id}_{next(numbers)}"
+    return unique
 
 
 def _sanitize(call_id: str) -> str:

@@ -107,7 +107,7 @@ class GeminiContents(ApiFormat):
             else:
                 contents += self._merge_results(run, calls)
             calls = run[-1].function_calls or calls
-        return contents
+        return _join_calls(contents)
 
     def _merge_results(self, run: list[Message], calls: list[FunctionCall]) -> list[Fields]:
         """Merges the responses to a turn of calls into one content, in the order of the calls.
@@ -154,13 +154,39 @@ class GeminiContents(ApiFormat):
     def write_system(self, messages: list[Message], key: str) -> Any:  # noqa: ARG002
         fields = own_fields(messages[0], self.name)
         shape = fields.pop(SHAPE, None)
-        parts = [self._write_part(message, part) for message in messages for part in message.parts]
+        parts = [
+            self._write_part(message, part)
+            for message in messages
+            for part in message.parts
+            if not _is_foreign_thought(part, own_extra(message, part, self.name))
+        ]
         if shape == "text" and len(parts) == 1 and set(parts[0]) == {"text"}:
             return parts[0]["text"]
         return parts if shape == "list" else {"parts": parts, **fields}
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)
+
+
+def _join_calls(contents: list[Any]) -> list[Any]:
+    """Joins calls with the contents of the model before them: they must follow a user content."""
+    joined: list[Any] = []
+    for content in contents:
+        while joined and _is_models(joined[-1]) and _is_models(content) and _has_calls(content):
+            before, after = plain(joined.pop()), plain(content)
+            content = {**before, "parts": [*before["parts"], *after["parts"]]}
+        joined.append(content)
+    return joined
+
+
+def _is_models(content: Any) -> bool:
+    role = content.get("role") if isinstance(content, dict) else getattr(content, "role", None)
+    return bool(role == "model")
+
+
+def _has_calls(content: Any) -> bool:
+    parts = content_parts(plain(content))
+    return any(isinstance(part, dict) and spelling(part, "functionCall") for part in parts)
 
 
 def _in_order_of(calls: list[FunctionCall], responses: list[Fields]) -> list[Fields]:
@@ -298,8 +324,9 @@ def _read_attachment(part: Any) -> Part | None:
 
 
 def _write_attachment(data: InlineData, extra: Fields) -> Fields:
-    if data.uri is not None and not extra and "://" not in data.uri:
-        return {"text": f"[{data.mime_type} attachment]"}  # a file id of another provider
+    is_lost = not data.data if data.uri is None else "://" not in data.uri
+    if is_lost and not extra:  # no content, or a file id of another provider
+        return {"text": f"[{data.mime_type} attachment]"}
     name = "inlineData" if data.uri is None else "fileData"
     key, kept = _pop_kept(extra, name)
     if data.mime_type:

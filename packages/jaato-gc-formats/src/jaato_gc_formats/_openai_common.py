@@ -48,11 +48,11 @@ def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Messa
             waiting = {}
         for index, part in enumerate(message.parts):
             call, answer = part.function_call, part.function_response
-            if call and call.id is None:
+            if call and not call.id:
                 new_id = _id_from(message.message_id, index)
                 waiting.setdefault(call.name, deque()).append(new_id)
                 part = replace(part, function_call=replace(call, id=new_id))
-            elif answer and answer.call_id is None and waiting.get(answer.name):
+            elif answer and not answer.call_id and waiting.get(answer.name):
                 answer = replace(answer, call_id=waiting[answer.name].popleft())
                 part = replace(part, function_response=answer)
             parts.append(part)
@@ -71,10 +71,10 @@ def _lacks_ids(message: Message, format: str) -> bool:
     return any(
         (
             part.function_call
-            and part.function_call.id is None
+            and not part.function_call.id
             and not _is_legacy_call(message, part, format)
         )
-        or (part.function_response and part.function_response.call_id is None)
+        or (part.function_response and not part.function_response.call_id)
         for part in message.parts
     )
 

@@ -81,11 +81,12 @@ def _map_positions(before: Sequence[Message], after: Sequence[Message]) -> list[
 
 
 def _add_missing_results(messages: Sequence[Message]) -> list[Message]:
-    """Adds results to calls without one, including calls at the end, and removes empty messages."""
-    # `repair_history` leaves calls at the end open, so a temporary message follows them.
-    end = Message.from_text(Role.USER, "the end")
-    whole = [message for message in _bind_results(messages) if not message.is_empty]
-    return [message for message in repair_history([*whole, end]) if message is not end]
+    """Puts calls and results in order, including calls at the end, and removes empty messages."""
+    # `repair_history` wants the user to speak first and leaves calls at the end open, so there are
+    # temporary messages at both ends.
+    start, end = Message.from_text(Role.USER, "start"), Message.from_text(Role.USER, "end")
+    repaired = repair_history([start, *_bind_results(messages), end])
+    return [message for message in repaired if message is not start and message is not end]
 
 
 def _drop_origins(messages: Sequence[Message]) -> list[Message]:

@@ -92,6 +92,18 @@ _CALLS = st.sampled_from(
     # Few ids, so that they repeat; None is for providers that give no ids.
     list(product(["call_1", "call_2", "toolu_a", None], ["read_file", "bash", "search"]))
 )
+
+
+def _with_different_ids(calls: list[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
+    """Returns parallel calls, without the ids that an earlier one of them has."""
+    ids = [call_id for call_id, _ in calls]
+    return [
+        (None if call_id in ids[:place] else call_id, name)
+        for place, (call_id, name) in enumerate(calls)
+    ]
+
+
+_PARALLEL_CALLS = st.lists(_CALLS, min_size=1, max_size=3).map(_with_different_ids)
 _BEFORE_CALLS = st.sampled_from(list(product(["nothing", "text", "empty"], [False, True])))
 """The text of a model before its calls, and whether it has a thought."""
 _PLACES_OF_RESULTS = st.sampled_from(
@@ -112,7 +124,7 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
         parts.append(Part(thought=draw(_SOME_TEXTS), extra={"signature": "c2ln"}))
     calls = [
         FunctionCall(call_id, name, {"path": draw(_SOME_TEXTS), "lines": [1, {"to": 40}]})
-        for call_id, name in draw(st.lists(_CALLS, min_size=1, max_size=3))
+        for call_id, name in draw(_PARALLEL_CALLS)
     ]
     parts += [Part(function_call=call) for call in calls]
     answers = calls if answered else calls[: draw(st.integers(0, len(calls) - 1))]
@@ -167,11 +179,11 @@ def _numbered(messages: list[Message]) -> list[Message]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> list[Message]:
+def histories(draw: st.DrawFn, *, min_turns: int = 1, max_turns: int = 5) -> list[Message]:
     """Generates valid histories, with parallel and open calls, repeated ids, thoughts and images.
 
     Args:
-        min_turns: The minimum number of turns.
+        min_turns: The minimum number of turns. A history without a turn can't be sent.
         max_turns: The maximum number of turns.
     """
     messages: list[Message] = []
@@ -183,20 +195,30 @@ def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 5) -> lis
         messages += draw(_turn())
         if turn == interjected_after:
             messages.append(draw(_interjection()))
-    if turns and draw(st.sampled_from([False, True, True])):
+    if turns and draw(st.booleans()):
         messages += draw(_exchange(answered=False))
     return _numbered(messages)
 
 
 @st.composite
 def broken_histories(draw: st.DrawFn) -> list[Message]:
-    """Generates histories of a host with bugs: messages are missing, misplaced or empty."""
-    messages = draw(histories(min_turns=1))
-    for _ in range(draw(st.integers(1, 4))):
+    """Generates histories of a host with bugs.
+
+    Messages are missing, misplaced or empty, or have a wrong role or one call twice.
+    """
+    messages = draw(histories(min_turns=0))
+    for _ in range(draw(st.integers(1, 4)) if messages else 0):
         position = draw(st.integers(0, len(messages) - 1))
-        damage = draw(st.sampled_from(["drop", "move", "empty"]))
+        damage = draw(st.sampled_from(["drop", "move", "empty", "twice", *Role]))
+        damaged = messages[position]
         if damage == "empty":
-            messages[position] = Message(messages[position].role, [Part(text="")])
+            messages[position] = Message(damaged.role, [Part(text="")])
+        elif damage == "twice":
+            calls = [part for part in damaged.parts if part.function_call]
+            messages[position] = damaged.with_parts([*damaged.parts, *calls])
+        elif isinstance(damage, Role):
+            if not damaged.synthetic:  # those are not the host's
+                messages[position] = replace(damaged, role=damage)
         elif len(messages) > 1:
             message = messages.pop(position)
             if damage == "move":

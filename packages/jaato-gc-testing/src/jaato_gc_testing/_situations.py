@@ -73,7 +73,8 @@ _PLAIN_HISTORIES = st.integers(4, 12).map(long_history)
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
     """Generates situations: histories of all kinds, in windows from half empty to too small."""
-    history = draw(st.one_of(*[_PLAIN_HISTORIES] * 2, histories(), broken_histories()))
+    of_agents = histories(min_turns=0)
+    history = draw(st.one_of(*[_PLAIN_HISTORIES] * 2, of_agents, broken_histories()))
     # All but notices, which are replaced even if they are pinned.
     pinnable = [at for at, each in enumerate(history) if each.synthetic is not SyntheticKind.NOTICE]
     pin = draw(st.integers(0, 2 * len(pinnable)))

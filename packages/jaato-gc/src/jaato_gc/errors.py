@@ -95,7 +95,8 @@ class ContextLimitError(GCError):
 class InvalidHistoryError(GCError):
     """A provider would refuse the history. Nothing was sent.
 
-    Correct the history, or create the session with ``repair=True``.
+    Correct the history, or create the session with ``repair=True``. With it, this is raised if a
+    repair is not possible, for example because a LOCKED or pinned message is at fault.
 
     Args:
         message: The error text.

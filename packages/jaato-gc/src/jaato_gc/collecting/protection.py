@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
 from jaato_gc.history import Group, Hold, Layout, new_group, turn_starts
-from jaato_gc.messages import SYSTEM
+from jaato_gc.messages import SYSTEM, USER
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import TokenCounter, count_tokens
 
@@ -108,9 +108,16 @@ def _holds_by_place(
     for turn in config.pinned_turn_indices:
         if turn < len(starts):
             holds[starts[turn] : ends[turn]] = [Hold.PINNED] * (ends[turn] - starts[turn])
-    return [
+    holds = [
         None if group.is_outside_turns else hold for group, hold in zip(groups, holds, strict=True)
     ]
+    if not any(group.opens_turn for group in groups):
+        # A summary, say, is the only user message then: without it there is nothing to send.
+        for place in range(len(groups) - 1, -1, -1):
+            if groups[place].messages[0].role is USER and not groups[place].is_call:
+                holds[place] = Hold.NEWEST_USER
+                break
+    return holds
 
 
 def _policies(groups: Iterable[Group], budget: InstructionBudget | None) -> list[GCPolicy]:

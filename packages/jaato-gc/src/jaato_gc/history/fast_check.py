@@ -3,19 +3,27 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc.history import invariants
-from jaato_gc.messages import SYSTEM, TOOL, USER, Message
+from jaato_gc.messages import MODEL, SYSTEM, TOOL, USER, Message
 
 PROVED = frozenset(
     {
+        invariants.something_to_send,
         invariants.unique_ids,  # by the session: a taken id is replaced when a message is appended
         invariants.user_first,
         invariants.no_empty_message,
+        invariants.tool_messages_have_results,
+        invariants.calls_by_model,
+        invariants.unique_call_ids,
+        invariants.results_in_place,
         invariants.results_have_calls,
         invariants.results_follow_calls,
         invariants.calls_have_results,
     }
 )
 """The rules that hold for every history that passes this check. All other rules run in full."""
+
+_OF_THE_BEGINNING = frozenset({invariants.something_to_send, invariants.user_first})
+"""The rules that the last messages of a history can't be checked against."""
 
 
 class FastCheck:
@@ -26,7 +34,8 @@ class FastCheck:
 
     Args:
         messages: The first messages to look at.
-        is_beginning: Whether nothing precedes them: then the user has to speak first.
+        is_beginning: Whether at most system messages precede them: then the user has to speak
+            first.
     """
 
     __slots__ = ("_is_ordinary", "_needs_user", "_waiting")
@@ -41,7 +50,7 @@ class FastCheck:
     @property
     def is_valid(self) -> bool:
         """Whether the messages are certainly valid. False means that the full rules must decide."""
-        return self._is_ordinary and not self._waiting
+        return self._is_ordinary and not self._waiting and not self._needs_user
 
     def see(self, message: Message) -> None:
         """Looks at the next message."""
@@ -61,13 +70,16 @@ class FastCheck:
                 waiting.discard(result.call_id)
             elif part.text and not part.text.isspace():
                 says_something = True
-        if not has_results and (is_awaited or message.role is TOOL):
+        role = message.role
+        if not has_results and (is_awaited or role is TOOL):
             self._is_ordinary = False  # results are missing
+        if (has_calls and role is not MODEL) or (has_results and role not in (TOOL, USER)):
+            self._is_ordinary = False
         if not (has_calls or has_results or says_something):
             self._is_ordinary = False
-        if self._needs_user and message.role is not SYSTEM:
+        if self._needs_user and role is not SYSTEM:
             self._needs_user = False
-            if message.role is not USER:
+            if role is not USER:
                 self._is_ordinary = False
 
 
@@ -80,7 +92,7 @@ def proved_violations(
         messages: The last messages, from the beginning of an exchange on.
         is_beginning: Whether they are the whole history.
     """
-    proved = PROVED if is_beginning else PROVED - {invariants.user_first}
+    proved = PROVED if is_beginning else PROVED - _OF_THE_BEGINNING
     rules = [rule for rule in invariants.HISTORY_INVARIANTS if rule in proved]
     return invariants.broken_rules(messages, rules)
 

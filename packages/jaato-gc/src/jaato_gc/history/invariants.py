@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaato_gc.history.pairing import Pairing, pair_calls
-from jaato_gc.messages import SYSTEM, USER, Message
+from jaato_gc.messages import MODEL, SYSTEM, USER, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ def unique_ids(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Viola
         seen.add(message.message_id)
 
 
+def something_to_send(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
+    """There is a user message."""
+    if not any(message.role is USER and not message.is_tool_output for message in messages):
+        detail = "there is nothing to send: append a user message"
+        yield Violation("something_to_send", None, detail)
+
+
 def user_first(messages: Sequence[Message], _pairing: Pairing) -> Iterator[Violation]:
     """The first message that is not a system message is a user message."""
     if not opens_with_user(messages):
@@ -49,6 +56,51 @@ def no_empty_message(messages: Sequence[Message], _pairing: Pairing) -> Iterator
     for message in messages:
         if message.is_empty:
             yield Violation("no_empty_message", message.message_id, "it has no content")
+
+
+def tool_messages_have_results(
+    messages: Sequence[Message], pairing: Pairing
+) -> Iterator[Violation]:
+    """Every tool message has a tool result."""
+    for position in pairing.exchange_starts:
+        message = messages[position]
+        # An empty one breaks another rule.
+        if position not in pairing.callers and not message.is_empty:
+            detail = "it is a tool message without a tool result"
+            yield Violation("tool_messages_have_results", message.message_id, detail)
+
+
+def calls_by_model(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """Only model messages have tool calls."""
+    for position in pairing.calls:
+        message = messages[position]
+        if message.role is not MODEL:
+            detail = f"it is a {message.role!s} message and has a tool call"
+            yield Violation("calls_by_model", message.message_id, detail)
+
+
+def unique_call_ids(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """No two tool calls of a message have the same id."""
+    for position, calls in pairing.calls.items():
+        if len(calls) == 1:
+            continue
+        ids = [call.id for call in calls if call.id]
+        if len(set(ids)) < len(ids):
+            detail = "two of its tool calls have the same id"
+            yield Violation("unique_call_ids", messages[position].message_id, detail)
+
+
+def results_in_place(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
+    """Tool results are in tool or user messages, or in the model message of their call."""
+    for position, callers in pairing.callers.items():
+        message = messages[position]
+        if message.role is SYSTEM:
+            detail = "it is a system message and has a tool result"
+        elif message.role is MODEL and any(each not in (position, None) for each in callers):
+            detail = "it is a model message and has the result of a call in another message"
+        else:
+            continue
+        yield Violation("results_in_place", message.message_id, detail)
 
 
 def results_have_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
@@ -80,9 +132,14 @@ def calls_have_results(messages: Sequence[Message], pairing: Pairing) -> Iterato
 Rule = Callable[[Sequence[Message], Pairing], Iterator[Violation]]
 
 HISTORY_INVARIANTS: tuple[Rule, ...] = (
+    something_to_send,
     unique_ids,
     user_first,
     no_empty_message,
+    tool_messages_have_results,
+    calls_by_model,
+    unique_call_ids,
+    results_in_place,
     results_have_calls,
     results_follow_calls,
     calls_have_results,

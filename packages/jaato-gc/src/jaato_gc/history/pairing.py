@@ -10,6 +10,8 @@ from jaato_gc.messages import TOOL, FunctionCall, Message
 class Pairing:
     """The calls and results of a history, by position of their messages."""
 
+    calls: dict[int, list[FunctionCall]] = field(default_factory=dict)
+    """For each message with calls: the calls."""
     callers: dict[int, list[int | None]] = field(default_factory=dict)
     """For each message with results: the position of the call of each result, None if missing."""
     unanswered: dict[int, list[FunctionCall]] = field(default_factory=dict)
@@ -36,29 +38,27 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
     last_exchange = 0
     open_calls: dict[tuple[str | None, str], list[tuple[int, FunctionCall]]] = {}
     for position, message in enumerate(history):
+        calls: list[FunctionCall] | None = None
         callers: list[int | None] | None = None
-        has_calls, is_tool_output = False, message.role is TOOL
         for part in message.parts:
             if call := part.function_call:
-                has_calls = True
+                calls = calls or []
+                calls.append(call)
                 key = (call.id, "") if call.id else (None, call.name)
                 open_calls.setdefault(key, []).append((position, call))
             if answer := part.function_response:
-                is_tool_output = True
-                if call:
-                    continue
                 key = (answer.call_id, "") if answer.call_id else (None, answer.name)
                 waiting = open_calls.get(key)
                 callers = callers or []
                 callers.append(waiting.pop()[0] if waiting else None)
-        if is_tool_output:
-            pairing.exchange_starts[position] = last_exchange
-            if has_calls:
-                last_exchange = position
-        else:
-            last_exchange = position
         if callers:
             pairing.callers[position] = callers
+        if is_tool_output := callers or message.role is TOOL:
+            pairing.exchange_starts[position] = last_exchange
+        if calls:
+            pairing.calls[position] = calls
+        if calls or not is_tool_output:
+            last_exchange = position
     pairing.last_exchange = last_exchange
     for waiting in open_calls.values():
         for position, call in waiting:

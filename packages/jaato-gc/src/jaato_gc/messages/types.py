@@ -192,11 +192,18 @@ class Message:
 
     @property
     def is_empty(self) -> bool:
-        """Whether this message has no content that a provider would accept."""
+        """Whether this message has no content that a provider would accept.
+
+        Thoughts and signatures alone are content of the model only.
+        """
         # No all(), and text is checked here first: a collection asks this of every message.
         for part in self.parts:
             text = part.text
-            if (text and not text.isspace()) or not part.is_empty:
+            if text and not text.isspace():
+                return False
+            if part.function_call or part.function_response or part.inline_data:
+                return False
+            if self.role is not USER and not part.is_empty:
                 return False
         return True
 

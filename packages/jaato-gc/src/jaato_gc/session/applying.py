@@ -26,7 +26,7 @@ from jaato_gc.session.observers import Observers
 from jaato_gc.session.recovery import Place, Recovery
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.stash import Stash
-from jaato_gc.tokens import count_tokens
+from jaato_gc.tokens import TokenCounter, count_tokens
 
 MAX_STALE_PLANS = 3
 """How often a collection is planned again because the history changed in between."""
@@ -43,7 +43,7 @@ _PLANNING: contextvars.ContextVar["Collections | None"] = contextvars.ContextVar
 """The collections that a strategy works for. Its thread inherits that."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
-_NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Collections:
@@ -85,9 +85,7 @@ class Collections:
 
     # --- collecting ---
 
-    def collect(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
-    ) -> GCResult:
+    def collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING) -> GCResult:
         """Plans and applies, after any other collection that is running.
 
         Raises:
@@ -108,7 +106,7 @@ class Collections:
                 return self._ended(self._given_up(plan.result, [], 0, error), plan.seconds)
 
     def collect_automatically(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NO_OVERRIDES
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
     ) -> GCResult | None:
         """Plans and applies, unless another collection is running."""
         if not self._running.acquire(blocking=False):
@@ -274,16 +272,6 @@ class Collections:
             self._observers.budget_changed()
         return failed
 
-    def budget_changed(self) -> None:
-        """Notifies the observers that the budget changed."""
-        self._observers.budget_changed()
-
-    def repaired(self, edits: Sequence[Edit]) -> None:
-        """Notes a repair: a collection can't be undone if what it left was repaired."""
-        newest = self.journal.entries[-1].applied if self.journal.entries else None
-        if newest and any(edit.position < newest.length for edit in edits):
-            newest.repaired = True
-
     # --- undoing and restoring ---
 
     def undo(self, gc_id: str | None) -> None:
@@ -299,7 +287,7 @@ class Collections:
                 self._live.revert(applied)
             self.journal.entries.pop()
             entry.result.details["undone"] = True
-            if entry.counts_as_survived:
+            if entry.is_collection:
                 self._live.budget.forget_collection()
             self._schedule.waits_for_message = True
         self._observers.budget_changed()
@@ -357,14 +345,22 @@ class Collections:
         self._observers.budget_changed()
         return forgotten
 
-    def edit(self, edits_for: Callable[[LiveHistory], list[Edit]]) -> GCResult:
-        """Applies edits of the host, and journals them.
+    def edit(
+        self,
+        edits_for: Callable[[LiveHistory], list[Edit]],
+        made_by: str = HOST,
+        reason: GCTriggerReason = GCTriggerReason.MANUAL,
+        details: Mapping[str, Any] = _NOTHING,
+    ) -> GCResult:
+        """Applies edits that no strategy made, and journals them.
 
         Args:
             edits_for: Returns the edits. It raises if they are not possible.
+            made_by: The plugin name in the result.
+            reason: The trigger reason in the result.
+            details: The details in the result.
 
         Raises:
-            MessageError: The edits are not possible.
             StashError: The stash failed. Nothing has changed.
         """
         live = self._live
@@ -373,40 +369,54 @@ class Collections:
             before = tuple(live.messages)
             counter = live.budget.counter
             self.plans_made += 1
-            removed = [edit.before for edit in edits if edit.before]
-            added = [edit.after for edit in edits if edit.after]
-            freed = count_tokens(removed, counter) - count_tokens(added, counter)
-            first = edits[0]
-            ids = tuple(message.message_id for message in removed)
-            item = GCRemovalItem(_CONVERSATION, first.key, freed, first.reason, ids, first.action)
+            items = _removal_items(edits, counter)
             result = GCResult(
                 success=True,
-                items_collected=1,
+                items_collected=len(items),
                 tokens_before=live.budget.total_tokens(),
                 tokens_after=0,
-                plugin_name=HOST,
-                trigger_reason=GCTriggerReason.MANUAL,
-                removal_list=[item],
+                plugin_name=made_by,
+                trigger_reason=reason,
+                details=dict(details),
+                removal_list=items,
                 outcome=GCOutcome.REACHED,
                 cache=cache_impact(edits, apply_edits(before, edits), counter),
                 confidence=live.confidence,
                 gc_id=f"gc_{self.plans_made}",
             )
             keys = self._put_into_stash(GCPlan(result.gc_id or "", before, tuple(edits), result))
-            applied = live.apply(edits, before, HOST)
-            if all(message.message_id in keys for message in applied.removed):
+            applied = live.apply(edits, before, made_by)
+            removed = {message.message_id for message in applied.removed}
+            if removed <= keys.keys():
                 applied.stash_keys = keys
-            left = {message.message_id for message in added}
-            live.budget.pinned_message_ids -= set(ids) - left
+            left = {message.message_id for message in applied.added}
+            live.budget.pinned_message_ids -= removed - left
             result = replace(
                 result,
                 tokens_after=live.budget.total_tokens(),
-                removal_list=_with_stash_keys([item], keys),
+                removal_list=_with_stash_keys(items, keys),
             )
             self._enter(result, applied)
             self._schedule.history_changed()
         self._observers.budget_changed()
         return result
+
+
+def _removal_items(edits: Iterable[Edit], counter: TokenCounter) -> list[GCRemovalItem]:
+    """Returns one item for each key of some edits. Edits without a key remove nothing."""
+    by_key: dict[str, list[Edit]] = {}
+    for edit in edits:
+        if edit.key:
+            by_key.setdefault(edit.key, []).append(edit)
+    items = []
+    for key, changes in by_key.items():
+        removed = [edit.before for edit in changes if edit.before]
+        added = [edit.after for edit in changes if edit.after]
+        freed = count_tokens(removed, counter) - count_tokens(added, counter)
+        ids = tuple(message.message_id for message in removed)
+        first = changes[0]
+        items.append(GCRemovalItem(_CONVERSATION, key, freed, first.reason, ids, first.action))
+    return items
 
 
 def _with_stash_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:

@@ -1,12 +1,20 @@
 """Edits that the host asks for: removing and replacing messages."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from jaato_gc.errors import MessageError
 from jaato_gc.history import Edit, apply_edits, lay_out, new_violations
-from jaato_gc.messages import Message, seal
+from jaato_gc.messages import SYSTEM, Message, seal
 from jaato_gc.policies import GCPolicy
 from jaato_gc.session.live_history import LiveHistory
+
+
+class Protection(NamedTuple):
+    """Why a message may only be changed by force, and the call that helps."""
+
+    name: str
+    remedy: str
 
 
 def edits_to_remove(live: LiveHistory, message_id: str, *, force: bool) -> list[Edit]:
@@ -59,15 +67,27 @@ def _calls(message: Message) -> list[tuple[str, str | None, str]]:
     return calls + [("result", each.call_id, each.name) for each in message.function_responses]
 
 
-def _check_is_free(live: LiveHistory, message: Message) -> None:
+def protection_of(live: LiveHistory, message: Message) -> Protection | None:
+    """Returns what protects a message from being removed or changed; ``None`` if nothing does."""
     message_id, entry = message.message_id, live.budget.entry_of(message.message_id)
     if message_id in live.budget.pinned_message_ids:
-        raise MessageError(f"message {message_id!r} is pinned: unpin it, or give force=True")
+        return Protection("pinned", f"call session.unpin({message_id!r})")
     if entry and entry.binding_policy() is GCPolicy.LOCKED:
-        raise MessageError(f"message {message_id!r} is LOCKED: give force=True")
+        calls = f"session.replace({message_id!r}, …) or session.remove({message_id!r})"
+        return Protection("LOCKED", f"call {calls} with force=True")
+    return None
+
+
+def _check_is_free(live: LiveHistory, message: Message) -> None:
+    if protection := protection_of(live, message):
+        hint = "unpin it, or give force=True" if protection.name == "pinned" else "give force=True"
+        raise MessageError(f"message {message.message_id!r} is {protection.name}: {hint}")
 
 
 def _checked(live: LiveHistory, edits: list[Edit]) -> list[Edit]:
-    if faults := new_violations(live.messages, apply_edits(live.messages, edits)):
+    after = apply_edits(live.messages, edits)
+    if all(message.role is SYSTEM for message in after):
+        return edits  # as at the beginning: there is nothing to send yet
+    if faults := new_violations(live.messages, after):
         raise MessageError(f"providers would refuse the history after that: {faults[0]}")
     return edits

@@ -19,6 +19,12 @@ RESTORE = "restore"
 HOST = "host"
 """The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
 
+HOST = "host"
+"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
+
+REPAIR = "repair"
+"""The plugin name in the result of a repair."""
+
 
 @dataclass(frozen=True, slots=True)
 class GCPlan:
@@ -62,7 +68,6 @@ class AppliedEdits:
         reports: How often the provider had reported its usage until then.
         places: The places of the messages that left the history, by id: see `LiveHistory.places`.
         stash_keys: The keys of all messages that left the history, by id, if all are stashed.
-        repaired: Whether that part of the history was repaired since.
         forgotten: Whether messages were forgotten. Their edits are dropped.
     """
 
@@ -72,7 +77,6 @@ class AppliedEdits:
     reports: int
     places: dict[str, int] = field(default_factory=dict)
     stash_keys: dict[str, str] = field(default_factory=dict)
-    repaired: bool = False
     forgotten: bool = False
 
     @property
@@ -111,9 +115,9 @@ class JournalEntry:
         return self.result.plugin_name == RESTORE
 
     @property
-    def counts_as_survived(self) -> bool:
-        """Whether messages that stayed have survived a collection by it."""
-        return self.result.plugin_name not in (RESTORE, HOST)
+    def is_collection(self) -> bool:
+        """Whether a strategy or core collected, as opposed to an edit of another kind."""
+        return self.result.plugin_name not in (RESTORE, HOST, REPAIR)
 
     @property
     def is_stashed(self) -> bool:

@@ -17,6 +17,7 @@ from jaato_gc.history import (
     FastCheck,
     Violation,
     apply_edits,
+    check_history,
     in_order,
     inverse,
     lay_out,
@@ -217,11 +218,9 @@ class LiveHistory:
 
         Raises:
             UndoError: A message that would come back was appended again meanwhile, or the history
-                was repaired since.
+                was changed since.
         """
         with self.lock:
-            if applied.repaired:
-                raise UndoError("the history was repaired since: positions no longer match")
             added = {message.message_id for message in applied.added}
             for message in applied.removed:
                 taken = self.budget.entry_of(message.message_id) is not None
@@ -366,13 +365,7 @@ class LiveHistory:
             start = max(0, start - 1)
             tail = self.messages[start:]
             faults = proved_violations(tail, is_beginning=start == 0)
-            at_fault = {fault.message_id for fault in faults}
-            for position, calls in pair_calls(tail).unanswered.items():
-                if tail[position].message_id not in at_fault:
-                    names = ", ".join(call.name for call in calls)
-                    detail = f"append the results of its open calls first: {names}"
-                    message_id = tail[position].message_id
-                    faults.append(Violation("calls_have_results", message_id, detail))
+            faults += _open_calls(tail, faults)
             if not faults:
                 self._check_from(len(self.messages))
             return [*faults, *unproved_violations(self.messages)]
@@ -383,3 +376,20 @@ class LiveHistory:
         before = islice(self.messages, position)
         is_beginning = all(message.role is Role.SYSTEM for message in before)
         self._fast_check = FastCheck(self.messages[position:], is_beginning=is_beginning)
+
+
+def faults_of(messages: Sequence[Message]) -> list[Violation]:
+    """Returns everything that a provider would refuse about a request with these messages."""
+    faults = check_history(messages)
+    return [*faults, *_open_calls(messages, faults)]
+
+
+def _open_calls(messages: Sequence[Message], faults: Sequence[Violation]) -> Iterator[Violation]:
+    """Yields the calls at the end that wait for results, except in messages with other faults."""
+    at_fault = {fault.message_id for fault in faults}
+    for position, calls in pair_calls(messages).unanswered.items():
+        message_id = messages[position].message_id
+        if message_id not in at_fault:
+            names = ", ".join(call.name for call in calls)
+            detail = f"append the results of its open calls first: {names}"
+            yield Violation("calls_have_results", message_id, detail)

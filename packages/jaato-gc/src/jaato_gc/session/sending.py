@@ -5,10 +5,11 @@ from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import Floor, GCTriggerReason
 from jaato_gc.config import GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, InvalidHistoryError
-from jaato_gc.history import Violation, edits_between, repair_history
+from jaato_gc.errors import ContextFloorError
 from jaato_gc.session.applying import Collections
+from jaato_gc.session.journal import REPAIR
 from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.repairing import edits_to_repair, invalid_history
 from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
 
@@ -69,12 +70,14 @@ class Sender:
         """Returns the next request, after a collection if one is due.
 
         Raises:
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
+            StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
         now = self._clock()
         for _ in range(MAX_ATTEMPTS):
-            self._repair_or_raise()
+            self._make_valid()
             size = self._size()
             self._make_room(size.fits, now)
             # Other threads may have changed the history meanwhile. They can't from here on.
@@ -89,7 +92,7 @@ class Sender:
                     if size_now == size:
                         break  # another attempt would end the same way
         if faults := self._live.faults():
-            raise _refusal(faults)
+            raise invalid_history(faults)
         raise self.floor_error()
 
     def _make_room(self, fits: bool, now: float) -> None:
@@ -161,20 +164,11 @@ class Sender:
             in_the_way = found.recent_text
         return ContextFloorError(f"{what}. {in_the_way}", found.by_source, result)
 
-    def _repair_or_raise(self) -> None:
+    def _make_valid(self) -> None:
         faults = self._live.faults()
-        if faults and self.repair:
-            with self._live.lock:
-                history = list(self._live.messages)
-                edits = edits_between(history, repair_history(history))
-                self._live.apply(edits, history, "repair")
-                self._collections.repaired(edits)
-                faults = self._live.faults()
-            self._collections.budget_changed()
-        if faults:
-            raise _refusal(faults)
-
-
-def _refusal(faults: list[Violation]) -> InvalidHistoryError:
-    listed = "; ".join(map(str, faults[:3]))
-    return InvalidHistoryError(f"the history can't be sent: {listed}", faults)
+        if not faults:
+            return
+        if not self.repair:
+            raise invalid_history(faults)
+        details = {"repaired": [str(fault) for fault in faults]}
+        self._collections.edit(edits_to_repair, REPAIR, GCTriggerReason.PRE_MESSAGE, details)

@@ -83,7 +83,8 @@ class GCSession:
             default two windows, and at least the newest collection. With a stash, older
             collections can be undone too.
         deadline_seconds: The time limit of each call of a strategy. A slower one is disabled.
-        repair: Repair an invalid history before sending it, instead of raising.
+        repair: Repair an invalid history before sending it, instead of raising. A repair can be
+            undone, and takes nothing that is LOCKED or pinned.
         on_overflow: What to do with a request that does not fit after a collection. ``"relax"``:
             core removes recent content too, and raises if only fixed content is left. ``"raise"``:
             core removes nothing from recent turns. ``"send"``: a request that can't be made to fit
@@ -287,7 +288,8 @@ class GCSession:
         """Returns the request to send, after a collection if one is due.
 
         Raises:
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
         return self._sender.request()
@@ -357,7 +359,8 @@ class GCSession:
 
         Raises:
             ContextFloorError: A request does not fit, and nothing more can be removed.
-            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off.
+            InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
+                can't help.
             NotConfiguredError: The session has no provider.
         """
         return self._turn(prompt, on_output, on_gc_threshold).run()
