@@ -94,7 +94,7 @@ def time_blocks(context_limit: int, turns: int, *, counted: bool) -> tuple[list[
         seconds = time.perf_counter() - start
         blocks.append(Block(seconds / size, (seconds - sending) / size))
     gc.enable()
-    return blocks, len(session.get_gc_history())
+    return blocks, session.collection_count
 
 
 def best_of(runs: list[list[Block]]) -> list[Block]:

@@ -76,19 +76,16 @@ class Age:
 
 
 def age_of(session: GCSession, **options: Any) -> Age:
-    """Returns the figures of a session; the peak is the one since the last call."""
+    """Returns the figures of a session; the peak is the one since it was reset."""
     peak = tracemalloc.get_traced_memory()[1]
     saved = session.save()
-    age = Age(
+    return Age(
         len(session.history),
         peak,
         len(saved),
         count_operations(session.save),
         count_operations(lambda: GCSession.restore(saved, **options)),
     )
-    gc.collect()
-    tracemalloc.reset_peak()
-    return age
 
 
 def measure(strategy: str, turns: int, window: int, stash: SqlStash | None) -> tuple[Age, Age]:
@@ -106,11 +103,15 @@ def measure(strategy: str, turns: int, window: int, stash: SqlStash | None) -> t
         session.set_gc_plugin(registry.create(strategy))
         return session
 
-    age_of(new_session(), **options)  # what is made once per process is not the session's
+    warm = new_session()  # what is made once per process is not counted
+    run_turns(warm, range(100))
+    age_of(warm, **options)
     tracemalloc.start()
     session = new_session()
     run_turns(session, range(first))
     young = age_of(session, **options)
+    gc.collect()
+    tracemalloc.reset_peak()
     run_turns(session, range(first, turns))
     old = age_of(session, **options)
     tracemalloc.stop()

@@ -67,7 +67,7 @@ def replay(messages: list[Message]) -> list[tuple[bool, float]]:
         if message.role is Role.MODEL:
             continue
         percent = exact.count(session.history) / WINDOW * 100
-        collections, is_paused = len(session.get_gc_history()), session.paused_because
+        collections, is_paused = session.collection_count, session.paused_because
         try:
             request = session.before_send()
         except InvalidHistoryError:
@@ -75,7 +75,7 @@ def replay(messages: list[Message]) -> list[tuple[bool, float]]:
         except ContextFloorError:
             break  # the protected content alone exceeds the window
         if not is_paused:  # a session pauses after collections that freed nothing
-            decisions.append((len(session.get_gc_history()) > collections, percent))
+            decisions.append((session.collection_count > collections, percent))
         session.report_usage(exact.count(list(request)))
     return decisions
 

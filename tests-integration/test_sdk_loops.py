@@ -281,7 +281,7 @@ def test_a_long_run_is_never_refused_and_keeps_its_prefix_between_collections(
 
     def counted() -> Fields:
         fields = request()
-        collections.append(len(agent.session.get_gc_history()))
+        collections.append(agent.session.collection_count)
         return fields
 
     monkeypatch.setattr(agent, "request", counted)

@@ -135,7 +135,7 @@ def time_bookkeeping(turns: int, rounds: int) -> list[dict[str, Any]]:
                 "turns": turns,
                 "messages": len(made[0]),
                 "window": "now and then",
-                "collections": len(session.get_gc_history()),
+                "collections": session.collection_count,
                 "turn": sum(tenths) / len(tenths),
                 # Of the second tenth: the first one fills the window.
                 "last_to_first": tenths[-1] / tenths[1],

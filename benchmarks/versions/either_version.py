@@ -34,6 +34,11 @@ def use_strategy(
     session.set_gc_plugin(plugin, config)
 
 
+def collection_count(session: GCSession) -> int:
+    """Returns the number of collections so far. The old version keeps all of them."""
+    return getattr(session, "collection_count", len(session.get_gc_history()))
+
+
 def size_of(message: Message) -> int:
     """Tokens of a message, four characters each: independent of the version."""
     return len(as_json(message)) // 4 + 4

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from either_version import new_session, public, size_of, use_strategy
+from either_version import collection_count, new_session, public, size_of, use_strategy
 
 from jaato_gc import FunctionCall, GCConfig, GCSession, Message, Part, Role, ToolResult
 
@@ -53,8 +53,8 @@ def time_session(strategy: str, turns: int) -> list[float]:
         session = new_session(SESSION_WINDOW)
         use_strategy(session, strategy, {}, GCConfig())
         found.append(timed(partial(run_turns, session, made)))
-        if len(session.get_gc_history()) < turns // 50:
-            raise SystemExit(f"only {len(session.get_gc_history())} collections in {turns} turns")
+        if collection_count(session) < turns // 50:
+            raise SystemExit(f"only {collection_count(session)} collections in {turns} turns")
     return found
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from either_version import as_json, new_session, public, size_of, use_strategy
+from either_version import as_json, collection_count, new_session, public, size_of, use_strategy
 
 from jaato_gc import GCConfig, GCSession, Message, Part, Role
 from jaato_gc_formats import FormatError, load
@@ -203,7 +203,8 @@ class Recorder:
 
     def _note(self) -> None:
         results = self._session.get_gc_history()
-        for result in results[len(self.collections) :]:
+        new = collection_count(self._session) - len(self.collections)
+        for result in results[len(results) - new :]:
             removed = [
                 [
                     str(item.source),

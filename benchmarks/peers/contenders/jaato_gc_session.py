@@ -125,7 +125,7 @@ class SessionContender:
     def outcome(self, returned: GCSession) -> Outcome:
         """What the session holds."""
         texts = [_text_of(message) for message in returned.history]
-        return Outcome(texts, len(returned.get_gc_history()))
+        return Outcome(texts, returned.collection_count)
 
     def save(self, history: Sequence[Plain]) -> Run:
         """`GCSession.save`."""

@@ -1289,6 +1289,7 @@ def a_long_run(turns: int, config: GCConfig) -> Run:
         context_limit=2_000,
         counter=EstimateCounter(),
         registry=PluginRegistry(load_installed=False),
+        keep_collections=turns,
     )
     session.set_gc_plugin(create_plugin(), config)
     usage, largest = [], 0
