@@ -21,6 +21,7 @@ from jaato_gc import (
     GCPluginError,
     PluginRegistry,
     discover_gc_plugins,
+    extractive_summary,
 )
 from jaato_gc.plugin import FormatInfo, hookimpl
 from jaato_gc_formats import (
@@ -89,7 +90,13 @@ def test_recorded_runs_are_collected_to_what_their_provider_accepts(
         before = from_messages(history)
         assert check_request(before, history.format) == [], name
 
-        after, result = collect(history, limit=window, strategy=strategy, counter=COUNTER)
+        after, result = collect(
+            history,
+            limit=window,
+            strategy=strategy,
+            counter=COUNTER,
+            summarizer=extractive_summary,
+        )
 
         assert result.success, (name, result.error)
         assert check_request(after, history.format, before=before) == [], name
@@ -126,7 +133,7 @@ def test_collect_returns_the_messages_in_their_format_and_the_result(strategy: s
     messages = long_run()
     untouched = copy.deepcopy(messages)
 
-    left, result = collect(messages, limit=4_000, strategy=strategy)
+    left, result = collect(messages, limit=4_000, strategy=strategy, summarizer=extractive_summary)
 
     assert messages == untouched
     assert result.plugin_name == strategy

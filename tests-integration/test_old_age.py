@@ -14,6 +14,7 @@ from jaato_gc import (
     PluginRegistry,
     Role,
     ToolResult,
+    extractive_summary,
 )
 from jaato_gc_testing import MemoryStash
 
@@ -47,6 +48,7 @@ def test_saved_sessions_of_every_strategy_stay_small(strategy: str, has_stash: b
         "counter": EstimateCounter(),
         "stash": MemoryStash() if has_stash else None,
         "keep_collections": KEPT,
+        "summarizer": extractive_summary,
     }
     session = GCSession(context_limit=2_000, **options)
     session.set_gc_plugin(registry.create(strategy), GCConfig(preserve_recent_turns=2))

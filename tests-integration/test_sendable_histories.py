@@ -20,6 +20,7 @@ from jaato_gc import (
     SyntheticKind,
     ToolResult,
     discover_gc_plugins,
+    extractive_summary,
     load_gc_plugin,
 )
 from jaato_gc_formats import check_request, from_messages, to_messages
@@ -183,6 +184,7 @@ ANY_HISTORY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slo
 
 
 def session_of(history: list[Message], **options: Any) -> GCSession:
+    options = {"summarizer": extractive_summary, **options}
     session = GCSession(counter=EstimateCounter(), context_limit=1_000_000, **options)
     for message in history:
         session.append(message)

@@ -99,7 +99,7 @@ def garbage_share(messages: list[Message], steps: int = 5) -> float:
     for message in messages:
         session.append(message)
     config = GCConfig(preserve_recent_turns=0, preserve_recent_groups=0)
-    session.set_gc_plugin(REGISTRY.create("gc_marksweep", {"max_name_tokens": 0}), config)
+    session.set_gc_plugin(REGISTRY.create("gc_marksweep"), config)
     total = session.budget.total_tokens()
     best, least, most = 0.0, 0.0, 1.0
     for _ in range(steps):  # the share is between these two

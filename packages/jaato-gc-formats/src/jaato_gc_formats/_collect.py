@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from jaato_gc import GCConfig, GCOutcome, GCResult, GCSession, GCTriggerReason, PluginRegistry
-from jaato_gc.plugin import TokenCounter
+from jaato_gc.plugin import SummarizerFunction, TokenCounter
 from jaato_gc_formats._convert import default_registry, detect, find_api, from_messages
 from jaato_gc_formats._counting import book_tools, counter_for, tools_of
 from jaato_gc_formats._history import History
@@ -26,6 +26,7 @@ def collect(
     model: str | None = None,
     counter: TokenCounter | None = None,
     registry: PluginRegistry | None = None,
+    summarizer: SummarizerFunction | None = None,
 ) -> Collected:
     """Collects a provider's history if it exceeds the threshold, without keeping a session.
 
@@ -44,6 +45,7 @@ def collect(
         counter: The token counter; selected by model and format by default.
         registry: The registry that provides strategies and formats; by default, all installed
             plugins.
+        summarizer: Writes the summaries of a strategy that summarizes.
 
     Raises:
         FormatError: The data is in no known format, or not in the given one.
@@ -62,6 +64,7 @@ def collect(
         counter=counter or counter_for(api.name, model, registry=registry),
         registry=registry,
         journal_tokens=0,
+        summarizer=summarizer,
     )
     session.set_gc_plugin(registry.create(strategy), config)
     for message in history:

@@ -191,7 +191,7 @@ def with_reachable_goal(collection: Collection) -> Collection:
     """Returns the collection without the margin for undercounting, if that is out of reach.
 
     Fixed content near the size of the window leaves no room for the tolerance of the counter. The
-    request is sent then: it fits as counted, and stopping the agent would help nobody.
+    request is sent then, because it fits as counted.
     """
     goal = collection.goal
     if not goal.tokens_to_fit or _movable_tokens(collection) >= goal.tokens_to_fit:
