@@ -161,6 +161,19 @@ def test_a_partly_answered_batch_of_calls_is_open() -> None:
     assert ids_of(group for group in layout.groups if group.is_open) == [["c", "r"]]
 
 
+def test_a_call_of_a_system_message_and_its_result_are_in_a_turn() -> None:
+    """Such a history is invalid, but a collection must not make it worse."""
+    call = Message(Role.SYSTEM, [Part(function_call=FunctionCall("x", "look"))], "s")
+    result = Message(Role.TOOL, [Part(function_response=ToolResult("x", "look"))], "r")
+
+    [first, group] = lay_out([user("u"), call, result]).groups
+
+    assert first.opens_turn
+    assert [message.message_id for message in group.messages] == ["s", "r"]
+    assert not group.is_outside_turns
+    assert not group.is_system
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.one_of(histories(min_turns=0), broken_histories()))
 def test_every_message_is_in_one_group_and_every_conversation_message_in_one_turn(
@@ -171,11 +184,9 @@ def test_every_message_is_in_one_group_and_every_conversation_message_in_one_tur
     grouped = [id(message) for group in layout.groups for message in group.messages]
     assert sorted(grouped) == sorted(map(id, history))
     in_turns = sorted(m.message_id for turn in layout.turns for m in turn.messages)
-    # A call in a system message is invalid; its result belongs to no turn either.
-    leaders = [(group.messages[0], group.messages) for group in layout.groups]
-    spoken = [group for first, group in leaders if first.role is not Role.SYSTEM]
-    spoken = [group for group in spoken if not group[0].synthetic]
-    assert in_turns == sorted(message.message_id for group in spoken for message in group)
+    called = {m.message_id for group in layout.groups if group.is_call for m in group.messages}
+    spoken = {m.message_id for m in history if m.role is not Role.SYSTEM and not m.synthetic}
+    assert in_turns == sorted(called | spoken)
     assert [turn.index for turn in layout.turns] == list(range(len(layout.turns)))
 
 

@@ -7,7 +7,7 @@ from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.floor import fixed_groups, is_user
 from jaato_gc.collecting.shortening import Shortening
 from jaato_gc.history import Group, Turn
-from jaato_gc.messages import MODEL, SYSTEM, Message, Part, is_notice
+from jaato_gc.messages import MODEL, Message, Part, is_notice
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import as_text, count_tokens
 
@@ -184,7 +184,7 @@ class _Steps:
         """Returns the place of the next group that is left, without system messages."""
         groups = self._collection.groups
         while place < len(groups) and (
-            groups[place].messages[0].role is SYSTEM or self._collection.is_removed(groups[place])
+            groups[place].is_system or self._collection.is_removed(groups[place])
         ):
             place += 1
         return place

@@ -141,9 +141,9 @@ def fixed_groups(collection: Collection) -> list[Group]:
             request = group
         if not (group.hold and group.hold.is_fixed):
             continue
-        if is_first and request and group.messages[0].role is not SYSTEM and not is_user(group):
+        if is_first and request and not group.is_system and not is_user(group):
             fixed.append(request)
-        is_first = is_first and group.messages[0].role is SYSTEM
+        is_first = is_first and group.is_system
         fixed.append(group)
     return fixed
 

@@ -60,6 +60,11 @@ class Group(NamedTuple):
     policy: GCPolicy = GCPolicy.PARTIAL
     hold: Hold | None = None
 
+    @property
+    def is_system(self) -> bool:
+        """Whether it is a system message, without results of calls in it."""
+        return self.messages[0].role is SYSTEM and len(self.messages) == 1
+
 
 new_group: Callable[[tuple[object, ...]], Group] = partial(tuple.__new__, Group)
 """Makes a group from all its values, in half the time that ``Group(...)`` takes."""
@@ -146,15 +151,16 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
             continue
         role, synthetic = message.role, message.synthetic
         opens_turn = role is USER and synthetic is None and position not in carry_results
-        is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
         together = members.get(position)
         if together is None:
+            is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
             values = ((message,), opens_turn, is_outside, False, False, _PARTIAL, None)
             groups.append(new_group(values))
             continue
         is_open = any(each in unanswered and each >= pairing.last_exchange for each in together)
         messages = tuple([history[each] for each in together])
-        groups.append(Group(messages, opens_turn, is_outside, True, is_open))
+        # Calls are in a turn, even those of a system message in an invalid history.
+        groups.append(Group(messages, opens_turn, False, True, is_open))
     return groups
 
 
