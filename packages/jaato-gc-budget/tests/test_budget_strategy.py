@@ -1,7 +1,7 @@
 """gc_budget: lowest priority first, no more than needed, and never what is protected."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -123,8 +123,8 @@ def went(result: GCResult) -> list[str]:
 def a_full_house(*, drops: bool = True, **config: Any) -> Host:
     """Returns a session with 810 of 1,000 tokens, under every policy.
 
-    A collection finds 100 of enrichment, a schema of 40, 160 in turns (40, 60, 60), two calls of
-    100, 70 PRESERVABLE (30, 40), and can't take the remaining 240.
+    A collection finds 100 of enrichment, 240 EPHEMERAL (40, 100, 100), 160 in turns (40, 60, 60),
+    70 PRESERVABLE (30, 40), and can't take the remaining 240.
     """
     given = {
         "pressure_percent": 81.0,
@@ -153,38 +153,32 @@ def a_full_house(*, drops: bool = True, **config: Any) -> Host:
 
 
 @pytest.mark.parametrize(
-    ("to_free", "freed", "counts"),
+    ("to_free", "counts"),
     [
-        (0, 0, [0, 0, 0, 0, 0]),
-        (10, 100, [1, 0, 0, 0, 0]),  # whole, though a tenth of it would do
-        (100, 100, [1, 0, 0, 0, 0]),
-        (110, 140, [1, 1, 0, 0, 0]),  # the schema
-        (140, 140, [1, 1, 0, 0, 0]),
-        (150, 180, [1, 1, 1, 0, 0]),  # turns, as long as both calls fit 90 % of the target
-        (180, 180, [1, 1, 1, 0, 0]),
-        (190, 210, [1, 1, 2, 0, 0]),
-        (220, 240, [1, 1, 3, 0, 0]),
-        (240, 240, [1, 1, 3, 0, 0]),
-        (250, 340, [1, 1, 3, 1, 0]),  # the calls
-        (350, 440, [1, 1, 3, 2, 0]),
-        (440, 440, [1, 1, 3, 2, 0]),
-        (450, 470, [1, 1, 3, 2, 0]),  # the requests that led to them
-        (500, 500, [1, 1, 3, 2, 0]),
-        (510, 530, [1, 1, 3, 2, 1]),
-        (530, 530, [1, 1, 3, 2, 1]),
-        (540, 570, [1, 1, 3, 2, 2]),
-        (570, 570, [1, 1, 3, 2, 2]),
+        (0, [0, 0, 0, 0]),
+        (10, [1, 0, 0, 0]),  # whole, though a tenth of it would do
+        (100, [1, 0, 0, 0]),
+        (110, [1, 1, 0, 0]),
+        (140, [1, 1, 0, 0]),
+        (150, [1, 2, 0, 0]),
+        (240, [1, 2, 0, 0]),
+        (250, [1, 3, 0, 0]),
+        (340, [1, 3, 0, 0]),
+        (350, [1, 3, 1, 0]),
+        (380, [1, 3, 1, 0]),
+        (390, [1, 3, 2, 0]),
+        (500, [1, 3, 3, 0]),
+        (510, [1, 3, 3, 1]),
+        (530, [1, 3, 3, 1]),
+        (540, [1, 3, 3, 2]),
+        (570, [1, 3, 3, 2]),
     ],
 )
-def test_gc_budget_priority_order(to_free: int, freed: int, counts: list[int]) -> None:
+def test_gc_budget_priority_order(to_free: int, counts: list[int]) -> None:
     result = a_full_house().collect(target_percent=(810 - to_free) / 10)
 
-    enrichment, ephemeral, turns, preservable = PHASES
-    order = [enrichment, ephemeral, turns, ephemeral, preservable]
-    assert reasons(result) == [
-        phase for phase, count in zip(order, counts, strict=True) for _ in range(count)
-    ]
-    assert result.tokens_freed == freed
+    expected = [phase for phase, count in zip(PHASES, counts, strict=True) for _ in range(count)]
+    assert reasons(result) == expected
     assert result.outcome is (GCOutcome.REACHED if to_free else GCOutcome.NOT_NEEDED)
 
 
@@ -201,22 +195,22 @@ def test_gc_budget_respects_target(to_free: int) -> None:
 
 def test_gc_budget_with_mixed_policies() -> None:
     """A coding agent's session, from the first message to a window that is full."""
-    host = Host(3000, GCConfig(preserve_recent_turns=1, preserve_recent_groups=1))
+    host = Host(2000, GCConfig(preserve_recent_turns=1, preserve_recent_groups=1))
     session, book = host.session, host.budget.add_child
     book(PLUGIN, "cli", 100, LOCKED)
     for number in range(3):
         book(PLUGIN, f"found_{number}", 80, EPHEMERAL)
     book(ENRICHMENT, "memory", 150, EPHEMERAL)
     system, request = host.say(said(Role.SYSTEM, 120), said(USER, 60))
-    host.say(*exchange(700), said(MODEL, 50))
+    host.say(*exchange(300), said(MODEL, 50))
     question, answer = host.say(
-        said(USER, 80, policy=PRESERVABLE), said(MODEL, 80, policy=PRESERVABLE)
+        said(USER, 40, policy=PRESERVABLE), said(MODEL, 40, policy=PRESERVABLE)
     )
-    host.say(said(USER, 40), *exchange(700), said(MODEL, 50))
-    assert session.after_turn() is None  # 79 %
+    host.say(said(USER, 40), *exchange(300), said(MODEL, 50))
+    assert session.after_turn() is None  # 74 %
 
-    last = host.say(said(USER, 40), *exchange(300))
-    request_to_send = session.before_send()  # 90 %: down to 60
+    last = host.say(said(USER, 40), *exchange(200))
+    request_to_send = session.before_send()  # 86 %: down to 60
 
     [result] = session.get_gc_history()
     assert result.trigger_reason is THRESHOLD
@@ -229,12 +223,12 @@ def test_gc_budget_with_mixed_policies() -> None:
     assert result.details["enrichment_cleared"] is True
     assert result.details["ephemeral_removed"] == 3
     assert result.details["partial_removed"] == result.details["preservable_removed"] == 0
-    assert result.tokens_after == host.budget.total_tokens() <= 1800
+    assert result.tokens_after == host.budget.total_tokens() <= 1200
     assert host.dropped == [(ENRICHMENT, None), (PLUGIN, "found_0"), (PLUGIN, "found_1")]
     assert check_history(request_to_send) == []
 
     # The next result fills the window: under pressure even what is PRESERVABLE goes.
-    last += host.say(*exchange(1300))
+    last += host.say(*exchange(780))
     request_to_send = session.before_send()
 
     result = session.get_gc_history()[-1]
@@ -244,7 +238,7 @@ def test_gc_budget_with_mixed_policies() -> None:
     ]  # fmt: skip
     assert request_to_send == [system, request, last[0], *last[-2:]]
     assert check_history(request_to_send) == []
-    assert count_tokens(request_to_send, COUNTER) <= 3000
+    assert count_tokens(request_to_send, COUNTER) <= 2000
     children = host.budget.entries[PLUGIN].children
     assert list(children) == ["cli", "found_2"]
 
@@ -332,8 +326,7 @@ def test_ephemeral_entries_are_removed_oldest_first_across_sources(
     for name in ("found_first", "found_last"):
         host.budget.add_child(PLUGIN, name, 40, EPHEMERAL, created_at=created_at)
 
-    # 90 % of the target have room for one of the two calls.
-    assert went(host.collect(target_percent=20.0))[1] == first
+    assert went(host.collect(target_percent=70.0))[1] == first
 
 
 def test_the_newest_ephemeral_entry_of_a_source_is_kept() -> None:
@@ -630,65 +623,6 @@ def test_there_is_no_ledger_at_zero_percent() -> None:
     assert ledger_of(host) is None
 
 
-# --- 1b and 2: the newest tool output ---
-
-
-def calls_and_turns(calls: int, *, limit: int = 1000, **config: Any) -> tuple[Host, list[str]]:
-    """Returns a session with two turns of 100, then calls of 100, and the ids of these calls."""
-    given = {"preserve_recent_turns": 1, "preserve_recent_groups": 0, "ledger_percent": 0.0}
-    host = Host(limit, GCConfig(**{**given, **config}))
-    host.say(said(USER, 20))
-    for _ in range(2):
-        host.say(said(USER, 50), said(MODEL, 50))
-    host.say(said(USER, 20))
-    return host, [host.say(*exchange(100))[0].message_id for _ in range(calls)]
-
-
-def test_the_newest_tool_output_is_kept_while_old_turns_remain() -> None:
-    host, calls = calls_and_turns(5)  # 500 of 740
-
-    result = host.collect(target_percent=56.0)  # room for all of it
-
-    assert result.outcome is GCOutcome.REACHED
-    assert went(result)[:2] == ["conversation/turn_1", "conversation/turn_2"]
-    assert set(calls[1:]) <= set(ids_of(host))
-
-
-@pytest.mark.parametrize(("target", "removed"), [(56, 0), (55, 1), (44, 2), (34, 2)])
-def test_tool_output_above_90_percent_of_the_target_is_removed_before_old_turns(
-    target: int, removed: int
-) -> None:
-    host, calls = calls_and_turns(5)
-
-    result = host.collect(target_percent=float(target))
-
-    first = [item.message_ids[0] for item in result.removal_list][:removed]
-    assert first == calls[:removed]
-    assert reasons(result)[removed : removed + 1] in ([], ["partial_turn"])
-
-
-def test_a_turn_with_spared_tool_output_keeps_its_request() -> None:
-    host = Host(1000, GCConfig(preserve_recent_turns=1, preserve_recent_groups=0))
-    host.say(said(USER, 20), said(MODEL, 200))
-    request, call, output, _ = host.say(said(USER, 50), *exchange(300), said(MODEL, 300))
-    host.say(said(USER, 20))
-
-    result = host.collect(target_percent=50.0)
-
-    assert set(reasons(result)) == {"partial_turn"}
-    assert host.session.history[-4:-1] == [request, call, output]
-
-
-def test_the_newest_tool_output_goes_if_old_turns_are_not_enough() -> None:
-    host, calls = calls_and_turns(5)
-
-    result = host.collect(target_percent=20.0)
-
-    assert result.outcome is GCOutcome.REACHED
-    assert result.tokens_after <= 200
-    assert [each in ids_of(host) for each in calls] == [False] * 4 + [True]
-
-
 # --- 3: what is preservable ---
 
 
@@ -775,9 +709,9 @@ def test_without_a_budget_it_stops_at_the_target_too() -> None:
 
 def test_calls_of_a_long_turn_are_removed_first() -> None:
     host = Host(1000, GCConfig(preserve_recent_turns=1))
-    host.say(said(USER, 20))
-    calls = [host.say(*exchange(100)) for _ in range(9)]
-    host.say(said(MODEL, 20), said(USER, 20))
+    host.say(said(USER, 50))
+    calls = [host.say(*exchange(100)) for _ in range(8)]
+    host.say(said(MODEL, 50), said(USER, 50))
 
     result = host.collect(target_percent=70.0)
 
@@ -993,7 +927,7 @@ class Rules:
         self.history = host.session.history
         layout = lay_out(self.history)
         self.turns = layout.turns
-        turns = self.turns[-self._recent_turns(host.limit, config) :]
+        turns = self.recent_turns = self.turns[-self._number_of_recent(host.limit, config) :]
         calls = [group for group in layout.groups if group.is_call]
         last_calls = calls[max(0, len(calls) - config.preserve_recent_groups) :]
         recent = {id(group) for turn in turns for group in turn.groups if not group.is_call}
@@ -1008,20 +942,13 @@ class Rules:
         self.recent = [group for group in layout.groups if id(group) in recent - fixed]
         self.free = [group for group in layout.groups if id(group) not in recent | fixed]
 
-    def _recent_turns(self, window: int, config: GCConfig) -> int:
+    def _number_of_recent(self, window: int, config: GCConfig) -> int:
         """Returns how many turns are recent: the messages in them take at most a fifth."""
         for count in range(config.preserve_recent_turns, 1, -1):
             groups = [group for turn in self.turns[-count:] for group in turn.groups]
             if 5 * tokens_of(group for group in groups if not group.is_call) <= window:
                 return count
         return 1
-
-    def newest(self, target: int) -> list[Group]:
-        """Returns the newest EPHEMERAL groups that take at most 90 % of the target together."""
-        groups = [group for turn in self.turns for group in turn.groups]
-        found = [group for group in groups if self.policy(group) is EPHEMERAL]
-        fits = (found[start:] for start in range(len(found)))
-        return next((each for each in fits if 10 * tokens_of(each) <= 9 * target), [])
 
     def policy(self, group: Group) -> GCPolicy:
         """Returns the strictest policy in a group."""
@@ -1129,22 +1056,19 @@ def test_phases_are_never_out_of_order(case: Case) -> None:
         assert result.removal_list == []
         return
 
-    spared = rules.newest(result.details["target_tokens"])
-    stage_of = _stages(rules, spared)
-    stages = [
-        min(stage_of(item, each) for each in item.message_ids or ("",))
-        for item in result.removal_list
-    ]
+    recent = [group for turn in rules.recent_turns for group in turn.groups]
+    stages = [_stage_of(item, recent) for item in result.removal_list]
     assert stages == sorted(stages)
     latest = max(stages, default=0)
     left = {message.message_id for message in host.session.history}
 
-    def still_there(groups: Iterable[Group]) -> list[Group]:
+    def still_there(policy: GCPolicy, *, in_recent: bool) -> list[Group]:
         # A request may have to stay, so that the history starts with one.
         return [
             group
-            for group in groups
+            for group in rules.groups(policy)
             if group.messages[0].message_id in left and not group.messages[0].opens_turn
+            if in_recent or group not in recent
         ]
 
     def schemas(policy: GCPolicy) -> list[SourceEntry]:
@@ -1155,41 +1079,29 @@ def test_phases_are_never_out_of_order(case: Case) -> None:
         enrichment = host.budget.entries[ENRICHMENT].children.values()
         assert all(each.gc_policy is LOCKED for each in enrichment)
     if latest > 2:
-        assert schemas(EPHEMERAL) == []
-        old = [group for group in rules.groups(EPHEMERAL) if group not in spared]
-        assert still_there(old) == []
+        assert schemas(EPHEMERAL) == still_there(EPHEMERAL, in_recent=False) == []
     if latest > 3:
-        assert still_there(rules.groups(PARTIAL)) == []
+        assert still_there(PARTIAL, in_recent=False) == []
     if latest > 4:
-        assert still_there(rules.groups(EPHEMERAL)) == []
+        assert still_there(EPHEMERAL, in_recent=True) == []
     if latest > 6 and rules.under_pressure:
-        assert still_there(rules.groups(PRESERVABLE)) == []
-        assert schemas(PRESERVABLE) == []
+        assert still_there(PRESERVABLE, in_recent=True) == schemas(PRESERVABLE) == []
 
 
-def _stages(rules: Rules, spared: list[Group]) -> Callable[[GCRemovalItem, str], int]:
-    """Returns a function that says in which stage a message of an item is removed.
+def _stage_of(item: GCRemovalItem, recent: list[Group]) -> int:
+    """Returns the stage in which an item is removed.
 
     Core shortens the last calls first (0). Then go enrichment (1), EPHEMERAL content (2) and turns
-    (3), except for what is spared and the requests that led to it, then these (4, 5), then
-    PRESERVABLE content (6). All else that core removes comes last (7).
+    (3) that are not recent, the same of recent turns (4, 5), PRESERVABLE content (6). All else that
+    core removes comes last (7).
     """
-    newest = {message.message_id for group in spared for message in group.messages}
-    requests = {
-        turn.groups[0].messages[0].message_id
-        for turn in rules.turns
-        if any(group in spared for group in turn.groups)
-    }
     enrichment, ephemeral, turns, preservable = PHASES
     order = ["fit_long", enrichment, ephemeral, turns, "", "", preservable]
-
-    def stage_of(item: GCRemovalItem, message_id: str) -> int:
-        if item.reason not in order:
-            return len(order)
-        later = newest if item.reason == ephemeral else requests if item.reason == turns else set()
-        return order.index(item.reason) + (2 if message_id in later else 0)
-
-    return stage_of
+    if item.reason not in order:
+        return len(order)
+    ids = {message.message_id for group in recent for message in group.messages}
+    is_later = item.reason in (ephemeral, turns) and not ids.isdisjoint(item.message_ids)
+    return order.index(item.reason) + 2 * is_later
 
 
 @in_many_cases

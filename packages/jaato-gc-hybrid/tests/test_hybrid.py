@@ -148,6 +148,25 @@ def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
     assert result.shortfall
 
 
+@pytest.mark.parametrize(("recent", "kept"), [(2, [10, 11]), (3, [10, 11]), (12, [10, 11])])
+def test_recent_turns_above_a_fifth_of_the_window_are_middle_turns(
+    recent: int, kept: list[int]
+) -> None:
+    """The messages of two turns take a sixth of the window, those of three a quarter."""
+    after, result = collect(5.5, preserve_recent_turns=recent)
+
+    assert names(after) == ["summary", *turns(*kept)]
+    assert numbers_in(summary_in(after)) == [6, 7, 8, 9]
+    assert "relaxed" not in result.details
+
+
+def test_a_manual_collection_below_the_target_keeps_all_recent_turns() -> None:
+    after, _ = collect(0.5, HISTORY[:-2], GCTriggerReason.MANUAL, preserve_recent_turns=4)
+
+    assert names(after) == ["summary", *turns(7, 8, 9, 10)]
+    assert numbers_in(summary_in(after)) == [3, 4, 5, 6]
+
+
 def test_a_manual_collection_below_the_target_keeps_only_recent_turns() -> None:
     after, _ = collect(0.5, HISTORY[:-2], GCTriggerReason.MANUAL)
 

@@ -17,6 +17,7 @@ from jaato_gc import (
     Role,
     ToolResult,
 )
+from jaato_gc.plugin import GCPlugin
 from jaato_gc_formats import Conversation
 from jaato_gc_lab import ReplayReport, replay
 
@@ -68,7 +69,10 @@ class WatchedSession(GCSession):
 
 
 def watched_replay(
-    transcript: Conversation | Sequence[Message], strategy: str, limit: int, **arguments: Any
+    transcript: Conversation | Sequence[Message],
+    strategy: str | GCPlugin,
+    limit: int,
+    **arguments: Any,
 ) -> tuple[ReplayReport, list[list[Message]]]:
     """Returns a report and the messages of every request."""
     WatchedSession.sent.clear()

@@ -124,8 +124,8 @@ def test_invalid_history_is_reported_and_can_be_repaired(request_file: Path) -> 
 
 def test_collected_request_keeps_all_fields_except_messages(request_file: Path) -> None:
     # Half of this window has room for the last three calls, so none of them is shortened.
-    limit = ("--limit", "2600", "--keep-turns", "1")
-    collected(request_file, *limit, "--apply", "-o", "out.json")
+    whole = ("--limit", "2600", "--keep-turns", "1", "--strategy", "truncate")
+    collected(request_file, *whole, "--apply", "-o", "out.json")
 
     before, after = json.loads(request_file.read_bytes()), json.loads(Path("out.json").read_bytes())
     assert {**after, "messages": 0} == {**before, "messages": 0}

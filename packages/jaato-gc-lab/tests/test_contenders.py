@@ -12,7 +12,7 @@ SAMPLE = sample_conversation()
 
 
 def collected(plugin: GCPlugin, messages: list[Message], limit: int) -> list[Message]:
-    session = GCSession(context_limit=limit)
+    session = GCSession(context_limit=limit, counter=COUNTER)
     for message in messages:
         session.append(message)
     session.set_gc_plugin(plugin, GCConfig())

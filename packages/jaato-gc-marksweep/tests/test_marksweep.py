@@ -304,7 +304,7 @@ def test_the_error_flag_of_the_provider_marks_a_failure() -> None:
     assert agent.collect_only(*DEAD) == {failed: "cleared_failed"}
 
 
-@pytest.mark.parametrize(("length", "expected"), [(200, "cleared_duplicate"), (199, None)])
+@pytest.mark.parametrize(("length", "expected"), [(400, "cleared_duplicate"), (399, None)])
 def test_a_repeated_text_is_kept_once(length: int, expected: str | None) -> None:
     text = body("the same", length)
     uses = [("Grep", {"pattern": "x"}, text), ("WebFetch", {"url": "y"}, text)]

@@ -129,6 +129,22 @@ def test_a_summary_takes_the_place_of_its_turns() -> None:
     assert_sound(session)
 
 
+def test_recent_turns_above_a_fifth_of_the_window_are_summarized() -> None:
+    session = new_session(plugin(), GCConfig(preserve_recent_turns=9), context_limit=LIMIT)
+    talk(session, 10)
+    recent = [
+        n for n in range(1, 10) if 5 * count_tokens(session.history[-2 * n :], COUNTER) <= LIMIT
+    ]
+    result = session.manual_gc(target_percent=1.0)
+
+    assert 1 < len(recent) < 9
+    kept = [f"{who}{number}" for number in range(10 - len(recent), 10) for who in "um"]
+    assert names(session) == ["u0", "gc_summary_1", *kept]
+    assert {item.reason for item in result.removal_list} == {"summarized"}
+    assert numbers_in(summaries(session)[0].text) == list(range(1, 10 - len(recent)))
+    assert_sound(session)
+
+
 def test_a_pinned_turn_stays_in_its_place() -> None:
     session = with_history(10)
     for message_id in ("u3", "m3"):

@@ -171,7 +171,7 @@ def test_a_restored_session_has_its_own_limits() -> None:
 
 @pytest.mark.parametrize("number", [-1, 1.5, "200", True, None])
 def test_a_wrong_number_of_collections_is_refused(number: Any) -> None:
-    with pytest.raises(GCConfigError, match="keep_collections=.* an integer of 0 or more"):
+    with pytest.raises(GCConfigError, match=r"keep_collections=.* an integer of 0 or more"):
         new_session(keep_collections=number)
     with pytest.raises(GCConfigError, match=r"keep=.*: expected an integer of 0 or more"):
         new_session().trim_gc_history(number)

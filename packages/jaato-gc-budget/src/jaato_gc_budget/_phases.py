@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
 from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
@@ -20,13 +19,9 @@ CHARACTERS_PER_TOKEN = 4
 HEAD_SHARE = 0.6
 """The share of the head in what stays of a long result."""
 LONG = "the middle of a long result; read it in parts"
-NEWEST_SHARE = 0.9
-"""The share of the target that the newest EPHEMERAL content may keep while old turns remain."""
 
 Ages = list[tuple[float, Group]]
 """The groups of a history with their places by age, oldest first."""
-Newest = AbstractSet[int]
-"""The identities of the newest EPHEMERAL groups."""
 
 
 def hold_first_request(collection: Collection) -> None:
@@ -80,27 +75,27 @@ def shorten_ephemeral(collection: Collection, ages: Ages, max_result_tokens: int
             collection.shorten(group, "ephemeral_shortened", how)
 
 
-def newest_ephemeral(collection: Collection, ages: Ages) -> Newest:
-    """Returns the newest EPHEMERAL groups that fit into their share of the target."""
-    room = NEWEST_SHARE * (collection.goal.target_tokens or 0)
-    newest: set[int] = set()
-    for _, group in reversed(ages):
-        if group.policy is GCPolicy.EPHEMERAL:
-            room -= collection.tokens_of(group)
-            if room < 0:
-                break
-            newest.add(id(group))
-    return newest
-
-
 def remove_ephemeral(
-    collection: Collection, ages: Ages, budget: InstructionBudget, spared: Newest = frozenset()
+    collection: Collection, ages: Ages, budget: InstructionBudget, *, recent: bool
 ) -> None:
-    """Phase 1b, continued: whole EPHEMERAL entries, oldest first, except for those to spare.
+    """Phase 1b, continued: whole EPHEMERAL entries, oldest first.
 
     A call about a file counts as standing half-way to the last touch of that file.
+
+    Args:
+        collection: The collection.
+        ages: All groups, oldest first.
+        budget: The budget.
+        recent: Whether those in recent turns go too. They wait until old turns are gone.
     """
-    ages = [(place, group) for place, group in ages if id(group) not in spared]
+    if not recent:
+        newest = {
+            id(group)
+            for turn in collection.turns
+            if collection.is_recent(turn)
+            for group in turn.groups
+        }
+        ages = [(place, group) for place, group in ages if id(group) not in newest]
     candidates = [
         *_groups(ages, budget, GCPolicy.EPHEMERAL),
         *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
@@ -108,18 +103,15 @@ def remove_ephemeral(
     _take_oldest(collection, candidates, "ephemeral")
 
 
-def remove_partial_turns(collection: Collection, spared: Newest = frozenset()) -> None:
-    """Phase 2: turns, oldest first, except for LOCKED and PRESERVABLE content and what to spare."""
-    turns = [_without(turn, spared) for turn in collection.turns]
-    collection.remove_oldest(turns, "partial_turn", MOVABLE)
+def remove_old_turns(collection: Collection) -> None:
+    """Phase 2: turns that are not recent, except for LOCKED and PRESERVABLE content in them."""
+    old = [turn for turn in collection.turns if not collection.is_recent(turn)]
+    collection.remove_oldest(old, "partial_turn", MOVABLE)
 
 
-def _without(turn: Turn, spared: Newest) -> Turn:
-    """Returns a turn without what to spare and, if there is any, without its request."""
-    left = [group for group in turn.groups if id(group) not in spared]
-    if len(left) < len(turn.groups):
-        left = [group for group in left if not group.opens_turn]
-    return Turn(turn.index, tuple(left))
+def remove_recent_calls(collection: Collection) -> None:
+    """Phase 2, continued: older calls of recent turns, under any movable policy."""
+    collection.remove_oldest(collection.turns, "partial_turn", MOVABLE)
 
 
 def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:

@@ -7,11 +7,11 @@ from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettin
 from jaato_gc_budget._phases import (
     ages_of,
     hold_first_request,
-    newest_ephemeral,
     remove_enrichment,
     remove_ephemeral,
-    remove_partial_turns,
+    remove_old_turns,
     remove_preservable,
+    remove_recent_calls,
     shorten_ephemeral,
 )
 
@@ -44,7 +44,7 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
             return
         hold_first_request(collection)
         if collection.reason is GCTriggerReason.TURN_LIMIT:
-            remove_partial_turns(collection)
+            remove_old_turns(collection)
         else:
             remove_enrichment(collection, budget)
             if collection.needs_more:
@@ -54,12 +54,14 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
     def _remove_by_age(self, collection: Collection, budget: InstructionBudget) -> None:
         ages = ages_of(collection)
         shorten_ephemeral(collection, ages, self.settings.max_result_tokens)
-        newest = newest_ephemeral(collection, ages)
-        for spared in (newest, frozenset[int]()):
-            if collection.needs_more:
-                remove_ephemeral(collection, ages, budget, spared)
-            if collection.needs_more:
-                remove_partial_turns(collection, spared)
+        if collection.needs_more:
+            remove_ephemeral(collection, ages, budget, recent=False)
+        if collection.needs_more:
+            remove_old_turns(collection)
+        if collection.needs_more:
+            remove_ephemeral(collection, ages, budget, recent=True)
+        if collection.needs_more:
+            remove_recent_calls(collection)
         if collection.needs_more and collection.under_pressure:
             remove_preservable(collection, ages, budget)
 

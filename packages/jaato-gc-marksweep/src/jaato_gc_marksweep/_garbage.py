@@ -10,7 +10,7 @@ from jaato_gc_marksweep._settings import MarkSweepSettings
 
 CHARACTERS_PER_TOKEN: Final = 4
 """Converts characters to tokens without counting: exact enough for a choice."""
-SAME_TEXT: Final = 200
+SAME_TEXT: Final = 400
 """Shorter results may be equal by chance."""
 HEAD_SHARE: Final = 0.6
 """The share of the head in what stays of a long result."""

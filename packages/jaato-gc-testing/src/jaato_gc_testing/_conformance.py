@@ -159,8 +159,9 @@ class StrategyConformance(ABC):
         given = Collection.of(answer.before, usage, config, situation.reason, budget)
         by_core: set[str] = set()
         if result.details.get("relaxed"):
+            reason = "fit_" if given.goal.tokens_to_fit else "fit_long"
             for item in result.removal_list:
-                by_core.update(item.message_ids if item.reason.startswith("fit_") else ())
+                by_core.update(item.message_ids if item.reason.startswith(reason) else ())
         after = {message.message_id: message for message in answer.after}
         for group in given.groups:
             if group.hold is None:
@@ -291,8 +292,11 @@ class StrategyConformance(ABC):
         reason = situation.reason
         if reason not in _GOAL_IS_PLAIN:
             return
-        session = situation.session(self.factory())
+        plugin = self.factory()
+        session = situation.session(plugin)
+        history = session.history
         result = session.apply(session.plan_gc(reason))
+        assume_answer(plugin, history, result)
         if result.outcome is GCOutcome.REACHED:
             assert session.plan_gc(reason).changes_nothing
 

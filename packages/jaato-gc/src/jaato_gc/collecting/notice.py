@@ -52,8 +52,11 @@ def notice_edits(
     place = 0
     while place < len(after) and after[place].role is Role.SYSTEM:
         place += 1
-    if opens_with_user(after):
-        place = next((at + 1 for at, each in enumerate(after) if each.opens_turn), place)
+    while place < len(after) and after[place].is_tool_output:
+        place += 1
+    if opens_with_user(after):  # a request with a call is invalid, and nothing may follow that
+        requests = (at for at, each in enumerate(after) if each.opens_turn)
+        place = next((at + 1 for at in requests if not after[at].function_calls), place)
     notice = notice_message(text)
     if len(removals) == 1 and apply_edits(history, edits)[place : place + 1] == [notice]:
         return []  # the same notice is there already

@@ -1,6 +1,7 @@
 """Protection from removal: what is fixed, and what is recent."""
 
 from collections.abc import Iterable, Sequence
+from itertools import dropwhile
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
@@ -36,7 +37,9 @@ def recent_turns(
         return most
     room = window * RECENT_SHARE
     for number, turn in enumerate(reversed(layout.turns[-most:])):
-        plain = [each for group in turn.groups if not group.is_call for each in group.messages]
+        # What precedes a request is left of turns that were removed.
+        since_request = dropwhile(lambda group: not group.opens_turn, turn.groups)
+        plain = [each for group in since_request if not group.is_call for each in group.messages]
         room -= count_tokens(plain, counter)
         if room < 0:
             return max(1, number)
