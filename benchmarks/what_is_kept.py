@@ -291,7 +291,7 @@ def measure(transcript: Transcript, arguments: argparse.Namespace) -> list[Row]:
                 if name == ORACLE:
                     after = case.oracle(int(case.at * keep / 100))
                 else:
-                    after, error = _collected(session, name, keep, arguments.recent_turns)
+                    after, error = _collected(session, name, keep, arguments.config)
                 tokens = count_tokens(after, COUNTER)
                 needed = (len(case.names), len(case.names), len(case.edits))
                 lost = case.lost(case.shown_by(after))
@@ -302,11 +302,9 @@ def measure(transcript: Transcript, arguments: argparse.Namespace) -> list[Row]:
 
 
 def _collected(
-    session: GCSession, name: str, keep: float, recent_turns: int | None
+    session: GCSession, name: str, keep: float, config: dict[str, Any]
 ) -> tuple[list[Message], str | None]:
-    settings: dict[str, Any] = {"threshold_percent": 100.0, "target_percent": keep}
-    if recent_turns is not None:
-        settings["preserve_recent_turns"] = recent_turns
+    settings: dict[str, Any] = {"threshold_percent": 100.0, "target_percent": keep, **config}
     plugin = make_strategy(name, GCConfig(), REGISTRY)
     assert plugin is not None
     session.set_gc_plugin(plugin, GCConfig(**settings))
@@ -417,7 +415,7 @@ def parse() -> argparse.Namespace:
     add("--at", type=listed(int), default=list(CUTS), metavar="TOKENS,…")
     add("--keep", type=listed(float), default=list(KEEPS), metavar="PERCENT,…")
     add("--strategies", type=listed(str), default=every, metavar="NAME,…")
-    add("--recent-turns", type=int, metavar="N", help="preserve_recent_turns")
+    add("--config", type=json.loads, default={}, metavar="JSON", help="other settings of GCConfig")
     add("--service", action="store_true", help="service dialogues instead of coding runs")
     add("--workers", type=int, default=2)
     add("--json", action="store_true")

@@ -23,7 +23,7 @@ from jaato_gc import (
     count_tokens,
 )
 from jaato_gc.plugin import hookimpl
-from jaato_gc_formats import check_request, from_messages, to_messages
+from jaato_gc_formats import Moment, check_request, from_messages, to_messages
 from jaato_gc_lab import ReplayReport, replay, sample_conversation
 from jaato_gc_lab._sources import tokens_by_source
 from jaato_gc_lab._validity import Validity
@@ -127,6 +127,23 @@ def test_same_arguments_produce_the_same_report() -> None:
         reports = [replay(sample_conversation(), strategy, limit=16_000) for _ in range(2)]
 
         assert without_seconds(reports[0]) == without_seconds(reports[1])
+
+
+@pytest.mark.parametrize(("pause", "triggers"), [(299.0, []), (301.0, ["cache_cold"])])
+def test_a_cold_cache_is_recognised_by_the_times_of_the_recording(
+    pause: float, triggers: list[str]
+) -> None:
+    answers = [at for at, each in enumerate(SAMPLE.messages) if each.role is Role.MODEL]
+    moments = [Moment(at=pause * (at == answers[-1]), position=at) for at in answers]
+    run = replace(SAMPLE, moments=moments)
+    config = GCConfig(cache_ttl_seconds=300, cold_percent=10.0, cold_target_percent=5.0)
+
+    report = replay(run, "gc_truncate", limit=1_000_000, config=config)
+
+    assert report.collections == []  # the context takes less than a tenth
+    config = GCConfig(cache_ttl_seconds=300, cold_percent=1.0, cold_target_percent=0.0)
+    report = replay(run, "gc_truncate", limit=1_000_000, config=config)
+    assert [each.trigger for each in report.collections] == triggers
 
 
 # --- order of events ---

@@ -27,8 +27,8 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
     """Removes content by the policies of the budget, lowest priority first.
 
     Enrichment, then other EPHEMERAL entries: lines of results that occur again later, the middle of
-    long results, whole calls. Then turns, and PRESERVABLE entries under pressure. LOCKED entries
-    stay. A ledger lists what removed calls were about.
+    long results, whole calls. Then turns, and PRESERVABLE entries under pressure. Recent turns come
+    after old ones, and LOCKED entries stay. A ledger lists what removed calls were about.
     """
 
     name = "gc_budget"

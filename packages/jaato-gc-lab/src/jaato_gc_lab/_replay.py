@@ -58,7 +58,8 @@ def replay(
     The recording is repaired first: empty messages and model messages before the first user
     message are removed, and calls without results and results without calls are repaired.
 
-    The same arguments produce the same report, except for the seconds.
+    The clock of the session shows the time of the recording, for ``cache_ttl_seconds``. The same
+    arguments produce the same report, except for the seconds.
 
     Args:
         transcript: A conversation from a file, or a list of messages.
@@ -157,6 +158,7 @@ def _session(
         registry=registry,
         summarizer=extractive_summary,
         journal_tokens=0,
+        clock=lambda: log.now,
     )
     if plugin is not None:
         session.set_gc_plugin(plugin, config)
@@ -170,9 +172,10 @@ class _Ended(NamedTuple):
 
 
 class _Log:
-    """Records the collections of a session."""
+    """Records the collections of a session, and tells it the time of the recording."""
 
     def __init__(self) -> None:
+        self.now = 0.0
         self._ended: list[_Ended] = []
 
     @hookimpl
@@ -258,6 +261,7 @@ class _Player:
 
     def _answer(self, answer: list[Message]) -> None:
         """Builds the request for a recorded answer, then appends the answer."""
+        self._log.now = self._times.get(answer[0].message_id, self._log.now)
         fits = True
         try:
             self._session.before_send()
