@@ -495,7 +495,7 @@ def test_a_deeply_nested_result_fails_the_collection_or_is_collected(
     nested: Any = "x" * 4_000
     for _ in range(depth):
         nested = [nested]
-    arguments = {"stash": MemoryStash(), "summarizer": lambda _: "They talked."}
+    arguments: dict[str, Any] = {"stash": MemoryStash(), "summarizer": lambda _: "They talked."}
     session = filled(session_of(strategy, **arguments), nested)
     before = [message.message_id for message in session.history]
 
