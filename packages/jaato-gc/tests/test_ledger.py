@@ -99,6 +99,19 @@ def test_it_lists_files_commands_and_names_of_what_went() -> None:
     assert_in_step(session)
 
 
+def test_durations_and_sizes_are_no_names() -> None:
+    output = f"ok parse_input 0.908s\nbuilt module_7 in 2.3ms, 14.2kB\n{LONG}"
+    history = [asked("u"), *called("1", "make", {"target": "all"}, output), *HISTORY[1:]]
+    session = session_of(*history)
+
+    session.manual_gc(target_percent=8, ledger_percent=100)
+
+    text = ledger_of(session).text
+    assert "parse_input" in text
+    assert "module_7" in text
+    assert not any(each in text for each in ("0.908s", "2.3ms", "14.2kB"))
+
+
 def test_it_belongs_to_no_turn_and_is_in_no_removal_list() -> None:
     session = session_of(*HISTORY)
     turns = session.get_context_usage()["turns"]

@@ -27,6 +27,8 @@ LONGEST_NAME = 80
 ARROW = " → "
 """Between a command and its outcome."""
 
+_MEASURE = re.compile(r"\d[\d.]*(?:ns|us|ms|s|min|h|k|[kKMG]?B)")
+"""A duration or a size: it is no name that a later call could use."""
 _LINE_NUMBER = re.compile(r"[:-]\d+(?:[:-]\w*)*$")
 
 
@@ -146,7 +148,7 @@ def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
                 for name in names_in(text):
                     bare = _LINE_NUMBER.sub("", name)  # of src/a.py:12, the file is enough
                     name = bare if bare in names_in(bare) else name
-                    if len(name) <= LONGEST_NAME:
+                    if len(name) <= LONGEST_NAME and not _MEASURE.fullmatch(name):
                         entry = LedgerEntry("name", name, (message.message_id,))
                         (used if is_own else shown).append(entry)
     yield from used
