@@ -153,6 +153,9 @@ class Setup:
         self.on_overflow = chance.choice(["relax", "relax", "relax", "raise", "send"])
         self.reports = chance.random() < 0.5
         """Whether the provider reports usage; then only turns send requests."""
+        self.at_once = chance.random() < 0.3
+        """Whether threads undo, restore and edit at the same time; then nothing is pinned."""
+        self.max_pins = 0 if self.at_once else 4
         self.forgets = chance.random() < 0.25 and not folder
         """Whether content is forgotten or trimmed; then not everything can be undone."""
         self.stash: FlakyStash | None = None

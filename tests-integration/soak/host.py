@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -23,7 +24,6 @@ from soak.chances import WINDOW, Setup, create
 from soak.request_rules import form_of
 from soak.witness import WatchedSession, Witness
 
-MAX_PINS = 4
 LAST_EXCHANGE = 4
 """The messages that may belong to a call that still runs."""
 Step = Callable[[random.Random], object]
@@ -126,7 +126,7 @@ class Host:
         self.session.apply(plan)
 
     def undo(self, _chance: random.Random) -> None:
-        with self.witness.host:
+        with self.changing():
             try:
                 self.session.undo()
             finally:
@@ -137,20 +137,25 @@ class Host:
 
     # --- protection, and edits of the host ---
 
+    def changing(self) -> AbstractContextManager[object]:
+        """Returns the block in which a host changes protection or history, alone or at once."""
+        return nullcontext() if self.setup.at_once else self.witness.host
+
     def some_message(self, chance: random.Random) -> Message:
         history = self.session.history
         return chance.choice(history[:-LAST_EXCHANGE] or history[:1])
 
     def pin(self, chance: random.Random) -> None:
-        message_id = self.some_message(chance).message_id
-        with self.witness.host:
-            if len(self.witness.pins) < MAX_PINS and message_id not in self.witness.fixed:
-                self.session.pin(message_id)
-                found = [each for each in self.session.history if each.message_id == message_id]
-                if found:
-                    self.witness.pin(found[0])
-                else:
-                    self.witness.find(f"{message_id} was pinned and is not there")
+        message_id, witness = self.some_message(chance).message_id, self.witness
+        with self.changing():
+            if len(witness.pins) == self.setup.max_pins or message_id in witness.fixed:
+                return
+            self.session.pin(message_id)
+            found = [each for each in self.session.history if each.message_id == message_id]
+            if found:
+                witness.pin(found[0])
+            else:
+                witness.find(f"{message_id} was pinned and is not there")
 
     def unpin(self, chance: random.Random) -> None:
         with self.witness.host:
@@ -163,18 +168,20 @@ class Host:
         message = self.some_message(chance)
         if message.role is Role.USER and not message.function_responses:
             return  # the newest one must stay
-        with self.witness.host:
-            self.session.remove(message.message_id, force=chance.random() < 0.1)
-            present = {each.message_id for each in self.session.history}
-            for message_id in self.witness.fixed.keys() - present:
-                self.witness.release(message_id)
+        force = chance.random() < 0.1 and not self.setup.at_once
+        with self.changing():
+            self.session.remove(message.message_id, force=force)
+            if force:
+                present = {each.message_id for each in self.session.history}
+                for message_id in self.witness.fixed.keys() - present:
+                    self.witness.release(message_id)
 
     def replace(self, chance: random.Random) -> None:
         message = self.some_message(chance)
         if message.synthetic:
             return
         replacement = message.with_parts([_rewritten(part, chance) for part in message.parts])
-        with self.witness.host:
+        with self.changing():
             self.witness.allow(replacement)
             self.session.replace(message.message_id, replacement)
 
@@ -188,13 +195,13 @@ class Host:
 
     def restore_stashed(self, chance: random.Random) -> None:
         if keys := self.stashed_keys(chance):
-            with self.witness.host:
+            with self.changing():
                 self.session.restore_stashed(keys, "place" if chance.random() < 0.7 else "tail")
                 self.witness.look_again(self.session.history)
 
     def forget(self, chance: random.Random) -> None:
         if keys := self.stashed_keys(chance):
-            with self.witness.host:
+            with self.changing():
                 self.session.forget(keys)
                 self.witness.look_again(self.session.history)  # a ledger may be pinned
 

@@ -5,6 +5,7 @@ import itertools
 import logging
 import multiprocessing
 import time
+import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
@@ -58,6 +59,8 @@ def watched(seed: str) -> Tally:
     faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
     try:
         return run_round(seed)
+    except Exception:  # a process that was to be killed ended by itself, say
+        return Tally(findings=[f"{seed}: {traceback.format_exc()}"])
     finally:
         faulthandler.cancel_dump_traceback_later()
 
