@@ -22,25 +22,23 @@ from soak.request_rules import Words
 from soak.witness import Witness
 
 WINDOW = 6_000
-SUMMARY_TOKENS = 60
 COUNTER = Words()
 
 
 async def summarize_slowly(text: str) -> str:
     """Writes a short summary, or fails. Its turn can be cancelled meanwhile."""
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await asyncio.sleep(0.002)
     if len(text) % 7 == 0:
         raise RuntimeError("the model is overloaded")
     return f"Notes on {len(text)} characters."
 
 
-ASYNC = {"summarizer": summarize_slowly, "summary_tokens": SUMMARY_TOKENS}
-HONEST: dict[str, PluginMaker] = {
-    **OURS,
-    "gc_summarize, async": initialized(jaato_gc_summarize.create_plugin, **ASYNC),
-    "gc_hybrid, async": initialized(jaato_gc_hybrid.create_plugin, **ASYNC),
+SUMMARIES = {"summarizer": summarize_slowly, "summary_tokens": 60}
+ASYNC: dict[str, PluginMaker] = {
+    "gc_summarize, async": initialized(jaato_gc_summarize.create_plugin, **SUMMARIES),
+    "gc_hybrid, async": initialized(jaato_gc_hybrid.create_plugin, **SUMMARIES),
 }
+HONEST: dict[str, PluginMaker] = {**OURS, **ASYNC}
 HOSTILE: dict[str, PluginMaker] = hostile_plugins()
 
 
@@ -200,8 +198,9 @@ class Setup:
 
     def strategy(self, chance: random.Random) -> str:
         """Returns the name of a strategy for this round."""
-        makers = HOSTILE if self.is_hostile and chance.random() < 0.7 else HONEST
-        return chance.choice(sorted(makers))
+        if self.is_hostile and chance.random() < 0.7:
+            return chance.choice(sorted(HOSTILE))
+        return chance.choice(sorted(HONEST if chance.random() < 0.7 else ASYNC))
 
 
 def create(strategy: str) -> GCPlugin:

@@ -20,9 +20,10 @@ import threading
 import time
 from pathlib import Path
 
+from soak.alone import alone, begin, rest
 from soak.chances import Setup
 from soak.host import Host
-from soak.stages import alone, begin, noting_errors, rest
+from soak.threads import noting_errors
 from soak.witness import Witness
 
 ROOT = Path(__file__).parents[1]

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from soak.alone import alone, begin, rest
 from soak.chances import Setup
 from soak.host import Host
 from soak.killing import kill_and_restore
-from soak.stages import alone, begin, in_turns, noting_errors, rest, together
+from soak.threads import noting_errors, together
+from soak.turns import in_turns
 
 KILLED = "killed"
 """The end of the seeds of rounds in which a process is killed."""
