@@ -254,6 +254,14 @@ def old_age(session: nox.Session) -> None:
     session.run("python", "benchmarks/old_age.py", "--turns", "50000", *session.posargs)
 
 
+@nox.session(default=False, requires=["build"])
+def soak(session: nox.Session) -> None:
+    """Use sessions at random for ten minutes and check every request (`-- --minutes 60`)."""
+    install(session, *tools("test"), *everything())
+    with session.chdir("tests-integration"):
+        session.run("python", "-m", "soak", *session.posargs)
+
+
 PEERS = ROOT / "benchmarks" / "peers"
 
 

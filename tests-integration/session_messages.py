@@ -73,15 +73,16 @@ class Conversation:
 
     def say(self, role: Role, words: int, **fields: Any) -> Message:
         """Returns a message of one text."""
-        return self.message(role, Part(text=self._text(words)), **fields)
+        return self.message(role, Part(text=self.text(words)), **fields)
 
-    def _text(self, words: int) -> str:
+    def text(self, words: int) -> str:
+        """Returns a new text of about so many words."""
         return f"text {next(self._numbers)} " + "lorem ipsum " * (words // 2)
 
     def calls(self, tools: Sequence[str], ids: str, policy: GCPolicy | None = None) -> Message:
         """Returns a message that calls tools, in parallel if there are several."""
         self.open_calls = []
-        parts = [Part(text=self._text(2))] if len(tools) > 1 else []
+        parts = [Part(text=self.text(2))] if len(tools) > 1 else []
         for name in tools:
             number, place = next(self._numbers), len(self.open_calls)
             call_id = {"unique": f"call_{number}", "repeated": f"call_{place}"}.get(ids)
@@ -96,7 +97,7 @@ class Conversation:
         """Returns the results of so many open calls."""
         parts = []
         for call in self.open_calls[:count]:
-            result = {"output": self._text(words)} if words % 3 else self._text(words)
+            result = {"output": self.text(words)} if words % 3 else self.text(words)
             parts.append(Part(function_response=ToolResult(call.id, call.name, result)))
         self.open_calls = self.open_calls[count:]
         messages = [parts] if filing.together else [[part] for part in parts]
@@ -113,7 +114,7 @@ class Conversation:
 
     def odd(self, kind: str, policy: GCPolicy | None = None) -> Message:
         """Returns a message of an unusual kind that can be sent."""
-        text = Part(text=self._text(8))
+        text = Part(text=self.text(8))
         if kind in list(SyntheticKind):
             return self.message(Role.USER, text, synthetic=SyntheticKind(kind), policy=policy)
         if kind == "image":
@@ -130,6 +131,6 @@ class Conversation:
         if kind == "empty":
             return self.message(Role.MODEL, Part(text=""))
         if kind == "orphan":
-            orphan = ToolResult("call_lost", "bash", self._text(10))
+            orphan = ToolResult("call_lost", "bash", self.text(10))
             return self.message(Role.TOOL, Part(function_response=orphan))
         return self.say(Role.USER if kind == "interruption" else Role.MODEL, 10)

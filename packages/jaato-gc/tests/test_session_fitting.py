@@ -1,5 +1,6 @@
 """Requests that would not fit: what core removes, in which order, and when it gives up."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from jaato_gc import (
     Message,
     Part,
     Role,
+    StashError,
     SyntheticKind,
     ToolResult,
     check_history,
@@ -539,3 +541,32 @@ def test_the_error_of_a_session_that_keeps_recent_content_names_that_content() -
 
     assert "'result-1' (tool, recent, " in str(caught.value)
     assert "on_overflow='relax'" in str(caught.value)
+
+
+# --- a stash that fails ---
+
+
+class FullStash(MemoryStash):
+    """Stores nothing."""
+
+    def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:  # noqa: ARG002
+        raise StashError("the disk is full")
+
+
+@pytest.mark.parametrize("on_overflow", ["relax", "raise"])
+def test_the_error_names_the_stash_if_nothing_could_be_removed_because_it_failed(
+    on_overflow: str,
+) -> None:
+    old = [each for number in range(9) for each in (user(text(400)), model(text(400)))]
+    session = filled(4_000, *old, user("on"), stash=FullStash(), on_overflow=on_overflow)
+    session.set_gc_plugin(OldestFirst())
+    before = session.history
+
+    with pytest.raises(ContextFloorError) as raised:
+        session.before_send()
+
+    assert "StashError: the disk is full" in str(raised.value)
+    assert "larger window" not in str(raised.value)
+    assert "session.replace" not in str(raised.value)
+    assert not raised.value.result.success
+    assert session.history == before

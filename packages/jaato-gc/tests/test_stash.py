@@ -475,6 +475,26 @@ def test_undo_can_be_retried_after_the_stash_was_unreachable() -> None:
     assert len(session.history) == 16
 
 
+def test_restoring_raises_a_stash_error_if_the_stash_fails_on_the_rest_of_the_exchange() -> None:
+    class Stumbling(MemoryStash):
+        reads = 0
+
+        def restore(self, keys: Sequence[str]) -> list[Message]:
+            self.reads += 1
+            if self.reads == 2:
+                raise StashError("no route to host")
+            return super().restore(keys)
+
+    session, result = collected(Stumbling())
+    before = session.history
+    key = keys_of(result)["r1.0"]
+    with pytest.raises(StashError, match="no route to host"):
+        session.restore_stashed([key])
+    assert session.history == before
+    session.restore_stashed([key])
+    assert "r1.0" in by_id(session)
+
+
 @pytest.mark.parametrize("plugin", [Sweep(), Picky()])
 def test_content_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
     plugin.keep = isinstance(plugin, Picky)

@@ -71,7 +71,8 @@ class ContextFloorError(GCError):
     """The next request does not fit the window, and nothing more can be removed. It was not sent.
 
     Only fixed content is left: system messages, the newest user message, LOCKED and pinned content,
-    open calls, tools. Unpin something, shorten the largest of it, or use a larger window.
+    open calls, tools. Unpin something, shorten the largest of it, or use a larger window. Or the
+    collection failed, for example because the stash did: ``result.error`` names the cause.
 
     Args:
         message: The error text.

@@ -146,7 +146,10 @@ class Recovery:
             ids -= {message.message_id for message in entry.applied.added}
             if missing.isdisjoint(ids):
                 continue
-            applied = self.complete(entry)
+            try:
+                applied = self.complete(entry)
+            except UndoError as error:  # nothing is undone here
+                raise StashError(f"collection {entry.gc_id!r}: {error}") from error
             if applied is None:
                 continue
             removed = [message for message in applied.removed if message.message_id in ids]

@@ -160,7 +160,10 @@ class Sender:
         found = self._floor()
         result = results[-1] if results else None
         in_the_way = str(found)
-        if found.can_fit and self.on_overflow == "raise":
+        if found.can_fit and result is not None and not result.success:
+            hint = "Send again as soon as that is corrected"
+            in_the_way = f"The collection that makes room failed, {result.error}. {hint}"
+        elif found.can_fit and self.on_overflow == "raise":
             in_the_way = found.recent_text
         return ContextFloorError(f"{what}. {in_the_way}", found.by_source, result)
 

@@ -290,6 +290,7 @@ class GCSession:
         Raises:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
                 can't help.
+            StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
         return self._sender.request()
@@ -502,6 +503,7 @@ class GCSession:
         Raises:
             MessageError: There is no such message, it is LOCKED or pinned, or providers would
                 refuse the history without it.
+            StashError: The stash failed. Nothing has changed.
         """
         return self._collections.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
@@ -518,6 +520,7 @@ class GCSession:
         Raises:
             MessageError: There is no such message, it is LOCKED or pinned, or the new one has
                 another role or other calls.
+            StashError: The stash failed. Nothing has changed.
         """
         return self._collections.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)

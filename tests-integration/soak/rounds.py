@@ -1,0 +1,59 @@
+"""A round: one session from its first message to its last undo, by one seed."""
+
+from dataclasses import dataclass, field
+
+from soak.alone import alone, begin, rest
+from soak.chances import Setup
+from soak.host import Host
+from soak.killing import kill_and_restore
+from soak.threads import noting_errors, together
+from soak.turns import in_turns
+
+KILLED = "killed"
+"""The end of the seeds of rounds in which a process is killed."""
+
+
+@dataclass
+class Tally:
+    """What rounds did and found."""
+
+    rounds: int = 0
+    collections: int = 0
+    requests: int = 0
+    lengths: int = 0
+    kills: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, other: "Tally") -> None:
+        """Adds the figures of other rounds."""
+        self.rounds += other.rounds
+        self.collections += other.collections
+        self.requests += other.requests
+        self.lengths += other.lengths
+        self.kills += other.kills
+        self.findings += other.findings
+
+    def __str__(self) -> str:
+        mean = self.lengths / max(1, self.requests)
+        return (
+            f"{self.rounds:,} rounds, {self.collections:,} collections, {self.requests:,} requests "
+            f"of {mean:.0f} messages, {self.kills:,} kills, {len(self.findings):,} findings"
+        )
+
+
+def run_round(seed: str) -> Tally:
+    """Runs a round. Its choices follow from the seed; what threads make of them does not."""
+    if is_killed := seed.endswith(KILLED):
+        host = kill_and_restore(seed)
+    else:
+        host = Host(Setup(seed))
+        with noting_errors(host):
+            begin(host)
+            alone(host, steps=20)
+            together(host, threads=4, steps=10)
+            in_turns(host, turns=4, threads=3)
+            alone(host, steps=20)
+            rest(host)
+    witness, collections = host.witness, host.session.collection_count
+    findings = [f"{seed}: {finding}" for finding in witness.findings]
+    return Tally(1, collections, witness.requests, witness.lengths, int(is_killed), findings)
