@@ -1,6 +1,6 @@
 """Requests that would not fit: what core removes, in which order, and when it gives up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,7 +22,8 @@ from jaato_gc import (
     ToolResult,
     check_history,
 )
-from jaato_gc.plugin import Collection, Shortening
+from jaato_gc.collecting import Outcome
+from jaato_gc.plugin import Collection, Shortening, Violation
 from jaato_gc_testing import (
     MemoryStash,
     NoGCPlugin,
@@ -570,3 +571,23 @@ def test_the_error_names_the_stash_if_nothing_could_be_removed_because_it_failed
     assert "session.replace" not in str(raised.value)
     assert not raised.value.result.success
     assert session.history == before
+
+
+def test_a_plan_of_core_that_breaks_a_rule_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(outcome: Outcome) -> Iterator[Violation]:
+        if outcome.edits:
+            yield Violation("no_change", None, "nothing may change")
+
+    monkeypatch.setattr("jaato_gc.collecting.outcome.OUTCOME_INVARIANTS", (refuse,))
+    calls = [message for n in range(9) for message in call(n, 300)]
+    session = filled(2_000, user("go"), *calls)
+    session.set_gc_plugin(OldestFirst())
+    before = session.history
+
+    with pytest.raises(ContextFloorError, match="nothing may change"):
+        session.before_send()
+
+    assert session.history == before
+    assert "core's own plan breaks a rule" in caplog.text

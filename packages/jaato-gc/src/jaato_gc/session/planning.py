@@ -146,9 +146,13 @@ class Planner:
             # The request must fit, whatever the strategy does.
             alone = open_collection(CORE, None, *given, all_steps=all_steps)
             strategy_error = result.error
-            outcome, result = _concluded(alone, CORE, all_steps=all_steps)
-            result.details["strategy_error"] = strategy_error
-            edits = outcome.edits
+            try:
+                outcome, result = _concluded(alone, CORE, all_steps=all_steps)
+            except RejectedAnswerError:  # a fault of core: the failure of the strategy stands
+                logger.exception("core's own plan breaks a rule; nothing is changed")
+            else:
+                result.details["strategy_error"] = strategy_error
+                edits = outcome.edits
         result.gc_id = gc_id
         return GCPlan(gc_id, history, tuple(edits), result)
 
