@@ -229,7 +229,7 @@ class StashConformance:
         assert len(stash.search("common")) == 10
 
     def test_search_takes_any_number_as_its_limit(self, stash: Stash) -> None:
-        """A limit above the number of entries returns all; one that is no number is refused."""
+        """A limit is any integer from 0 on, however large; other values raise `StashError`."""
         stash.put("gc-1", [_said(f"common word {number}") for number in range(12)])
         for limit in (12, 2**31, 2**63, 2**70):
             assert len(stash.search("common", limit)) == 12
