@@ -43,9 +43,14 @@ def test_a_call_and_its_result_in_one_message_are_written_apart(format: str) -> 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_text_between_the_results_of_a_message_is_written_before_them(format: str) -> None:
-    parts = [call("x"), call("y"), result("x"), Part(text="so"), result("y"), Part(text="done")]
+    between = Part(text="in between")
+    parts = [
+        call("x"), call("y"), result("x", value="seen"), between, result("y"), Part(text="done")
+    ]  # fmt: skip
 
-    written(format, Message(Role.MODEL, parts, "m"))
+    request = str(written(format, Message(Role.MODEL, parts, "m")))
+
+    assert request.index("in between") < request.index("seen") < request.index("done")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -71,7 +76,12 @@ def test_ids_that_become_equal_get_a_number_in_anthropics_format() -> None:
     ids = ["x.1", "x_1", "x_1_m_1", "x_1_m_1_2"]
     calls = Message(Role.MODEL, [call(each) for each in ids], "m")
 
-    written("anthropic", calls, Message(Role.TOOL, [result(each) for each in ids], "r"))
+    request = written("anthropic", calls, Message(Role.TOOL, [result(each) for each in ids], "r"))
+
+    *_, answer, results = request["messages"] if isinstance(request, dict) else request
+    used = [block["id"] for block in answer["content"]]
+    assert len(set(used)) == len(ids)
+    assert [block["tool_use_id"] for block in results["content"]] == used
 
 
 def test_calls_join_the_texts_of_the_model_before_them_in_geminis_format() -> None:
