@@ -2,12 +2,11 @@
 
 import contextlib
 import json
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from thread_runs import in_threads
 
 from jaato_gc import (
     EstimateCounter,
@@ -537,36 +536,6 @@ def test_a_session_that_cannot_be_saved_stays_usable() -> None:
 
 
 # --- threads ---
-
-
-@pytest.fixture
-def _restless() -> Iterator[None]:
-    """Makes threads switch as often as possible."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def in_threads(*work: Callable[[], object]) -> None:
-    """Runs functions at the same time, and raises the first error of them."""
-    errors: list[BaseException] = []
-    gate = threading.Barrier(len(work))
-
-    def guarded(each: Callable[[], object]) -> None:
-        try:
-            gate.wait()
-            each()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(each,)) for each in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 class Meanwhile:

@@ -1,13 +1,13 @@
 """Sessions that several threads use at once: every request was checked, every change is whole."""
 
 import itertools
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from thread_runs import in_threads
 
 from jaato_gc import (
     ContextFloorError,
@@ -43,37 +43,7 @@ CONVERSATION, PLUGIN = InstructionSource.CONVERSATION, InstructionSource.PLUGIN
 RECENT = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
 
 
-@pytest.fixture
-def _restless() -> Iterator[None]:
-    """Makes threads switch as often as possible."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
 restless = pytest.mark.usefixtures("_restless")
-
-
-def in_threads(*work: Callable[[], object]) -> None:
-    """Runs functions at the same time, and raises the first error of them."""
-    errors: list[BaseException] = []
-    gate = threading.Barrier(len(work))
-
-    def guarded(each: Callable[[], object]) -> None:
-        try:
-            gate.wait()
-            each()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(each,)) for each in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 class AfterCollections:
