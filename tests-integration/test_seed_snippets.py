@@ -688,7 +688,9 @@ DESIGN_NAMES = {
     "total_tokens to_dict",
     "InstructionBudget": "total_tokens utilization_percent available_tokens get_entry get_child "
     "add_child remove_child clear_source snapshot restore_conversation_from_snapshot",
-    "ConversationTurnType": "ORIGINAL_REQUEST CLARIFICATION TURN_SUMMARY WORKING",
+    "ConversationTurnType": (
+        "ORIGINAL_REQUEST CLARIFICATION_Q CLARIFICATION_A TURN_SUMMARY WORKING"
+    ),
     "PluginToolType": "CORE DISCOVERABLE",
     "SystemChildType": "BASE CLIENT FRAMEWORK",
     "GC_POLICY_INDICATORS": "",

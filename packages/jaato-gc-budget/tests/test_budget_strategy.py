@@ -507,7 +507,7 @@ def test_a_call_about_a_file_ages_from_half_way_to_the_last_touch_of_that_file()
     result = host.collect(target_percent=(total - 400) / 100)
 
     # The first read of a.py stands between the second and the third call.
-    assert [item.message_ids for item in result.removal_list] == [("c1", "r1"), ("c2", "r2")]
+    assert [item.message_ids for item in result.removal_list] == [["c1", "r1"], ["c2", "r2"]]
 
 
 def with_files(host: Host, start: int, end: int) -> None:
@@ -716,7 +716,7 @@ def test_calls_of_a_long_turn_are_removed_first() -> None:
     result = host.collect(target_percent=70.0)
 
     assert [item.message_ids for item in result.removal_list] == [
-        tuple(message.message_id for message in call) for call in calls[:3]
+        [message.message_id for message in call] for call in calls[:3]
     ]
 
 

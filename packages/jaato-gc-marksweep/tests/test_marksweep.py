@@ -925,7 +925,7 @@ def test_preservable_content_is_removed_under_pressure() -> None:
         note = agent.say("Remember this.", policy=PRESERVABLE)
         agent.use(*read("a.py"), SECOND)
         enough_calls_to_be_recent(agent)
-        assert (agent.plan(50).result.removal_list[0].message_ids == (first,)) == goes
+        assert (agent.plan(50).result.removal_list[0].message_ids == [first]) == goes
         agent.collect(agent.tokens)
         ids = {each.message_id for each in agent.session.history}
         assert ({first, note} <= ids) != goes

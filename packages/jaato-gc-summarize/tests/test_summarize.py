@@ -846,7 +846,7 @@ def test_the_oldest_calls_of_a_long_turn_are_summarized_as_far_as_needed() -> No
     result = session.manual_gc(target_percent=50.0)
 
     gone = [item.message_ids for item in result.removal_list]
-    assert gone == [(f"c{number}", f"r{number}") for number in range(len(gone))]
+    assert gone == [[f"c{number}", f"r{number}"] for number in range(len(gone))]
     assert {(item.reason, item.action) for item in result.removal_list} == {
         ("summarized", "summarize")
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import (
@@ -63,8 +63,9 @@ def budget_for(
     elsewhere: int = 0,
     correction: int = 0,
 ) -> InstructionBudget:
-    """Returns a budget that holds a history, and something beside it."""
+    """Returns a budget that holds a history as a session books it, and something beside it."""
     budget = InstructionBudget.create_default(context_limit=limit, counter=CountingCounter())
+    budget.is_booked = True
     budget.update_tokens(InstructionSource.PLUGIN, elsewhere)
     for message in history:
         source = InstructionSource.SYSTEM if message.role is Role.SYSTEM else CONVERSATION
@@ -370,7 +371,9 @@ def test_collect_is_deterministic_and_does_not_change_its_input(case: Case) -> N
 @any_case
 @given(cases([THRESHOLD, PRE_MESSAGE, TURN_LIMIT], pinned_turns=False))
 def test_a_second_collection_changes_nothing(case: Case) -> None:
-    once, _ = case.collect()
+    once, first = case.collect()
+    # Core stops when the request fits, and may leave the request of a call that it removed.
+    assume("last_calls" not in first.details.get("relaxed", ()))
     twice, result = case.after(once).collect()
 
     assert twice == once
@@ -546,7 +549,7 @@ def test_gc_truncate_removal_list() -> None:
         assert item.reason == "truncated"
         assert item.action == "remove"
         assert item.tokens_freed == TURN_TOKENS
-        assert item.message_ids == tuple(f"{kind}{number}" for kind in "ucrm")
+        assert item.message_ids == [f"{kind}{number}" for kind in "ucrm"]
     assert after == HISTORY[16:]
     assert result.details == {"turns_before": 10, "turns_removed": 4}
     assert (result.plugin_name, result.trigger_reason) == ("gc_truncate", THRESHOLD)
@@ -882,7 +885,7 @@ def test_old_calls_of_one_large_turn_are_removed_and_its_text_is_kept() -> None:
 
     assert after == [history[0], *history[7:]]
     assert [(item.child_key, item.message_ids) for item in result.removal_list] == [
-        (f"c{number}", (f"c{number}", f"r{number}")) for number in range(3)
+        (f"c{number}", [f"c{number}", f"r{number}"]) for number in range(3)
     ]
     assert {(item.action, item.reason) for item in result.removal_list} == {("remove", "truncated")}
     assert check_history(after) == []

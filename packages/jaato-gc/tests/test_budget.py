@@ -67,7 +67,8 @@ def test_default_policies_are_those_of_the_design() -> None:
     }
     assert DEFAULT_TURN_POLICIES == {
         ConversationTurnType.ORIGINAL_REQUEST: LOCKED,
-        ConversationTurnType.CLARIFICATION: PRESERVABLE,
+        ConversationTurnType.CLARIFICATION_Q: PRESERVABLE,
+        ConversationTurnType.CLARIFICATION_A: PRESERVABLE,
         ConversationTurnType.TURN_SUMMARY: PRESERVABLE,
         ConversationTurnType.WORKING: EPHEMERAL,
     }
@@ -104,7 +105,7 @@ def test_an_entry_can_be_made_with_every_field_of_the_design() -> None:
     assert (entry.label, entry.metadata, entry.message_ids) == (
         "search",
         {"tool": "search"},
-        ("m1",),
+        ["m1"],
     )
     assert entry.children["schema"].key == "schema"
     assert entry.children["schema"].parent is entry
@@ -127,6 +128,21 @@ def test_children_are_read_only() -> None:
         entry.children["new"] = entry  # type: ignore[index]
     with pytest.raises((TypeError, AttributeError)):
         entry.children.clear()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("change", [lambda ids: ids.append("m9"), lambda ids: ids.extend(["m9"])])
+def test_message_ids_can_not_be_changed_behind_the_back_of_the_budget(
+    change: Callable[[Any], object],
+) -> None:
+    budget = conversation()
+    entry = budget.get_child(CONVERSATION, "turn_1")
+    assert entry is not None
+
+    with pytest.raises(TypeError, match="read-only"):
+        change(entry.message_ids)
+
+    assert entry.message_ids == ["m3", "m4"]
+    assert budget.entry_of("m9") is None
 
 
 def test_entries_are_read_only() -> None:
@@ -370,6 +386,51 @@ def test_clearing_an_unknown_source_does_nothing() -> None:
 # --- snapshots ---
 
 
+def test_a_snapshot_shows_the_effective_policy_and_what_can_be_freed() -> None:
+    snapshot = conversation().snapshot()
+
+    entries = snapshot["entries"]
+    shown = entries["conversation"]
+    assert (shown["gc_policy"], shown["own_gc_policy"]) == ("partial", "partial")
+    freeable = sum(entry["gc_eligible_tokens"] for entry in entries.values())
+    assert freeable == snapshot["gc_eligible_tokens"]
+
+
+def test_entries_that_jaato_server_saved_can_be_restored() -> None:
+    """It leaves out empty fields, and has the effective policy only."""
+    saved = {
+        "source": "conversation",
+        "tokens": 0,
+        "total_tokens": 70,
+        "gc_policy": "partial",
+        "gc_eligible_tokens": 30,
+        "indicator": "◐",
+        "created_at": 1.0,
+        "children": {
+            "turn_0": {"source": "conversation", "tokens": 40, "gc_policy": "locked"},
+            "turn_1": {
+                "source": "conversation",
+                "tokens": 30,
+                "gc_policy": "ephemeral",
+                "message_ids": ["m3"],
+            },
+        },
+    }
+    budget = InstructionBudget.create_default()
+
+    budget.restore_conversation_from_snapshot(saved)
+
+    assert (budget.total_tokens(), budget.locked_tokens()) == (70, 40)
+    entry = budget.entry_of("m3")
+    assert entry is not None
+    assert (entry.key, entry.gc_policy) == ("turn_1", EPHEMERAL)
+
+
+def test_the_type_of_an_agent_is_its_id_unless_given() -> None:
+    assert InstructionBudget.create_default(agent_id="research").agent_type == "research"
+    assert InstructionBudget(agent_id="r", agent_type="research").agent_type == "research"
+
+
 def test_a_snapshot_is_json_with_every_total() -> None:
     snapshot = conversation().snapshot()
 
@@ -378,7 +439,7 @@ def test_a_snapshot_is_json_with_every_total() -> None:
     assert snapshot["utilization_percent"] == 30.0
     assert snapshot["confidence"] == "estimated"
     turn = snapshot["entries"]["conversation"]["children"]["turn_1"]
-    assert (turn["gc_policy"], turn["effective_gc_policy"]) == ("partial", "ephemeral")
+    assert (turn["own_gc_policy"], turn["gc_policy"]) == ("partial", "ephemeral")
     assert turn["message_ids"] == ["m3", "m4"]
 
 

@@ -708,7 +708,7 @@ def test_a_collection_is_closed_when_select_returns(
 
     assert state(session) == before
     result = result or session.apply(plan)
-    assert [item.message_ids for item in result.removal_list] == [("u2", "a2")]
+    assert [item.message_ids for item in result.removal_list] == [["u2", "a2"]]
     assert "late" not in result.details
     assert_in_step(session)
 

@@ -62,7 +62,7 @@ def test_a_run_that_occurs_again_leaves_the_older_result() -> None:
     assert session.history[3:] == before[3:], "the later copy stays"
     (item,) = result.removal_list
     assert (item.reason, item.action) == ("repeated_lines", "shorten")
-    assert item.message_ids == ("r0",)
+    assert item.message_ids == ["r0"]
     assert item.tokens_freed == count_tokens(before, COUNTER) - count_tokens(
         session.history, COUNTER
     )

@@ -72,7 +72,7 @@ def test_an_outcome_that_is_not_given_is_derived(after: int, outcome: GCOutcome)
 def test_a_removal_item_has_no_messages_and_is_kept_by_default() -> None:
     item = GCRemovalItem(source=InstructionSource.CONVERSATION)
 
-    assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", ())
+    assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", [])
     assert (item.action, item.keep) == ("remove", True)
 
 

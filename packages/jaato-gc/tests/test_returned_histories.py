@@ -460,7 +460,7 @@ def test_a_result_of_another_class_is_read_by_attribute() -> None:
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
     assert outcome.details == {"turns_before": 5, "turns_removed": 1, "turns": 1}
     (item,) = outcome.removal_list
-    assert (item.child_key, item.reason, item.message_ids) == ("mine", "old", ("u3", "a3"))
+    assert (item.child_key, item.reason, item.message_ids) == ("mine", "old", ["u3", "a3"])
     assert outcome.tokens_before - outcome.tokens_after == item.tokens_freed > 0
 
 

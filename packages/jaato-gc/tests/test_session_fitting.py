@@ -253,7 +253,7 @@ def test_remove_takes_the_whole_group_and_can_be_undone() -> None:
 
     assert [message.message_id for message in session.history[1:]] == ["call-2", "result-2"]
     assert result.plugin_name == "host"
-    assert result.removal_list[0].message_ids == ("call-1", "result-1")
+    assert result.removal_list[0].message_ids == ["call-1", "result-1"]
     assert result.tokens_freed > 100
     assert_in_step(session)
     session.undo()

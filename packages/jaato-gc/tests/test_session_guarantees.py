@@ -342,7 +342,7 @@ def test_a_strategy_cannot_change_a_plan_that_was_checked() -> None:
     returned[0][1].removal_list.clear()
     outcome = session.apply(plan)
     assert set(message_ids(session)) == {each.message_id for each in conversation()} - {"u3", "a3"}
-    assert [each.message_ids for each in outcome.removal_list] == [("u3", "a3")]
+    assert [each.message_ids for each in outcome.removal_list] == [["u3", "a3"]]
 
 
 @pytest.mark.parametrize("removed", [("u3", "a3"), ("u3", "a3", "u4", "a4")])
@@ -386,7 +386,7 @@ def test_a_removal_list_may_name_turns_only() -> None:
     session = filled_session(Rogue(remove_and_say(("u3", "a3"), turn)))
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
-    assert outcome.removal_list[0].message_ids == ("u3", "a3")
+    assert outcome.removal_list[0].message_ids == ["u3", "a3"]
     assert_in_step(session)
 
 
@@ -1016,7 +1016,7 @@ def test_a_result_is_never_booked_with_the_exchange_before() -> None:
         session.append(message)
     entry = session.budget.entry_of("r1")
     assert entry is not None
-    assert entry.message_ids == ("c1", "r1")
+    assert entry.message_ids == ["c1", "r1"]
 
 
 # --- what is not in the history ---

@@ -141,7 +141,7 @@ def test_a_repair_has_a_result_with_a_list_of_what_it_removed() -> None:
     assert result.outcome is GCOutcome.REACHED
     assert (result.tokens_before, result.tokens_after) == (before, session.budget.total_tokens())
     [item] = result.removal_list
-    assert (item.child_key, item.message_ids, item.action) == ("orphan", ("orphan",), "remove")
+    assert (item.child_key, item.message_ids, item.action) == ("orphan", ["orphan"], "remove")
     assert item.reason == "repaired"
     assert item.tokens_freed == result.tokens_freed > 0
     assert "results_have_calls at message 'orphan'" in result.details["repaired"][0]
@@ -154,7 +154,7 @@ def test_a_message_that_loses_a_part_is_listed_as_shortened() -> None:
     session.before_send()
 
     [item] = session.get_gc_history()[-1].removal_list
-    assert (item.message_ids, item.action) == (("mixed",), "shorten")
+    assert (item.message_ids, item.action) == (["mixed"], "shorten")
     assert item.tokens_freed > 0
 
 

@@ -462,7 +462,7 @@ def test_a_stub_names_no_key_for_content_that_is_not_kept() -> None:
     result = session.manual_gc()
     assert stubs(session)
     assert not any("recall key" in stub for stub in stubs(session))
-    assert all(item.stash_keys == () for item in result.removal_list)
+    assert all(item.stash_keys == [] for item in result.removal_list)
     assert stash.stats().entries == 0
 
 
@@ -479,8 +479,8 @@ def test_a_message_shortened_twice_in_a_collection_is_one_item_with_one_key() ->
     whole = by_id(session)["r0.0"]
     result = session.manual_gc()
     (item,) = result.removal_list
-    assert item.message_ids == ("r0.0",)
-    assert item.stash_keys == (stash_key(whole),)
+    assert item.message_ids == ["r0.0"]
+    assert item.stash_keys == [stash_key(whole)]
     assert item.tokens_freed == result.tokens_freed > 0
     assert result_of(by_id(session)["r0.0"]) == (
         f"[{len(LONG) + 4} characters cleared: to free context space; "
@@ -537,8 +537,8 @@ def test_a_message_that_is_shortened_and_then_removed_is_one_item() -> None:
     whole = by_id(session)
     result = session.manual_gc()
     (item,) = result.removal_list
-    assert (item.action, item.message_ids) == ("remove", ("c0.0", "r0.0"))
-    assert item.stash_keys == (stash_key(whole["c0.0"]), stash_key(whole["r0.0"]))
+    assert (item.action, item.message_ids) == ("remove", ["c0.0", "r0.0"])
+    assert item.stash_keys == [stash_key(whole["c0.0"]), stash_key(whole["r0.0"])]
     gone = [whole["c0.0"], whole["r0.0"]]
     assert item.tokens_freed == result.tokens_freed == count_tokens(gone, COUNTER)
     assert stash.restore(item.stash_keys) == gone

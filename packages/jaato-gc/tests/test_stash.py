@@ -238,7 +238,7 @@ def test_an_item_with_keep_false_is_not_stashed() -> None:
     result = session.manual_gc()
     kept = [len(item.stash_keys) == len(item.message_ids) for item in result.removal_list]
     assert kept == [True, False, True, True]
-    assert result.removal_list[1].stash_keys == ()
+    assert result.removal_list[1].stash_keys == []
     assert stash.stats().entries == 3 + 4 + 4
 
 
@@ -316,7 +316,7 @@ def test_without_a_stash_nothing_can_be_restored() -> None:
     session = with_stash(stash=None)
     talk(session, *range(4))
     result = session.manual_gc()
-    assert all(item.stash_keys == () for item in result.removal_list)
+    assert all(item.stash_keys == [] for item in result.removal_list)
     with pytest.raises(GCError, match="stash="):
         session.restore_stashed(["0123456789abcdef"])
 

@@ -44,7 +44,8 @@ class ConversationTurnType(StrEnum):
     """Kinds of conversation content."""
 
     ORIGINAL_REQUEST = "original_request"
-    CLARIFICATION = "clarification"
+    CLARIFICATION_Q = "clarification_q"
+    CLARIFICATION_A = "clarification_a"
     TURN_SUMMARY = "turn_summary"
     WORKING = "working"
 
@@ -74,7 +75,8 @@ DEFAULT_TOOL_POLICIES: dict[PluginToolType, GCPolicy] = {
 
 DEFAULT_TURN_POLICIES: dict[ConversationTurnType, GCPolicy] = {
     ConversationTurnType.ORIGINAL_REQUEST: GCPolicy.LOCKED,
-    ConversationTurnType.CLARIFICATION: GCPolicy.PRESERVABLE,
+    ConversationTurnType.CLARIFICATION_Q: GCPolicy.PRESERVABLE,
+    ConversationTurnType.CLARIFICATION_A: GCPolicy.PRESERVABLE,
     ConversationTurnType.TURN_SUMMARY: GCPolicy.PRESERVABLE,
     ConversationTurnType.WORKING: GCPolicy.EPHEMERAL,
 }

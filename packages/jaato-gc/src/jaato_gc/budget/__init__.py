@@ -3,10 +3,12 @@
 from jaato_gc.budget.booking import BookedEntry, Booking, PolicyOf
 from jaato_gc.budget.budget import InstructionBudget, ReadOnlyBudget
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.host_budget import HostBudget
 
 __all__ = [
     "BookedEntry",
     "Booking",
+    "HostBudget",
     "InstructionBudget",
     "PolicyOf",
     "ReadOnlyBudget",

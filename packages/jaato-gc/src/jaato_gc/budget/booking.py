@@ -77,6 +77,7 @@ class Booking:
         tool_policies: Mapping[str, GCPolicy] | None = None,
     ) -> None:
         self.budget = budget
+        budget.is_booked = True
         self._policy_of = policy_of
         self._tool_policies = tool_policies or {}
         self.turns_opened = 0

@@ -37,6 +37,9 @@ class InstructionBudget:
     half of a change.
 
     Args:
+        session_id: The session that it belongs to, for displays.
+        agent_id: The agent in that session.
+        agent_type: What kind of agent that is; the same as ``agent_id`` if not given.
         context_limit: The model's window.
         counter: Counts the tokens; strategies use the same counter.
     """
@@ -53,14 +56,16 @@ class InstructionBudget:
         """Held during every change, by a session for all that it changes at once."""
         self.session_id = session_id
         self.agent_id = agent_id
-        self.agent_type = agent_type
+        self.agent_type = agent_type or agent_id
         self.context_limit = context_limit
         self.counter = counter
         self.correction = 0
         """Reported minus counted tokens: one signed number that is part of the total."""
         self.pinned_message_ids: set[str] = set()
-        self.collectable_sources: set[InstructionSource] = {InstructionSource.CONVERSATION}
+        self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
+        self.is_booked = False
+        """Whether a session books its messages here, as counted. Else a host's figures stand."""
         self.has_stash = False
         """Whether removed content goes to a stash, so that notes may name the key of it."""
         self.uncertain_tokens: int | None = None
@@ -349,6 +354,7 @@ class InstructionBudget:
             "gc_headroom_percent": self.gc_headroom_percent(),
             "pinned_message_ids": sorted(self.pinned_message_ids),
             "collectable_sources": sorted(self.collectable_sources),
+            "is_booked": self.is_booked,
             "collections": self.collections,
             "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
         }
@@ -372,6 +378,7 @@ class InstructionBudget:
         budget.collectable_sources = {
             InstructionSource(source) for source in snapshot["collectable_sources"]
         }
+        budget.is_booked = snapshot["is_booked"]
         budget.collections = snapshot["collections"]
         for entry in snapshot["entries"].values():
             budget._put_source(SourceEntry.from_dict(entry))

@@ -1,11 +1,12 @@
 """The entries of the instruction budget."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.errors import GCError
+from jaato_gc.frozen import FrozenList
 from jaato_gc.policies import GC_POLICY_INDICATORS, GCPolicy, InstructionSource
 
 MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
@@ -110,9 +111,9 @@ class SourceEntry:
         return self._born
 
     @property
-    def message_ids(self) -> tuple[str, ...]:
-        """The ids of the messages that are booked under this entry."""
-        return tuple(self._message_ids)
+    def message_ids(self) -> Sequence[str]:
+        """The ids of the messages that are booked under this entry, read-only."""
+        return FrozenList(self._message_ids)
 
     @property
     def tokens(self) -> int:
@@ -208,8 +209,9 @@ class SourceEntry:
             "source": self._source.value,
             "tokens": self._tokens,
             "total_tokens": self._total,
-            "gc_policy": self._gc_policy.value,
-            "effective_gc_policy": self.effective_gc_policy().value,
+            "gc_policy": self.effective_gc_policy().value,
+            "own_gc_policy": self._gc_policy.value,
+            "gc_eligible_tokens": self.gc_eligible_tokens(),
             "indicator": self.indicator(),
             "label": self._label,
             "metadata": dict(self._metadata),
@@ -221,7 +223,7 @@ class SourceEntry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
-        """Returns the entry that `to_dict` described."""
+        """Returns the entry that `to_dict` described, or one that jaato-server saved."""
         for name, kind in _SAVED_TYPES.items():
             value = data.get(name)
             if name in data and (not isinstance(value, kind) or isinstance(value, bool)):
@@ -229,9 +231,11 @@ class SourceEntry:
         entry = cls(
             source=InstructionSource(data["source"]),
             tokens=data["tokens"],
-            gc_policy=GCPolicy(data["gc_policy"]),
+            gc_policy=GCPolicy(data.get("own_gc_policy", data["gc_policy"])),
             label=data.get("label"),
-            children={key: cls.from_dict(child) for key, child in data["children"].items()},
+            children={
+                key: cls.from_dict(child) for key, child in data.get("children", {}).items()
+            },
             metadata=data.get("metadata"),
             created_at=data.get("created_at"),
             message_ids=data.get("message_ids", ()),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaato_gc.budget import InstructionBudget
+from jaato_gc.budget import HostBudget, InstructionBudget
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
 from jaato_gc.collecting.floor import with_reachable_goal
@@ -213,7 +213,6 @@ def _removal_list(
 ) -> tuple[list[GCRemovalItem], int]:
     """Returns one item per key, in the order of the changes, and the tokens that all free."""
     items: dict[object, GCRemovalItem] = {}
-    ids: dict[str, list[str]] = {}
     elsewhere: dict[int, int] = {}
     freed_here = 0
     for change in changes:
@@ -224,7 +223,7 @@ def _removal_list(
                 change.source, change.child_key, sum(tokens.values()), change.reason
             )
             continue
-        before, after, key = change.before, change.after, change.key
+        before, after, key = change.before, change.after, _key(change, budget)
         freed = message_tokens(before, counter) if before else 0
         if after:
             freed -= message_tokens(after, counter)
@@ -232,17 +231,25 @@ def _removal_list(
         if before and key:
             item = items.get(key)
             if item is None:
-                ids[key] = []
                 source = InstructionSource.CONVERSATION
                 item = items[key] = GCRemovalItem(
-                    source, key, 0, change.reason, (), change.action, change.keep
+                    source, key, 0, change.reason, [], change.action, change.keep
                 )
-            ids[key].append(before.message_id)
+            item.message_ids.append(before.message_id)
             item.tokens_freed += freed
             item.keep |= change.keep
-    for key, listed in ids.items():
-        items[key].message_ids = tuple(listed)
     return list(items.values()), freed_here + sum(elsewhere.values())
+
+
+def _key(change: Edit, budget: InstructionBudget | None) -> str | None:
+    """Returns the key of a change in the removal list: in a host's own budget, one of that budget.
+
+    Only removals have one: the host removes the entry, and what was shortened still is in it.
+    """
+    if change.after is None and isinstance(budget, HostBudget):
+        entry = budget.entry_of(change.message_id)
+        return (entry and entry.key) or change.key
+    return change.key
 
 
 def _source_tokens(removal: SourceRemoval, budget: InstructionBudget | None) -> dict[int, int]:

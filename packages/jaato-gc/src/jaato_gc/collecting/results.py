@@ -1,6 +1,5 @@
 """The result of a collection: what happened, why, and how many tokens it freed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -70,10 +69,10 @@ class GCRemovalItem:
     child_key: str | None = None
     tokens_freed: int = 0
     reason: str = ""
-    message_ids: Sequence[str] = ()
+    message_ids: list[str] = field(default_factory=list)
     action: EditAction = "remove"
     keep: bool = True
-    stash_keys: Sequence[str] = ()
+    stash_keys: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -413,7 +413,7 @@ def _removal_items(edits: Iterable[Edit], counter: TokenCounter) -> list[GCRemov
         removed = [edit.before for edit in changes if edit.before]
         added = [edit.after for edit in changes if edit.after]
         freed = count_tokens(removed, counter) - count_tokens(added, counter)
-        ids = tuple(message.message_id for message in removed)
+        ids = [message.message_id for message in removed]
         first = changes[0]
         items.append(GCRemovalItem(_CONVERSATION, key, freed, first.reason, ids, first.action))
     return items
@@ -423,6 +423,6 @@ def _with_stash_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> lis
     if not keys:
         return items
     return [
-        replace(item, stash_keys=tuple(keys[each] for each in item.message_ids if each in keys))
+        replace(item, stash_keys=[keys[each] for each in item.message_ids if each in keys])
         for item in items
     ]

@@ -55,9 +55,6 @@ def fill_journal(
         window: The model's window.
     """
     kept = _RESULTS.validate_python(results["kept"])
-    for result in kept:
-        for item in result.removal_list:
-            item.message_ids, item.stash_keys = tuple(item.message_ids), tuple(item.stash_keys)
     journal.recorded = _COUNT.validate_python(results["recorded"])
     journal.results.extend(kept)
     by_number = dict(enumerate(kept, journal.recorded - len(kept)))

@@ -144,6 +144,7 @@ class GCSession:
             context_limit,
             counter or self.registry.token_counter(model),
         )
+        budget.collectable_sources = {InstructionSource.CONVERSATION}
         if on_source_removed:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
         stash = stash if stash is not None else self.registry.stash(agent_id)

@@ -183,7 +183,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
             None if key is None else plain_id(key),
             0,
             plain_text(getattr(item, "reason", "")),
-            tuple(map(plain_id, ids)),
+            list(map(plain_id, ids)),
             _ACTIONS.get(str(getattr(item, "action", "")), "remove"),
             bool(getattr(item, "keep", True)),
         )

@@ -1,7 +1,7 @@
 """Counting tokens: one counter for everything, with a memo on each message."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -30,12 +30,15 @@ class FrameCosts:
         sealed: Returns the tokens of content that only the provider can read, such as an encrypted
             thought. Called for thoughts and for parts with provider fields in ``extra``. If the
             thought is readable too, the larger figure counts.
+        rates: Factors for the tokens of single messages, by message id, if a host has figures of
+            its own.
     """
 
     message: int = 4
     call: int = 8
     attachment: Callable[[Part], int] = _attachment_tokens
     sealed: Callable[[Part], int] = _nothing
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 DEFAULT_COSTS = FrameCosts()
@@ -115,6 +118,8 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
         tokens = costs.message
         for part in message.parts:
             tokens += part_tokens(part, counter, costs)
+        if costs.rates:
+            tokens = round(tokens * costs.rates.get(message.message_id, 1))
         _remember(message, tokens, counter.name)
     return tokens
 
@@ -132,10 +137,12 @@ def recount(message: Message, before: Message, counter: TokenCounter) -> int:
     ]
     if len(message.parts) == len(before.parts) > 2 * len(differing):
         costs: FrameCosts = getattr(counter, "costs", DEFAULT_COSTS)
-        tokens = message_tokens(before, counter)
+        more = 0
         for new, old in differing:
-            tokens += part_tokens(new, counter, costs) - part_tokens(old, counter, costs)
-        _remember(message, tokens, counter.name)
+            more += part_tokens(new, counter, costs) - part_tokens(old, counter, costs)
+        if costs.rates:
+            more = round(more * costs.rates.get(message.message_id, 1))
+        _remember(message, message_tokens(before, counter) + more, counter.name)
     return message_tokens(message, counter)
 
 

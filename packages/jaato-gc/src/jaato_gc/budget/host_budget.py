@@ -1,0 +1,94 @@
+"""Budgets that no session made: a host's own figures and keys."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from jaato_gc.budget.budget import InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.history import split_into_turns
+from jaato_gc.messages import Message
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import FrameCosts, TokenCounter, count_tokens, message_tokens
+
+_number = itertools.count(1)
+
+
+class HostBudget(ReadOnlyBudget):
+    """A view of a host's own budget for strategies. What it says is believed.
+
+    Messages count what their entries say, not what a counter would. A message that no entry names
+    belongs to the entry of its turn (``turn_3``), if that names no messages, and else to
+    CONVERSATION itself.
+
+    Args:
+        budget: The host's budget.
+        history: The history that it describes.
+    """
+
+    def __init__(self, budget: InstructionBudget, history: Sequence[Message]) -> None:
+        super().__init__(budget)
+        entries = dict(_entries_of_messages(budget, history))
+        named = {message_id: entry for message_id, entry in entries.items() if entry}
+        counter = HostCounter(budget.counter, _rates(history, entries, budget.counter))
+        self.__dict__.update(_by_message={**budget._by_message, **named}, counter=counter)
+
+
+class HostCounter:
+    """Counts messages as the host's budget does, and everything else as another counter does.
+
+    Args:
+        counter: The other counter.
+        rates: The host's figures, relative to those of that counter, by message id.
+    """
+
+    tolerance = 0.0
+
+    def __init__(self, counter: TokenCounter, rates: dict[str, float]) -> None:
+        self.name = f"{counter.name} by host {next(_number)}"
+        self.confidence = counter.confidence
+        self.count_text = counter.count_text
+        self.costs = replace(getattr(counter, "costs", FrameCosts()), rates=rates)
+
+
+def _entries_of_messages(
+    budget: InstructionBudget, history: Sequence[Message]
+) -> Iterable[tuple[str, SourceEntry | None]]:
+    conversation = budget.get_entry(InstructionSource.CONVERSATION)
+    for message in history:
+        yield message.message_id, budget.entry_of(message.message_id) or conversation
+    for turn in split_into_turns(history):
+        entry = budget.get_child(InstructionSource.CONVERSATION, turn.key)
+        if entry is not None and not any(each.message_ids for each in entry.walk()):
+            for message in turn.messages:
+                if budget.entry_of(message.message_id) is None:
+                    yield message.message_id, entry
+
+
+def _rates(
+    history: Sequence[Message], entries: dict[str, SourceEntry | None], counter: TokenCounter
+) -> dict[str, float]:
+    """Returns the factors that make the messages of an entry add up to its tokens.
+
+    An entry without tokens has not been counted yet, so the counter decides.
+    """
+    messages: dict[int, list[Message]] = {}
+    by_id = {id(entry): entry for entry in entries.values() if entry}
+    for message in history:
+        messages.setdefault(id(entries[message.message_id]), []).append(message)
+    rates: dict[str, float] = {}
+    for number, entry in by_id.items():
+        counted = count_tokens(messages[number], counter)
+        given, done, total = 0, 0, _tokens(entry)
+        for message in messages[number] if total and counted else ():
+            tokens = message_tokens(message, counter)
+            done += tokens
+            share = total * done // counted - given  # so that all shares add up
+            given += share
+            rates[message.message_id] = share / tokens if tokens else 1.0
+    return rates
+
+
+def _tokens(entry: SourceEntry) -> int:
+    """Returns the tokens of the messages that are directly under an entry."""
+    return entry.tokens if entry.message_ids or entry.key is None else entry.total_tokens()
