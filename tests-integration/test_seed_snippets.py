@@ -569,7 +569,7 @@ def test_removal_list_of_truncate(seeds: Seeds, conversation: Conversation) -> N
     _, theirs = collect(plugin, history, {}, config, GCTriggerReason.MANUAL)
 
     assert theirs.removal_list == [
-        dataclasses.replace(i, message_ids=()) for i in ours.removal_list
+        dataclasses.replace(i, message_ids=[]) for i in ours.removal_list
     ]
 
 

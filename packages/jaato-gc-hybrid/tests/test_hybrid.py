@@ -126,6 +126,9 @@ def test_the_middle_is_summarized_as_a_whole_even_if_ancient_turns_free_enough()
     )
     actions = Counter((item.reason, item.action) for item in result.removal_list)
     assert actions == {("ancient_truncated", "remove"): 3, ("middle_summarized", "summarize"): 4}
+    assert (result.details["turns_truncated"], result.details["turns_summarized"]) == (3, 4)
+    assert (result.details["preserve_recent"], result.details["summarize_middle"]) == (2, 4)
+    assert result.details["had_summarizer"] is True
 
 
 @pytest.mark.parametrize("options", [{}, {"summarize_ancient": True}, {"summarizer": None}])
@@ -323,6 +326,7 @@ def test_in_one_long_turn_without_a_summarizer_all_calls_that_must_go_are_remove
     assert listed  # the newest first, as far as there is room
     assert listed == list(range(gone - len(listed), gone))
     assert "truncated" in result.details["summarizer"]
+    assert result.details["had_summarizer"] is False
     assert result.outcome is GCOutcome.REACHED
 
 

@@ -210,7 +210,9 @@ def test_the_result_has_the_figures_of_the_summary() -> None:
     assert result.details["written_by"] == "summarizer"
     assert result.details["facts_found"] >= result.details["facts_kept"] > 0
     assert result.details["turns_before"] == 14
-    assert result.details["turns_removed"] == 11
+    assert result.details["turns_removed"] == result.details["turns_summarized"] == 11
+    assert result.details["turns_after"] == 3
+    assert result.details["summary_length"] == sum(len(each.text) for each in summaries(session))
     assert "src/app.py" in summaries(session)[0].text
     assert {(item.reason, item.action) for item in result.removal_list} == {
         ("summarized", "summarize")

@@ -463,7 +463,7 @@ class TestPluginConfig:
     def test_an_option_reaches_the_strategy(
         self, load: Any, session: GCSession, tmp_path: Path
     ) -> None:
-        options = {"notify_on_gc": True, "notification_template": "{turns_removed} turns gone"}
+        options = {"notify_on_gc": True, "notification_template": "{removed} turns gone"}
         session.set_gc_plugin(*load(options, session.registry, tmp_path))
         result = session.manual_gc(preserve_recent_turns=2)
         notices = [each for each in session.history if each.synthetic is SyntheticKind.NOTICE]

@@ -384,7 +384,7 @@ def test_a_new_user_text_becomes_a_notice_or_a_summary(
     outcome = session.manual_gc()
 
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
-    assert outcome.details == {"turns_before": 5, "turns_removed": 1, **details}
+    assert outcome.details.items() >= {"turns_before": 5, "turns_removed": 1, **details}.items()
     assert message_ids(session) == [*WHOLE[:10], "mine", *WHOLE[12:]]
     assert session.history[10].synthetic is kind
     assert session.history[10].text == new.text
@@ -458,7 +458,7 @@ def test_a_result_of_another_class_is_read_by_attribute() -> None:
 
     assert type(outcome) is GCResult
     assert outcome.outcome is GCOutcome.REACHED, outcome.error
-    assert outcome.details == {"turns_before": 5, "turns_removed": 1, "turns": 1}
+    assert outcome.details.items() >= {"turns_before": 5, "turns_removed": 1, "turns": 1}.items()
     (item,) = outcome.removal_list
     assert (item.child_key, item.reason, item.message_ids) == ("mine", "old", ["u3", "a3"])
     assert outcome.tokens_before - outcome.tokens_after == item.tokens_freed > 0

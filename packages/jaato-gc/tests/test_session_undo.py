@@ -296,7 +296,7 @@ def test_an_unknown_collection_can_not_be_undone() -> None:
 
 def test_undo_restores_the_notice_of_the_collection_before() -> None:
     plugin = Oldest()
-    plugin.initialize({"notify_on_gc": True, "notification_template": "{turns_removed} went"})
+    plugin.initialize({"notify_on_gc": True, "notification_template": "{removed} went"})
     session = talk(plugin)
     pictures = [picture(session)]
     for keep in (3, 2, 1):

@@ -17,10 +17,20 @@ from jaato_gc import (
     Role,
     SyntheticKind,
     ToolResult,
+    check_history,
     count_tokens,
+    repair_history,
     split_into_turns,
 )
-from jaato_gc.plugin import Group, Hold, lay_out, protect
+from jaato_gc.plugin import (
+    Group,
+    Hold,
+    ensure_tool_call_integrity,
+    flatten_turns,
+    get_preserved_indices,
+    lay_out,
+    protect,
+)
 from jaato_gc_testing import broken_histories, histories
 
 NOTHING_RECENT = GCConfig(preserve_recent_turns=0, preserve_recent_groups=0)
@@ -503,3 +513,52 @@ def test_fixed_and_recent_groups_are_always_held(
     for turn in layout.turns[-max(1, turns) :]:
         for group in turn.groups:
             assert group.hold or (group.is_call and not whole_turns)
+
+
+# --- helpers for strategies with a collect method of their own ---
+
+
+@given(histories(min_turns=0))
+def test_flattened_turns_are_the_messages_that_belong_to_turns(history: list[Message]) -> None:
+    outside = {
+        message.message_id
+        for group in lay_out(history).groups
+        if group.is_outside_turns
+        for message in group.messages
+    }
+
+    flat = flatten_turns(split_into_turns(history))
+
+    assert sorted(message.message_id for message in flat) == sorted(
+        message.message_id for message in history if message.message_id not in outside
+    )
+
+
+@pytest.mark.parametrize(
+    ("total", "recent", "pinned", "preserved"),
+    [
+        (10, 3, None, {7, 8, 9}),
+        (3, 5, [], {0, 1, 2}),
+        (10, 2, [0, 3], {0, 3, 8, 9}),
+        (5, 0, [2, 100, -1], {2}),
+        (0, 5, [0], set()),
+    ],
+)
+def test_preserved_turns_are_the_newest_and_pinned_ones(
+    total: int, recent: int, pinned: list[int] | None, preserved: set[int]
+) -> None:
+    assert get_preserved_indices(total, recent, pinned) == preserved
+
+
+def test_calls_without_results_get_one_and_results_without_calls_go() -> None:
+    history = [
+        user("u0"),
+        Message(Role.MODEL, [Part(function_call=FunctionCall("a", "read"))], message_id="c0"),
+        Message(Role.TOOL, [Part(function_response=ToolResult("b", "read", 1))], message_id="r0"),
+        user("u1"),
+    ]
+
+    repaired = ensure_tool_call_integrity(history)
+
+    assert repaired == repair_history(history)
+    assert check_history(repaired) == []

@@ -38,6 +38,11 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
 
     def select(self, collection: Collection) -> None:
         """Removes what is ancient, then summarizes the middle."""
+        collection.details.update(
+            preserve_recent=collection.config.preserve_recent_turns,
+            summarize_middle=self.settings.summarize_middle_turns,
+            had_summarizer=self.settings.can_summarize,
+        )
         if not collection.needs_more:
             return
         collection.leave_ledger()

@@ -39,8 +39,18 @@ ENVIRONMENT_VARIABLES = {
 DEFAULT_NOTICE = "Earlier parts of this conversation were removed to free context space."
 """The same text after every collection, so that the prompt cache keeps matching."""
 
-NOTICE_FIELDS = ("turns_removed", "turns_kept", "tokens_freed", "plugin_name", "reason")
-"""The fields that a notification template may name in braces."""
+NOTICE_FIELDS = {
+    "removed": "turns that are gone: truncated and summarized ones",
+    "truncated": "turns that are gone without a summary",
+    "summarized": "turns that a summary replaces",
+    "kept": "turns that are left",
+    "items": "items in the removal list",
+    "tokens_freed": "freed tokens",
+    "freed": "the same",
+    "plugin_name": "the strategy",
+    "reason": "why the collection ran",
+}
+"""The fields that a notification template may name in braces, and what they mean."""
 
 TEMPLATE_FIELD = re.compile(r"\{([A-Za-z_][^{}]*)\}")
 
@@ -269,7 +279,7 @@ class StrategySettings(Settings):
     notify_on_gc: bool = False
     """Tell the model, in a message of its own, that something was removed."""
     notification_template: str = DEFAULT_NOTICE
-    """The text of that message; may name ``{turns_removed} {turns_kept} {tokens_freed}`` etc."""
+    """The text of that message; may name the fields in `NOTICE_FIELDS`, such as ``{removed}``."""
 
     @field_validator("notification_template")
     @classmethod

@@ -27,7 +27,19 @@ from jaato_gc.facts import (
     places_by_touch,
     strings_in,
 )
-from jaato_gc.history import Edit, Group, Hold, Layout, Turn, Violation, lay_out, split_into_turns
+from jaato_gc.history import (
+    Edit,
+    Group,
+    Hold,
+    Layout,
+    Turn,
+    Violation,
+    ensure_tool_call_integrity,
+    flatten_turns,
+    get_preserved_indices,
+    lay_out,
+    split_into_turns,
+)
 from jaato_gc.messages import fenced, mint_message_id, stash_key
 from jaato_gc.plugins import (
     FormatInfo,
@@ -109,9 +121,12 @@ __all__ = [
     "Violation",
     "as_text",
     "check_collection",
+    "ensure_tool_call_integrity",
     "extract_facts",
     "fenced",
     "find_tool_uses",
+    "flatten_turns",
+    "get_preserved_indices",
     "hookimpl",
     "image_size",
     "image_tokens",

@@ -233,9 +233,7 @@ class SourceEntry:
             tokens=data["tokens"],
             gc_policy=GCPolicy(data.get("own_gc_policy", data["gc_policy"])),
             label=data.get("label"),
-            children={
-                key: cls.from_dict(child) for key, child in data.get("children", {}).items()
-            },
+            children={key: cls.from_dict(child) for key, child in data.get("children", {}).items()},
             metadata=data.get("metadata"),
             created_at=data.get("created_at"),
             message_ids=data.get("message_ids", ()),

@@ -101,12 +101,31 @@ def conclude(
     if notice is not None and is_worth_it and not misses_goal:
         text = notice_text(notice, collection, plugin_name, freed, collection.turns_removed)
         changes = [*notice_edits(collection.history, changes, text, collection.held), *changes]
-    details = {
-        "turns_before": len(collection.turns),
-        "turns_removed": collection.turns_removed,
-        **collection.details,
-    }
+    details = {**_figures(collection, changes), **collection.details}
     return account(collection, changes, plugin_name, details, text)
+
+
+def _figures(collection: Collection, changes: Changes) -> dict[str, Any]:
+    """Returns the details of every collection."""
+    turns, removed = collection.turns, collection.turns_removed
+    kept = [
+        turn.index
+        for turn in turns
+        if collection.is_recent(turn) or any(group.hold is Hold.PINNED for group in turn.groups)
+    ]
+    figures: dict[str, Any] = {
+        "turns_before": len(turns),
+        "turns_after": len(turns) - removed,
+        "turns_removed": removed,
+        "turns_truncated": removed - collection.turns_summarized,
+        "turns_summarized": collection.turns_summarized,
+        "preserve_count": collection.config.preserve_recent_turns,
+        "preserved_indices": kept,
+    }
+    if not changes:
+        below = "already below target, so nothing was removed"
+        figures["message"] = "nothing may be removed" if collection.needs_more else below
+    return figures
 
 
 def _add_ledger(collection: Collection) -> None:

@@ -168,6 +168,11 @@ class Collection:
         return self._log.turns_removed
 
     @property
+    def turns_summarized(self) -> int:
+        """The number of those turns that a summary replaces."""
+        return self._log.turns_summarized
+
+    @property
     def under_pressure(self) -> bool:
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
         total = self.budget.total_tokens() if self.budget else 0

@@ -31,6 +31,7 @@ class EditLog:
         """The size of the ledger that is left at the end; 0: none."""
         self.freed = 0
         self.turns_removed = 0
+        self.turns_summarized = 0
         self.is_closed = False
         self.recall_keys: dict[str, str] = {}
         """The stash keys of shortened messages, by message id: making one takes long."""
@@ -58,6 +59,7 @@ class EditLog:
         self.removed_groups.add(id(group))
         self.reasons.setdefault(key, reason)
         self.turns_removed += group.opens_turn
+        self.turns_summarized += group.opens_turn and action == "summarize"
         for message in group.messages:
             message_id = message.message_id
             earlier = self._changes.pop(message_id, None)  # the removal counts as the newest change
@@ -88,14 +90,16 @@ class EditLog:
             self._put(change)
             self.reasons.setdefault(change.key, change.reason)
         gone = {
-            key
+            key: change.action
             for key, change in self._changes.items()
             if isinstance(change, Edit) and change.after is None
         }
         for group in groups:
-            if any(message.message_id in gone for message in group.messages):
+            actions = [gone[each.message_id] for each in group.messages if each.message_id in gone]
+            if actions:
                 self.removed_groups.add(id(group))
                 self.turns_removed += group.opens_turn
+                self.turns_summarized += group.opens_turn and "summarize" in actions
 
     def insert(self, message: Message, position: int) -> None:
         """Inserts a message before the one at a position."""

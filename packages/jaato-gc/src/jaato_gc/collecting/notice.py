@@ -25,9 +25,13 @@ def notice_text(
 ) -> str:
     """Returns the text of a notice about some freed tokens and removed turns."""
     values = {
-        "turns_removed": removed,
-        "turns_kept": len(collection.turns) - collection.turns_removed,
+        "removed": removed,
+        "truncated": removed - collection.turns_summarized,
+        "summarized": collection.turns_summarized,
+        "kept": len(collection.turns) - collection.turns_removed,
+        "items": len(collection.items),
         "tokens_freed": freed,
+        "freed": freed,
         "plugin_name": plugin_name,
         "reason": collection.reason.value,
     }

@@ -22,13 +22,15 @@ from jaato_gc.history.layout import (
     Hold,
     Layout,
     Turn,
+    flatten_turns,
+    get_preserved_indices,
     lay_out,
     new_group,
     split_into_turns,
     turn_starts,
 )
 from jaato_gc.history.pairing import pair_calls
-from jaato_gc.history.repair import repair_history
+from jaato_gc.history.repair import ensure_tool_call_integrity, repair_history
 
 __all__ = [
     "Edit",
@@ -43,6 +45,9 @@ __all__ = [
     "apply_edits",
     "check_history",
     "edits_between",
+    "ensure_tool_call_integrity",
+    "flatten_turns",
+    "get_preserved_indices",
     "in_order",
     "inverse",
     "lay_out",

@@ -1,6 +1,6 @@
 """Groups and turns: which messages of a history stay or go together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
@@ -131,6 +131,19 @@ def turn_starts(groups: Sequence[Group]) -> list[int]:
 def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     """Returns the turns of a history, oldest first."""
     return list(lay_out(history).turns)
+
+
+def flatten_turns(turns: Iterable[Turn]) -> list[Message]:
+    """Returns the messages of some turns. Messages that belong to no turn are not among them."""
+    return [message for turn in turns for message in turn.messages]
+
+
+def get_preserved_indices(
+    total_turns: int, preserve_recent: int, pinned_indices: Iterable[int] | None = None
+) -> set[int]:
+    """Returns the numbers of the turns that stay: the newest ones, and pinned ones."""
+    recent = range(max(0, total_turns - max(0, preserve_recent)), total_turns)
+    return {*recent, *(each for each in pinned_indices or () if 0 <= each < total_turns)}
 
 
 def lay_out(history: Sequence[Message]) -> Layout:

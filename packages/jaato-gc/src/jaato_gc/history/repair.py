@@ -34,6 +34,14 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
     return _with_beginning(_with_results_in_place(messages, ids), ids)
 
 
+def ensure_tool_call_integrity(history: Sequence[Message]) -> list[Message]:
+    """Returns a history in which every result has its call, and every call its result.
+
+    This is `repair_history` under the name that it has in JAATO.
+    """
+    return repair_history(history)
+
+
 class _Ids:
     """The message ids of a history, so that new ones differ from them."""
 

@@ -218,6 +218,7 @@ class TurnSummarizer:
 
     def _count(self, summary: Summary, sign: int) -> None:
         self._add("summary_tokens", sign * self._tokens([summary.message]))
+        self._add("summary_length", sign * len(summary.message.text))
         self._add("facts_kept", sign * summary.facts_kept)
 
     def _add(self, name: str, figure: int) -> None:
