@@ -49,6 +49,7 @@ def in_sweeping_order(
     segments = [
         ContextSegment(
             str(position),
+            "",
             type=_type_of(group, tools.get(id(group))),
             created_at=_time(places[position]),
             last_touched_at=_time(max(places[position], used_at)),
@@ -62,7 +63,7 @@ def in_sweeping_order(
         )
     ]
     engine = GCEngine(prune_reachable=True, now=lambda: _time(len(groups)))
-    roots = {segment.id for segment in segments[-RECENT_SEGMENTS:]}
+    roots = {segment.segment_id for segment in segments[-RECENT_SEGMENTS:]}
     candidates = engine.analyze_pruning_candidates(segments, roots)
     last = [at for at in range(len(groups)) if at >= len(groups) - RECENT_SEGMENTS]
     causes = {int(each.segment_id): each.reason for each in candidates}
