@@ -108,7 +108,9 @@ class Networkx:
         """The adjacency as networkx takes it, made in the way that is fastest there."""
         graph = self._networkx.DiGraph()
         graph.add_edges_from(
-            (segment.segment_id, target) for segment in segments for target in segment.referenced_ids()
+            (segment.segment_id, target)
+            for segment in segments
+            for target in segment.referenced_ids()
         )
         graph.add_edges_from((EXTRA_NODE, root) for root in roots)
         return graph

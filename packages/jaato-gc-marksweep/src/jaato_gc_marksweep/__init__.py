@@ -1,4 +1,4 @@
-"""A mark-and-sweep strategy for coding agents, and the engine that it is built on."""
+"""A mark-and-sweep strategy for coding agents, and an engine over context segments."""
 
 from jaato_gc_marksweep._engine import GCEngine, IGCEngine
 from jaato_gc_marksweep._plugin import (
