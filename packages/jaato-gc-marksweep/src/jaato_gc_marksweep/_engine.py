@@ -182,7 +182,7 @@ class GCEngine(IGCEngine):
         reachable = self.compute_reachability(kept, link_topics(segments, references))
         candidates = [
             self._candidate(
-                segment, max(segment.refcount, refcounts[segment.segment_id]), now,
+                segment, refcounts[segment.segment_id], now,
                 is_reachable=segment.segment_id in reachable,
             )
             for segment in segments
@@ -230,19 +230,18 @@ class GCEngine(IGCEngine):
         return survivors
 
     def _candidate(
-        self, segment: ContextSegment, refcount: int, now: datetime, *, is_reachable: bool
+        self, segment: ContextSegment, references: int, now: datetime, *, is_reachable: bool
     ) -> PruningCandidate:
-        # A copy with the count, because an analysis does not change the segments of the host.
-        score = self.score_segment(replace(segment, refcount=refcount), now)
+        if references > segment.refcount:
+            # A copy, because an analysis does not change the segments of the host.
+            segment = replace(segment, refcount=references)
+        score = self.score_segment(segment, now)
         age_hours = self._age_hours(segment, now)
-        reach = "reachable, but of low value" if is_reachable else "unreachable"
-        age = "under 1 h" if age_hours < 1 else f"{age_hours:.0f} h"
-        references = f"{refcount or 'no'} reference{'' if refcount == 1 else 's'}"
         return PruningCandidate(
             segment.segment_id,
             score,
             segment.count_tokens(),
-            f"{reach}; {segment.type}; {age} old; {references}; score {score:.2f}",
+            _explain(segment, score, age_hours, is_reachable=is_reachable),
             segment.type,
             age_hours,
             is_reachable,
@@ -267,3 +266,11 @@ class GCEngine(IGCEngine):
                 segment.segment_id, time, -span,
             )  # fmt: skip
         return span
+
+
+def _explain(segment: ContextSegment, score: float, age_hours: float, *, is_reachable: bool) -> str:
+    reach = "reachable, but of low value" if is_reachable else "unreachable"
+    age = "under 1 h" if age_hours < 1 else f"{age_hours:.0f} h"
+    count = segment.refcount
+    references = f"{count or 'no'} reference{'' if count == 1 else 's'}"
+    return f"{reach}; {segment.type}; {age} old; {references}; score {score:.2f}"
