@@ -69,6 +69,7 @@ def make_segments(size: int) -> list[ContextSegment]:
     return [
         ContextSegment(
             f"segment-{position}",
+            "",
             type=rng.choice(types),
             task_id=f"task-{20 * position // size}",
             file_path=f"src/file_{rng.randrange(40)}.py",
@@ -92,7 +93,7 @@ def analyse_and_plan(segments: Sequence[ContextSegment], tokens_to_free: int) ->
     """What is timed."""
     candidates = ENGINE.analyze_pruning_candidates(segments, find_roots(segments))
     plan = ENGINE.generate_pruning_plan(candidates, tokens_to_free)
-    if not plan.is_met:
+    if not plan.target_met:
         raise SystemExit(f"{len(segments)} segments: {plan.reason}")
 
 
@@ -107,7 +108,9 @@ class Networkx:
         """The adjacency as networkx takes it, made in the way that is fastest there."""
         graph = self._networkx.DiGraph()
         graph.add_edges_from(
-            (segment.id, target) for segment in segments for target in segment.referenced_ids()
+            (segment.segment_id, target)
+            for segment in segments
+            for target in segment.referenced_ids()
         )
         graph.add_edges_from((EXTRA_NODE, root) for root in roots)
         return graph
@@ -168,7 +171,7 @@ def measure(size: int, rounds: int, networkx: Networkx | None) -> dict[str, Any]
     """Time all there is to time at one size, and print it."""
     runs = max(1, RUNS_OF_THE_SMALLEST * SIZES[0] // size)
     segments = make_segments(size)
-    tokens = sum(segment.tokens for segment in segments)
+    tokens = sum(segment.count_tokens() for segment in segments)
     roots = find_roots(segments)
     references = collect_references(segments)
     marked = ENGINE.compute_reachability(roots, references)

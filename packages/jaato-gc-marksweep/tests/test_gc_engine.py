@@ -8,21 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaato_gc_marksweep._engine
-from jaato_gc import GCConfigError, GCError, estimate_tokens
+from jaato_gc import GCConfigError, GCError
 from jaato_gc_marksweep import (
     ContextSegment,
     GCEngine,
     Generation,
     IGCEngine,
     PruningCandidate,
-    PruningCandidates,
     PruningPlan,
 )
 from jaato_gc_testing import count_operations
@@ -64,8 +62,8 @@ def segment(
         pinned=pinned,
         generation=generation,
         refcount=refcount,
-        tags=tags,
-        references=refs,
+        tags=list(tags),
+        references=set(refs),
         tokens=tokens,
     )
 
@@ -78,7 +76,9 @@ def candidate(
     type: str = "message",
     is_reachable: bool = False,
 ) -> PruningCandidate:
-    return PruningCandidate(id, score, tokens, type, is_reachable=is_reachable)
+    return PruningCandidate(
+        id, score, tokens, "by hand", segment_type=type, is_reachable=is_reachable
+    )
 
 
 def ids(candidates: Iterable[PruningCandidate]) -> list[str]:
@@ -130,14 +130,16 @@ def segment_lists(draw: st.DrawFn) -> list[ContextSegment]:
     return [
         ContextSegment(
             id,
+            "",
             type=draw(st.sampled_from(TYPES)),
             task_id=draw(st.sampled_from([None, "t1", "t2"])),
             file_path=draw(st.sampled_from([None, "a.py", "b.py"])),
             created_at=hours_ago(draw(st.sampled_from([-2.0, 0.0, 0.5, 1.0, 30.0, 200.0]))),
             pinned=draw(st.booleans()) and draw(st.booleans()),
             generation=draw(st.sampled_from(GENERATIONS)),
-            tags=draw(st.sets(st.sampled_from(["ref:s1", "ref:s2", "ref:", "todo"]), max_size=2)),
-            references=draw(st.lists(st.sampled_from([*IDS, "nowhere"]), max_size=3)),
+            tags=draw(st.lists(st.sampled_from(["ref:s1", "ref:s2", "ref:", "todo"]), max_size=2)),
+            references=draw(st.sets(st.sampled_from([*IDS, "nowhere"]), max_size=3)),
+            topic_id=draw(st.sampled_from([None, None, "one", "two"])),
             tokens=draw(st.integers(0, 50)),
         )
         for id in chosen
@@ -146,9 +148,10 @@ def segment_lists(draw: st.DrawFn) -> list[ContextSegment]:
 
 ENGINES = st.builds(
     GCEngine,
-    recent_messages=st.integers(0, 3),
+    recent_messages_count=st.integers(0, 3),
     prune_reachable=st.booleans(),
     stash_score=st.sampled_from([0.0, 0.4, 0.6]),
+    delete_score=st.sampled_from([0.3, 0.7]),
     now=st.just(lambda: NOW),
 )
 TARGETS = st.integers(-10, 400)
@@ -205,26 +208,18 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
 
         assert engine().compute_roots([old]) == set()
 
-    def test_decisions_without_a_time_zone_or_in_the_future_can_be_roots(self) -> None:
-        naive, late = segment("naive", "decision"), segment("late", "decision")
-        naive.created_at = hours_ago(0.5).replace(tzinfo=None)
-        late.created_at = hours_ago(1.5).replace(tzinfo=None)
-        future = segment("future", "decision", age=-48)
-
-        assert engine().compute_roots([naive, late, future]) == {"naive", "future"}
-
     @pytest.mark.parametrize("hours", [1e9, 1e300, math.inf])
     def test_decision_hours_can_be_longer_than_the_longest_timedelta(self, hours: float) -> None:
         first = segment("first", "decision")
         first.created_at = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
 
-        assert engine(decision_hours=hours).compute_roots([first]) == {"first"}
+        assert engine(recent_decision_hours=hours).compute_roots([first]) == {"first"}
 
     @pytest.mark.parametrize("count", [0, 1, 3, 100])
     def test_the_number_of_recent_messages_can_be_set(self, count: int) -> None:
         segments = [segment(f"m{number}", "message", age=number) for number in range(5)]
 
-        roots = engine(recent_messages=count).compute_roots(segments)
+        roots = engine(recent_messages_count=count).compute_roots(segments)
 
         assert roots == {f"m{number}" for number in range(min(count, 5))}
 
@@ -235,21 +230,12 @@ class TestScenario2ComplexRootSetTaskFileMessagesPinned:
             segment("middle", "message", age=2),
         ]
 
-        assert engine(recent_messages=2).compute_roots(segments) == {"newest", "middle"}
+        assert engine(recent_messages_count=2).compute_roots(segments) == {"newest", "middle"}
 
     def test_messages_with_equal_times_are_ordered_by_id(self) -> None:
         segments = [segment(id, "message") for id in ("b", "c", "a")]
 
-        assert engine(recent_messages=2).compute_roots(segments) == {"b", "c"}
-
-    def test_messages_with_and_without_time_zones_are_ordered_by_utc(self) -> None:
-        tokyo = timezone(timedelta(hours=9))
-        naive = segment("naive", "message")
-        naive.created_at = hours_ago(1).replace(tzinfo=None)
-        aware = segment("aware", "message")
-        aware.created_at = hours_ago(2).astimezone(tokyo)
-
-        assert engine(recent_messages=1).compute_roots([aware, naive]) == {"naive"}
+        assert engine(recent_messages_count=2).compute_roots(segments) == {"b", "c"}
 
 
 class TestScenario3ReachabilityWithCircularReferences:
@@ -356,64 +342,10 @@ class TestScenario4ScoringWithVariousSegmentTypesAndAges:
         assert score(one, refcount) > score(one, refcount + 1)
         assert score(one, refcount) < score(one, refcount, "old")
 
-    def test_a_time_in_the_future_counts_as_now(self) -> None:
-        now, later = segment("now"), segment("later", age=-48)
-
-        assert engine().score_segment(later, NOW) == engine().score_segment(now, NOW)
-        [candidate] = engine().analyze_pruning_candidates([later], set())
-        assert candidate.age_hours == 0
-
-    @pytest.mark.parametrize("now", [NOW, NOW.replace(tzinfo=None)])
-    @pytest.mark.parametrize(
-        "touched",
-        [
-            hours_ago(30),
-            hours_ago(30).replace(tzinfo=None),
-            hours_ago(30).astimezone(timezone(timedelta(hours=-7))),
-        ],
-    )
-    def test_a_time_without_a_time_zone_is_in_utc(self, now: datetime, touched: datetime) -> None:
-        scored = segment("s")
-        scored.last_touched_at = touched
-
-        assert engine().score_segment(scored, now) == formula(segment("s", age=30), NOW)
-
-    def test_times_with_and_without_a_time_zone_can_be_analyzed_together(self) -> None:
-        first = datetime.min.replace(
-            tzinfo=timezone(timedelta(hours=9))
-        )  # not representable in UTC
-        segments = [segment("aware", age=30), segment("naive", age=30), segment("first")]
-        segments[1].last_touched_at = hours_ago(30).replace(tzinfo=None)
-        segments[2].last_touched_at = first
-
-        found = engine().analyze_pruning_candidates(segments, set())
-
-        assert ids(found) == ["first", "aware", "naive"]
-        assert [each.age_hours for each in found[1:]] == [30, 30]
-
-    def test_ages_are_correct_across_a_change_to_daylight_saving_time(self) -> None:
-        try:
-            berlin = ZoneInfo("Europe/Berlin")
-        except KeyError:
-            pytest.skip("this machine has no time zone data: install the tzdata package")
-        touched = datetime(2025, 3, 30, 1, 30, tzinfo=berlin)
-        now = datetime(
-            2025, 3, 30, 3, 30, tzinfo=berlin
-        )  # one hour later: the clock skipped 02:00 to 03:00
-
-        gc = GCEngine(now=lambda: now)
-        [candidate] = gc.analyze_pruning_candidates(
-            [ContextSegment("s", created_at=touched)], set()
-        )
-
-        assert candidate.age_hours == 1
-        one_hour = 0.4 / 24 + 0.3 * 0.3 + 0.2 + 0.1 * 0.3
-        assert gc.score_segment(ContextSegment("s", created_at=touched), now) == one_hour
-
     def test_an_overridden_score_segment_is_used(self) -> None:
         class ByName(GCEngine):
             def score_segment(self, segment: ContextSegment, now: datetime) -> float:  # noqa: ARG002
-                return float(segment.id)
+                return float(segment.segment_id)
 
         found = ByName().analyze_pruning_candidates(
             [segment("1"), segment("3"), segment("2")], set()
@@ -433,9 +365,8 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
 
         assert plan.candidates == candidates[:count]
         assert plan.total_tokens_freed == 100 * count
-        assert plan.is_met
+        assert plan.target_met
         assert plan.shortfall == 0
-        assert plan.held == {}
         assert plan.reason.startswith("target met")
 
     @pytest.mark.parametrize("target", [0, -1, -(10**9)])
@@ -443,36 +374,16 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
         plan = engine().generate_pruning_plan([candidate("a", 9)], target)
 
         assert (plan.candidates, plan.total_tokens_freed, removed(plan)) == ([], 0, set())
-        assert plan.is_met
-        assert plan.reason == "nothing to free"
+        assert plan.target_met
+        assert plan.reason == "nothing to free: no candidates selected"
 
     def test_a_missed_target_is_reported(self) -> None:
         plan = engine().generate_pruning_plan([candidate("a"), candidate("b", 0.2)], 1500)
 
-        assert not plan.is_met
-        assert (plan.target_tokens, plan.total_tokens_freed, plan.shortfall) == (1500, 100, 1400)
-        assert plan.held == {"low_score": 100}
+        assert not plan.target_met
+        assert (plan.total_tokens_freed, plan.shortfall) == (200, 1300)
         assert plan.reason == (
-            "target missed by 1,400 tokens: frees 100 of 1,500 tokens (1 to stash, 0 to delete); "
-            "100 tokens are scored 0.4 or less"
-        )
-
-    def test_a_missed_target_reports_the_tokens_that_are_kept_and_why(self) -> None:
-        segments = [
-            segment("root", task_id="t1", refs=["reached"], tokens=1),
-            segment("pinned", pinned=True, tokens=10),
-            segment("reached", tokens=200),
-            segment("low score", "decision", age=2, tokens=3000),
-            segment("garbage", "log", age=30, tokens=40_000),
-        ]
-
-        plan = cycle(engine(), segments, 50_000, current_task="t1")
-
-        assert plan.held == {"roots": 11, "reachable": 200, "low_score": 3000}
-        assert plan.reason == (
-            "target missed by 10,000 tokens: frees 40,000 of 50,000 tokens "
-            "(0 to stash, 1 to delete); 11 tokens are roots or pinned; "
-            "200 tokens are reachable from roots; 3,000 tokens are scored 0.4 or less"
+            "target missed by 1,300 tokens: frees 200 of 1,500 tokens (2 to stash, 0 to delete)"
         )
 
     def test_a_plan_without_segments_frees_nothing(self) -> None:
@@ -483,11 +394,9 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             total_tokens_freed=0,
             stash_segments=[],
             delete_segments=[],
-            reason=(
-                "target missed by 10 tokens: frees 0 of 10 tokens (0 to stash, 0 to delete); "
-                "there are no other segments"
-            ),
-            target_tokens=10,
+            reason="target missed by 10 tokens: no candidates with tokens to free",
+            target_met=False,
+            shortfall=10,
         )
 
     def test_candidates_in_any_order_are_selected_by_score(self) -> None:
@@ -510,11 +419,12 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             ("note", 0.71, "delete"),
             ("log", 0.7, "stash"),
             ("log", 0.41, "stash"),
-            ("log", 0.4, "keep"),
+            ("log", 0.4, "stash"),
+            ("log", 0.0, "stash"),
             ("code", 9.0, "stash"),
             ("decision", 9.0, "stash"),
             ("diagram", 9.0, "stash"),
-            ("code", 0.4, "keep"),
+            ("code", 0.4, "stash"),
         ],
     )
     def test_type_and_score_decide_the_action(self, type: str, score: float, action: str) -> None:
@@ -540,22 +450,33 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
             engine().generate_pruning_plan([candidate("a"), candidate("a")], 10)
 
     @given(segment_lists(), ENGINES, TARGETS)
+    def test_a_target_is_missed_only_if_all_candidates_with_tokens_are_pruned(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int
+    ) -> None:
+        found = gc.analyze_pruning_candidates(segments, gc.compute_roots(segments))
+
+        plan = gc.generate_pruning_plan(found, target)
+
+        assert plan.target_met or removed(plan) == {
+            each.segment_id for each in found if each.tokens
+        }
+
+    @given(segment_lists(), ENGINES, TARGETS)
     def test_the_token_sums_of_a_plan_are_consistent(
         self, segments: list[ContextSegment], gc: GCEngine, target: int
     ) -> None:
-        tokens = {each.id: each.tokens for each in segments}
+        tokens = {each.segment_id: each.count_tokens() for each in segments}
 
         plan = cycle(gc, segments, target, current_task="t1", active_file="a.py")
 
         assert sorted([*plan.stash_segments, *plan.delete_segments]) == sorted(ids(plan.candidates))
         assert plan.total_tokens_freed == sum(tokens[id] for id in removed(plan))
-        assert plan.is_met == (plan.total_tokens_freed >= target)
-        if plan.is_met:
+        assert plan.target_met == (plan.total_tokens_freed >= target)
+        assert plan.shortfall == max(0, target - plan.total_tokens_freed)
+        if plan.target_met:
             assert plan.total_tokens_freed - tokens.get(
                 plan.candidates[-1].segment_id if plan.candidates else "", 0
             ) < max(target, 1), "the last selected candidate was not needed"
-        else:
-            assert plan.total_tokens_freed + sum(plan.held.values()) == sum(tokens.values())
 
     @given(segment_lists(), ENGINES, TARGETS, st.randoms())
     def test_the_plan_does_not_depend_on_the_order_of_the_segments(
@@ -573,9 +494,14 @@ class TestScenario5PruningPlanGenerationForDifferentTokenTargets:
         found = gc.analyze_pruning_candidates(segments, gc.compute_roots(segments))
         plan = gc.generate_pruning_plan(found, target)
 
-        order = [(each.is_reachable, -each.score, each.segment_id) for each in found]
+        order = [
+            (each.score <= gc.stash_score, each.is_reachable, -each.score, each.segment_id)
+            for each in found
+        ]
         assert order == sorted(order)
-        eligible = [each for each in found if each.score > gc.stash_score and each.tokens]
+        if not gc.prune_reachable:
+            assert [-each.score for each in found] == sorted(-each.score for each in found)
+        eligible = [each for each in found if each.tokens]
         assert plan.candidates == eligible[: len(plan.candidates)]
 
 
@@ -622,7 +548,7 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
         found = gc.analyze_pruning_candidates(segments, roots)
         plan = gc.generate_pruning_plan(found, target)
 
-        kept = roots | {each.id for each in segments if each.pinned}
+        kept = roots | {each.segment_id for each in segments if each.pinned}
         assert kept.isdisjoint(ids(found))
         assert kept.isdisjoint(removed(plan))
 
@@ -630,8 +556,16 @@ class TestScenario6PinnedSegmentsExcludedFromPruning:
     def test_reachable_segments_are_not_pruned_by_default(
         self, segments: list[ContextSegment], target: int
     ) -> None:
-        gc = engine(stash_score=0.0)
-        references = {each.id: each.referenced_ids() for each in segments}
+        gc = engine()
+        references = {
+            each.segment_id: each.referenced_ids()
+            | {
+                other.segment_id
+                for other in segments
+                if each.topic_id and other.topic_id == each.topic_id
+            }
+            for each in segments
+        }
         roots = gc.compute_roots(segments, current_task="t1")
 
         plan = cycle(gc, segments, target, current_task="t1")
@@ -666,10 +600,11 @@ class TestScenario7PerformanceWithLargeContext:
         segments = [
             ContextSegment(
                 str(number),
+                "",
                 type=TYPES[number % len(TYPES)],
                 task_id=str(number % 1000),
                 created_at=hours_ago(number / 1000),
-                references=[str(number * 7 % count)] if number % 2 else (),
+                references={str(number * 7 % count)} if number % 2 else set(),
                 tokens=10,
             )
             for number in range(count)
@@ -685,7 +620,7 @@ class TestScenario7PerformanceWithLargeContext:
 
         class Counting(GCEngine):
             def score_segment(self, segment: ContextSegment, now: datetime) -> float:
-                scored.append(segment.id)
+                scored.append(segment.segment_id)
                 return super().score_segment(segment, now)
 
         segments = [segment(str(number), refs=[str(number // 2)]) for number in range(100)]
@@ -697,19 +632,20 @@ class TestScenario7PerformanceWithLargeContext:
     @pytest.mark.parametrize("prune_reachable", [False, True])
     @pytest.mark.parametrize("hours_apart", [0, 0.01])
     @pytest.mark.parametrize("references_each", [1, 3])
-    def test_operations_are_linear_in_segments_and_references(
+    def test_operations_grow_with_segments_and_references_no_faster_than_sorting(
         self, references_each: int, hours_apart: float, prune_reachable: bool
     ) -> None:
         def operations(count: int) -> int:
             segments: list[ContextSegment] = [
                 WatchedSegment(
                     WatchedId(number),
+                    "",
                     type=TYPES[number % len(TYPES)],
                     task_id=str(number % 20),
                     created_at=hours_ago(30 + number * hours_apart),
-                    references=[
+                    references={
                         WatchedId((number * 7 + step) % count) for step in range(references_each)
-                    ],
+                    },
                     tokens=10,
                 )
                 for number in range(count)
@@ -717,7 +653,8 @@ class TestScenario7PerformanceWithLargeContext:
             gc = engine(prune_reachable=prune_reachable)
             return count_operations(lambda: cycle(gc, segments, count * 10, current_task="1"))
 
-        assert operations(800) <= 4 * operations(200) * 1.1
+        sorting = math.log(800) / math.log(200)  # candidates are sorted, in n log n
+        assert operations(800) <= 4 * operations(200) * sorting
 
     def test_an_analysis_reads_the_clock_once(self) -> None:
         readings: list[datetime] = []
@@ -779,7 +716,7 @@ class TestAcceptanceCriteria:
 
         assert (plan.delete_segments, plan.stash_segments) == (["old build", "scratch"], [])
         assert plan.total_tokens_freed == 4200
-        assert plan.is_met
+        assert plan.target_met
 
     def test_pinned_segments_are_never_pruned(self, context: list[ContextSegment]) -> None:
         plan = cycle(engine(stash_score=0.0, prune_reachable=True), context, 10**6)
@@ -794,12 +731,12 @@ class TestAcceptanceCriteria:
         for _ in range(3):
             plan = cycle(gc, context, 2000, **self.SITUATION)
             context = gc.record_collection(context, plan)
-            sizes.append(sum(each.tokens for each in context))
+            sizes.append(sum(each.count_tokens() for each in context))
 
         assert sizes == sorted(sizes, reverse=True)
         assert {each.generation for each in context} == {"old"}
         assert {"plan", "design", "parser.py", "grammar", "licence"} <= {
-            each.id for each in context
+            each.segment_id for each in context
         }
 
 
@@ -817,14 +754,23 @@ class TestPruneReachable:
         plan = cycle(engine(), self.SEGMENTS(), 300, current_task="t1")
 
         assert removed(plan) == {"garbage"}
-        assert plan.held == {"roots": 100, "reachable": 200}
+        assert plan.shortfall == 200
 
     def test_reachable_segments_are_stashed_after_unreachable_ones(self) -> None:
         plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 300, current_task="t1")
 
-        assert plan.stash_segments == ["garbage", "reached log"]
+        assert plan.stash_segments == ["garbage", "reached log", "reached summary"]
         assert plan.delete_segments == []
-        assert plan.held == {"roots": 100, "low_score": 100}
+
+    def test_segments_with_the_stash_score_or_less_are_pruned_last(self) -> None:
+        """Stale content goes before fresh content, also if it is reachable."""
+        segments = [*self.SEGMENTS(), segment("fresh", "decision", age=2, tokens=10)]
+        gc = engine(prune_reachable=True)
+
+        found = gc.analyze_pruning_candidates(segments, {"root"})
+
+        assert ids(found) == ["garbage", "reached log", "fresh", "reached summary"]
+        assert [each.score <= gc.stash_score for each in found] == [False, False, True, True]
 
     def test_reachable_segments_are_kept_if_unreachable_ones_suffice(self) -> None:
         plan = cycle(engine(prune_reachable=True), self.SEGMENTS(), 100, current_task="t1")
@@ -856,24 +802,60 @@ class TestReasons:
 
 
 class TestBookkeeping:
-    def test_an_analysis_sets_the_refcount_of_every_segment(self) -> None:
+    def test_references_in_fields_and_tags_are_counted_once_per_segment(self) -> None:
         segments = [
-            segment("a", refs=["a", "b", "b"], tags=["ref:b", "ref:c"], refcount=7),
+            segment("a", refs=["a", "b"], tags=["ref:b", "ref:c", "ref:c"]),
             segment("b", refs={"c"}),
-            segment("c", refs=frozenset({"nowhere"})),
+            segment("c", refs={"nowhere"}),
         ]
 
-        engine().analyze_pruning_candidates(segments, set())
+        found = engine().analyze_pruning_candidates(segments, set())
 
-        assert [each.refcount for each in segments] == [0, 1, 2]
+        counts = {each.segment_id: each.reason.split("; ")[3] for each in found}
+        assert counts == {"a": "no references", "b": "1 reference", "c": "2 references"}
 
-    def test_an_analysis_and_a_plan_change_only_the_refcount(self) -> None:
-        segments = [segment("a", refs=["b"]), segment("b", "log", age=30), segment("c", "message")]
+    @pytest.mark.parametrize(("known", "counted"), [(0, 2), (1, 2), (2, 2), (7, 7)])
+    def test_the_larger_of_the_known_and_the_found_references_counts(
+        self, known: int, counted: int
+    ) -> None:
+        segments = [
+            segment("a", refs=["c"]),
+            segment("b", refs=["c"]),
+            segment("c", age=5, refcount=known),
+        ]
+
+        found = engine().analyze_pruning_candidates(segments, set())
+
+        [score] = [each.score for each in found if each.segment_id == "c"]
+        assert score == formula(segment("c", age=5, refcount=counted), NOW)
+
+    @given(segment_lists(), ENGINES, TARGETS)
+    def test_an_analysis_and_a_plan_change_no_segment(
+        self, segments: list[ContextSegment], gc: GCEngine, target: int
+    ) -> None:
         before = deepcopy(segments)
 
-        cycle(engine(), segments, 1000)
+        cycle(gc, segments, target, current_task="t1")
 
-        assert [replace(each, refcount=0) for each in segments] == before
+        assert segments == before
+
+    def test_references_of_pruned_segments_are_not_counted_any_more(self) -> None:
+        gc = engine(old_after=9)
+        segments = [segment("pruned", "log", age=99, refs=["kept"]), segment("kept", age=9)]
+        plan = cycle(gc, segments, 100)
+        assert removed(plan) == {"pruned"}
+
+        [kept] = gc.analyze_pruning_candidates(gc.record_collection(segments, plan), set())
+
+        assert "no references" in kept.reason
+
+    def test_pruned_segments_do_not_age(self) -> None:
+        gc = engine()
+        segments = [segment("stashed", "code", age=50), segment("deleted", "log", age=50)]
+        plan = cycle(gc, segments, 200)
+
+        assert gc.record_collection(segments, plan) == []
+        assert [each.gc_survival_count for each in segments] == [0, 0]
 
     def test_touch_sets_the_time_of_the_last_use(self) -> None:
         used, unused = segment("used", age=50), segment("unused", age=50)
@@ -890,44 +872,22 @@ class TestBookkeeping:
 
         for count, generation in [(1, "young"), (2, "old"), (3, "old")]:
             gc.record_collection([survivor], plan)
-            assert (survivor.survival_count, survivor.generation) == (count, generation)
-
-    def test_pruned_segments_do_not_age_and_their_references_are_not_counted(self) -> None:
-        gc = engine()
-        stashed, deleted, kept = (
-            segment("stashed", "code", age=50, refs=["kept"]),
-            segment("deleted", "log", age=50, refs=["kept"]),
-            segment("kept", "decision", pinned=True),
-        )
-        plan = cycle(gc, [stashed, deleted, kept], 200)
-        assert kept.refcount == 2
-
-        survivors = gc.record_collection([stashed, deleted, kept], plan)
-
-        assert survivors == [kept]
-        assert kept.refcount == 0
-        assert (stashed.survival_count, deleted.survival_count) == (0, 0)
+            assert (survivor.gc_survival_count, survivor.generation) == (count, generation)
 
 
 class TestSegments:
-    def test_tokens_are_estimated_unless_given(self) -> None:
-        text = "def main() -> None: ..."
-
-        assert ContextSegment("s", text).tokens == estimate_tokens(text) > 0
-        assert ContextSegment("s", text, tokens=0).tokens == 0
-
     def test_times_are_now_unless_given(self) -> None:
         before = datetime.now(UTC)
-        created = ContextSegment("s")
+        created = ContextSegment("s", "")
 
         assert before <= created.created_at <= datetime.now(UTC)
         assert created.last_touched_at == created.created_at
-        assert ContextSegment("s", created_at=NOW).last_touched_at == NOW
+        assert ContextSegment("s", "", created_at=NOW).last_touched_at == NOW
 
     @pytest.mark.parametrize("field", ["references", "tags"])
     def test_a_string_instead_of_a_collection_of_strings_is_an_error(self, field: str) -> None:
         with pytest.raises(GCError, match=r"segment 's': .* put it into a list"):
-            ContextSegment("s", **{field: "abc"})  # type: ignore[arg-type]
+            ContextSegment("s", "", **{field: "abc"})  # type: ignore[arg-type]
 
     def test_unknown_ids_are_ignored(self) -> None:
         segments = [segment("a", refs=["nowhere"], tags=["ref:", "ref:elsewhere"])]
@@ -939,14 +899,14 @@ class TestSegments:
         segments = [segment("a"), segment("b"), segment("c"), segment("b")]
 
         with pytest.raises(
-            GCError, match=r"segments 1 and 3 of 4 have the same id 'b': use unique"
+            GCError, match=r"segment 3 of 4 has the id 'b' of an earlier one: use unique ids"
         ):
             engine().analyze_pruning_candidates(segments, set())
 
     def test_an_empty_context_has_no_roots_and_no_candidates(self) -> None:
         found = engine().analyze_pruning_candidates([], {"a"})
 
-        assert found == PruningCandidates()
+        assert found == []
         assert engine().compute_roots([], current_task="t1", active_file="a.py") == set()
 
 
@@ -954,19 +914,15 @@ class TestOptions:
     def test_the_defaults_are_those_of_the_specification(self) -> None:
         gc = GCEngine()
 
-        assert (gc.recent_messages, gc.decision_hours) == (10, 1)
+        assert (gc.recent_messages_count, gc.recent_decision_hours) == (10, 1)
         assert (gc.stash_score, gc.delete_score, gc.prune_reachable) == (0.4, 0.7, False)
-
-    def test_a_delete_score_below_the_stash_score_is_refused(self) -> None:
-        with pytest.raises(GCConfigError, match=r"delete_score=0.3 is below stash_score=0.4"):
-            GCEngine(delete_score=0.3)
 
     @pytest.mark.parametrize(
         ("option", "value"),
         [
-            ("recent_messages", -1),
-            ("decision_hours", -0.5),
-            ("decision_hours", math.nan),
+            ("recent_messages_count", -1),
+            ("recent_decision_hours", -0.5),
+            ("recent_decision_hours", math.nan),
             ("old_after", 0),
         ],
     )

@@ -1,4 +1,4 @@
-"""A mark-and-sweep strategy for coding agents, and the engine that it is built on."""
+"""A mark-and-sweep strategy for coding agents, and an engine over context segments."""
 
 from jaato_gc_marksweep._engine import GCEngine, IGCEngine
 from jaato_gc_marksweep._plugin import (
@@ -6,7 +6,7 @@ from jaato_gc_marksweep._plugin import (
     create_plugin,
     jaato_gc_register_strategies,
 )
-from jaato_gc_marksweep._pruning_plan import PruningCandidate, PruningCandidates, PruningPlan
+from jaato_gc_marksweep._pruning_plan import PruningCandidate, PruningPlan
 from jaato_gc_marksweep._scoring import DEFAULT_TYPE_SCORE, TYPE_SCORES
 from jaato_gc_marksweep._segments import REFERENCE_TAG, ContextSegment, Generation
 from jaato_gc_marksweep._settings import MarkSweepSettings, ToolNames
@@ -23,7 +23,6 @@ __all__ = [
     "MarkSweepGCPlugin",
     "MarkSweepSettings",
     "PruningCandidate",
-    "PruningCandidates",
     "PruningPlan",
     "ToolNames",
     "__version__",

@@ -1,6 +1,5 @@
 """Computes the pruning score of segments."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from jaato_gc_marksweep._segments import ContextSegment
@@ -17,34 +16,19 @@ TYPE_SCORES: Final = {
 DEFAULT_TYPE_SCORE: Final = 0.5
 """The score of all other types, before weighting."""
 
-RECENCY_WEIGHT: Final = 0.4
-TYPE_WEIGHT: Final = 0.3
-REFCOUNT_WEIGHT: Final = 0.2
-GENERATION_WEIGHT: Final = 0.1
 
-YOUNG_SCORE: Final = 0.3
-OLD_SCORE: Final = 1.0
-
-
-_WEIGHTED_TYPES = {type: TYPE_WEIGHT * score for type, score in TYPE_SCORES.items()}
-_WEIGHTED_DEFAULT = TYPE_WEIGHT * DEFAULT_TYPE_SCORE
-_WEIGHTED_YOUNG, _WEIGHTED_OLD = GENERATION_WEIGHT * YOUNG_SCORE, GENERATION_WEIGHT * OLD_SCORE
-
-
-def prune_scores(segments: Iterable[ContextSegment], ages: Iterable[float]) -> list[float]:
-    """Returns the pruning score of each segment. Higher scores are pruned first.
+def prune_score(segment: ContextSegment, age_hours: float) -> float:
+    """Returns the pruning score of a segment. Higher scores are pruned first.
 
     Old, unreferenced logs score high, and new decisions low. Each day since the last use adds 0.4,
     so after a few days the age outweighs the other terms.
 
     Args:
-        segments: The segments.
-        ages: Hours since the last use of each segment.
+        segment: The segment.
+        age_hours: Hours since its last use.
     """
-    return [
-        RECENCY_WEIGHT * (age / 24.0)
-        + _WEIGHTED_TYPES.get(segment.type, _WEIGHTED_DEFAULT)
-        + REFCOUNT_WEIGHT * (1.0 / (segment.refcount + 1))
-        + (_WEIGHTED_OLD if segment.generation == "old" else _WEIGHTED_YOUNG)
-        for segment, age in zip(segments, ages, strict=True)
-    ]
+    recency_score = age_hours / 24.0
+    type_score = TYPE_SCORES.get(segment.type, DEFAULT_TYPE_SCORE)
+    refcount_score = 1.0 / (segment.refcount + 1)
+    generation_score = 1.0 if segment.generation == "old" else 0.3
+    return 0.4 * recency_score + 0.3 * type_score + 0.2 * refcount_score + 0.1 * generation_score

@@ -7,12 +7,10 @@ from jaato_gc import GCPolicy, SyntheticKind
 from jaato_gc.plugin import (
     Collection,
     Group,
-    ToolUse,
     find_tool_uses,
     places_by_touch,
 )
 from jaato_gc_marksweep._garbage import Garbage, Rung, find_garbage
-from jaato_gc_marksweep._segmenting import Swept, in_sweeping_order
 from jaato_gc_marksweep._settings import MarkSweepSettings
 
 
@@ -55,14 +53,13 @@ class Sweep:
 
     def remove_groups(self) -> None:
         """Removes whole groups: EPHEMERAL ones of the host first, then by last touch."""
-        collection = self._collection
-        causes = collection.details.setdefault("swept", {})
-        for each in self._in_order():
+        collection, place_of = self._collection, self._place_of
+        groups = [group for group in self._groups if collection.may_remove(group)]
+        groups.sort(key=lambda group: (not _is_marked_ephemeral(group), place_of[id(group)]))
+        for group in groups:
             if not collection.needs_more:
                 return
-            key = collection.key_of(each.group)
-            collection.take([each.group], key, "swept")
-            causes[key] = each.cause
+            collection.take([group], collection.key_of(group), "swept")
 
     def _garbage_of(self, rung: Rung) -> list[Garbage]:
         may_shorten = self._collection.may_shorten
@@ -83,24 +80,6 @@ class Sweep:
             if not self._collection.needs_more:
                 return
             self._collection.shorten(each.group, each.reason, each.how, parts=_only(each.place))
-
-    def _in_order(self) -> list[Swept]:
-        """All groups that may go, those that the host marked as EPHEMERAL first."""
-        tools = {group: uses[0].kind for group, uses in self._uses_of.items()}
-        may_remove = self._collection.may_remove
-        held = {id(group) for group in self._groups if not may_remove(group)}
-        old = {id(group) for group in self._groups if self._is_old(group)}
-        places = list(self._place_of.values())
-        counter = self._collection.counter
-        order = in_sweeping_order(self._groups, tools, held, old, places, counter)
-        return sorted(order, key=lambda each: not _is_marked_ephemeral(each.group))
-
-    @cached_property
-    def _uses_of(self) -> dict[int, list[ToolUse]]:
-        uses: dict[int, list[ToolUse]] = {}
-        for use in self._uses:
-            uses.setdefault(id(use.group), []).append(use)
-        return uses
 
     def _is_spared(self, group: Group) -> bool:
         """Returns whether a group is a notice or the ledger, or PRESERVABLE without pressure."""

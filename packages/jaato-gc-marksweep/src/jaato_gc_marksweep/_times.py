@@ -1,6 +1,5 @@
-"""Computes ages from times with and without a time zone."""
+"""Compares times with and without a time zone."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 
@@ -9,24 +8,23 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def as_utc(time: datetime) -> datetime:
-    """Converts a time to UTC. A time without a time zone is assumed to be in UTC."""
-    if time.tzinfo is UTC:
+def as_aware(time: datetime) -> datetime:
+    """Returns a time with a time zone. A time without one is local, as ``datetime.now()`` is."""
+    if time.tzinfo is not None:
         return time
-    if time.tzinfo is None:
-        return time.replace(tzinfo=UTC)
-    return time.astimezone(UTC)
-
-
-def hours_since(times: Sequence[datetime], now: datetime) -> list[float]:
-    """Returns the hours from each time to *now* (in UTC); 0 for times in the future."""
-    # *now* has to be in UTC: Python subtracts two times in the same zone by their local clock
-    # times, which is wrong across a change to or from daylight saving time.
     try:
-        spans = [now - time for time in times]
-    except TypeError:  # a time without a zone; this is rare, and checking each one first is slow
-        spans = [now - (time if time.tzinfo else as_utc(time)) for time in times]
-    return [hours if (hours := span.total_seconds() / 3600.0) > 0.0 else 0.0 for span in spans]
+        return time.astimezone()
+    except (OverflowError, OSError, ValueError):
+        # The platform knows no local time this long ago or ahead, such as datetime.min. The offset
+        # does not matter there.
+        return time.replace(tzinfo=UTC)
+
+
+def time_between(earlier: datetime, later: datetime) -> timedelta:
+    """Returns the time from one moment to another; negative if *earlier* is later."""
+    # One of both in UTC: Python subtracts two times in the same zone by their local clock times,
+    # which is wrong across a change to or from daylight saving time.
+    return as_aware(later).astimezone(UTC) - as_aware(earlier)
 
 
 def as_timedelta(hours: float) -> timedelta:
@@ -37,9 +35,6 @@ def as_timedelta(hours: float) -> timedelta:
         return timedelta.max
 
 
-def is_within(time: datetime, limit: timedelta, now: datetime) -> bool:
-    """Returns whether *time* is at most *limit* before *now* (in UTC)."""
-    # Equivalent to `hours_since`, but faster, because no age in hours is computed.
-    if time.tzinfo is None:
-        time = as_utc(time)
-    return now - time <= limit
+def as_hours(span: timedelta) -> float:
+    """Converts a time span to hours."""
+    return span.total_seconds() / 3600
