@@ -24,11 +24,11 @@ text { font: 20px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif }
 .title { font-size: 38px; font-weight: 700 }
 .heading { font-size: 26px; font-weight: 700 }
 .code { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace }
-.icon { font-size: 28px }
 .strong { font-weight: 700 }
 .middle { text-anchor: middle }
 .end { text-anchor: end }
 rect { stroke-width: 2 }
+.ink { fill-rule: evenodd }
 .line { fill: none; stroke-width: 3; stroke-linejoin: round }
 .card { stroke-opacity: 0.3 }
 .shade-1 { fill-opacity: 0.7 }
@@ -36,6 +36,9 @@ rect { stroke-width: 2 }
 .shade-3 { fill-opacity: 0.25 }
 .dashed { stroke-width: 1.5; stroke-dasharray: 5 6 }
 """
+
+PADLOCK = "M-7 -1 H-5.5 V-4 A5.5 5.5 0 0 1 5.5 -4 V-1 H7 V9 H-7 Z M-3 -1 H3 V-4 A3 3 0 0 0 -3 -4 Z"
+"""A padlock, 20 units high, around its centre. The second part is the hole of the shackle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,18 @@ def rect(box: Box, kind: str = "panel", radius: float = 16) -> str:
 def text(x: float, y: float, content: str, kind: str = "plain") -> str:
     """Returns one line of text, at its baseline."""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(content)}</text>'
+
+
+def sign(x: float, y: float, content: str, size: float) -> str:
+    """Returns a single character in the middle of a place.
+
+    The padlock is drawn: without an emoji font there is none, and with one it has other colours.
+    """
+    if content == "\N{LOCK}":
+        place = f"translate({x:g} {y:g}) scale({size / 20:g})"
+        return f'<path class="ink" transform="{place}" d="{PADLOCK}"/>'
+    style = f'class="middle" style="font-size: {size:g}px"'
+    return f'<text {style} x="{x:g}" y="{y + 0.36 * size:g}">{escape(content)}</text>'
 
 
 def line(points: Sequence[Point], kind: str = "line") -> str:
@@ -146,6 +161,6 @@ def _rules(scheme: int) -> str:
             f".{colour} > .chip {{ fill: {paper} }}",
             f".{colour} > .solid {{ fill: {stroke} }}",
             f".{colour} > .line {{ stroke: {stroke} }}",
-            f".{colour} > text {{ fill: {ink} }}",
+            f".{colour} > text, .{colour} > .ink {{ fill: {ink} }}",
         ]
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from _drawing import Box, Point, arrow, chip, group, line, panel, rect, svg, text
+from _drawing import Box, Point, arrow, chip, group, line, panel, rect, sign, svg, text
 from _picture_facts import full_session, phases, strategies, tokens_by_source, usage_over_turns
 
 from jaato_gc import (
@@ -204,9 +204,7 @@ def draw_phases(box: Box) -> str:
             group(
                 "orange",
                 rect(icon, "chip", 10),
-                text(
-                    icon.centre_x, icon.centre_y + 10, GC_POLICY_INDICATORS[policy], "icon middle"
-                ),
+                sign(icon.centre_x, icon.centre_y, GC_POLICY_INDICATORS[policy], 28),
             ),
             text(icon.right + 18, icon.y + 21, reason, kind),
             group("orange", text(icon.right + 18, icon.bottom - 6, policy.name)),
@@ -227,12 +225,12 @@ def draw_history(box: Box, before: Sequence[Message], after: Sequence[Message]) 
         content.append(text(box.x + PAD, y + 20, label))
         for number, message in enumerate(messages):
             place = Box(box.x + INDENT + 17 * number, y, 13, ROW)
-            key = message.message_id
-            content.append(draw_message(place, was_there=key in old, stays=key in new))
+            known, stays = message.message_id in old, message.message_id in new
+            content.append(draw_message(place, was_there=known, stays=stays))
     for x, label in ((PAD, "kept"), (124, "removed"), (256, "ledger")):
-        sign = Box(box.x + x, box.bottom - 50, 13, ROW)
-        content.append(draw_message(sign, was_there=label != "ledger", stays=label != "removed"))
-        content.append(text(sign.right + 10, sign.y + 20, label))
+        key = Box(box.x + x, box.bottom - 50, 13, ROW)
+        content.append(draw_message(key, was_there=label != "ledger", stays=label != "removed"))
+        content.append(text(key.right + 10, key.y + 20, label))
     upper, lower = (y + ROW / 2 for y in rows_of(box))
     right = box.right - PAD
     content += [
@@ -265,9 +263,12 @@ def draw_budget(box: Box, before: Mapping[InstructionSource, int], session: GCSe
         bar.append(text(window.right - 8, y + 20, f"{used:.0f} %", "end"))
         content += [text(box.x + PAD, y + 20, label), group("orange", *bar)]
     for number, (source, entry) in enumerate(session.budget.entries.items()):
-        sign = Box(box.x + PAD + number % 2 * 196, box.bottom - 76 + number // 2 * 34, 26, ROW)
-        content.append(rect(sign, f"solid shade-{number}", 3))
-        content.append(text(sign.right + 10, sign.y + 20, f"{entry.indicator()} {source}"))
+        key = Box(box.x + PAD + number % 2 * 196, box.bottom - 76 + number // 2 * 34, 26, ROW)
+        content += [
+            rect(key, f"solid shade-{number}", 3),
+            sign(key.right + 20, key.centre_y, entry.indicator(), 20),
+            text(key.right + 36, key.y + 20, source),
+        ]
     return panel(box, "orange", "Budget", InstructionBudget.__name__, *content)
 
 
