@@ -101,14 +101,15 @@ def example(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def browser(session: nox.Session) -> None:
-    """Test the report page in the Chromium of the system."""
+    """Test the report page and the picture of the docs in the Chromium of the system."""
     if not shutil.which("chromium"):
         session.skip("NO BROWSER TESTS: install Chromium (on Debian: apt-get install chromium)")
     own = (*own_tools("jaato-gc-lab"), wheel("jaato-gc-lab"))
     needed = (wheel(name, extras=False) for name in sorted(siblings("jaato-gc-lab")))
     install(session, *tools("test"), *tools("browser"), *own, *needed)
-    tests = "packages/jaato-gc-lab/tests/test_page_in_browser.py"
-    session.run("pytest", *ON_ALL_CORES, tests, *session.posargs)
+    page = "packages/jaato-gc-lab/tests/test_page_in_browser.py"
+    picture = "tests-integration/test_picture_in_browser.py"
+    session.run("pytest", *ON_ALL_CORES, page, picture, *session.posargs)
 
 
 @nox.session(requires=["build"])

@@ -529,6 +529,20 @@ def test_links_to_other_folders_become_links_of_the_site() -> None:
     )
 
 
+def test_pictures_are_on_the_site(tmp_path: Path) -> None:
+    assert site.relink("![a](../picture.svg)", "how-to/y.md") == "![a](../picture.svg)"
+    assert site.relink("![a](docs/picture.svg)", "project/architecture.md") == (
+        "![a](../picture.svg)"
+    )
+
+    site.stage(tmp_path / "staged")
+
+    pages = tmp_path / "staged" / "pages"
+    index = (pages / "index.md").read_text(encoding="utf-8")
+    [target] = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", index)
+    assert (pages / target).read_bytes() == (DOCS / "picture.svg").read_bytes()
+
+
 def test_files_from_other_hosts_are_found() -> None:
     html = (
         '<link rel="stylesheet" href="https://fonts.example.org/a.css"><script src="//cdn/x.js">'

@@ -135,6 +135,16 @@ def test_relative_links_lead_to_files(document: Path) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize(
+    "document", sorted(ROOT.glob("packages/*/README.md")), ids=lambda path: path.parent.name
+)
+def test_readmes_of_packages_have_no_relative_images(document: Path) -> None:
+    """A package index shows these READMEs without the files beside them."""
+    text = "".join(block.text for block in blocks_of(document) if block.info is None)
+
+    assert re.findall(r"!\[[^\]]*\]\((?!https:)[^)]*\)|<img", text) == []
+
+
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     after_cd = re.split(r"^cd .*\n", script, flags=re.MULTILINE)[-1]
