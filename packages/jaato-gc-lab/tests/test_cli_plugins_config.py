@@ -46,13 +46,33 @@ def test_blocked_plugins_are_listed_with_the_cause(monkeypatch: pytest.MonkeyPat
     assert "JAATO_GC_DISABLED_PLUGINS" in shown
 
 
-def test_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
-    info = tmp_path / "odd_plugin-3.2.1.dist-info"
+def install_odd_plugin(folder: Path, entry_points: str) -> None:
+    info = folder / "odd_plugin-3.2.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 3.2.1\n", encoding="utf-8"
     )
-    (info / "entry_points.txt").write_text("[jaato_gc]\nodd = odd_plugin\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+
+
+def test_shadowed_plugin_is_listed_with_the_cause_and_its_strategy_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_odd_plugin(tmp_path, "[jaato.gc_plugins]\ngc_budget = no_such_module:create\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    result = run("plugins")
+    shown = result.stdout
+
+    [line] = [line for line in shown.splitlines() if "odd-plugin" in line]
+    assert line.split() == ["gc_budget", "odd-plugin", "3.2.1", "shadowed", "-"]
+    assert "- gc_budget is shadowed: plugin 'budget' of jaato-gc-budget " in shown
+    assert len([x for x in shown.splitlines() if x.startswith("gc_budget ")]) == 2
+    assert result.stderr == ""
+
+
+def test_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
+    install_odd_plugin(tmp_path, "[jaato_gc]\nodd = odd_plugin\n")
     (tmp_path / "odd_plugin.py").write_text(f"raise ImportError({HOSTILE!r})", encoding="utf-8")
 
     done = run_in_a_process("plugins", cwd=tmp_path, PYTHONPATH=str(tmp_path))
