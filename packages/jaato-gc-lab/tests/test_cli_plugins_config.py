@@ -12,6 +12,7 @@ STRATEGIES = {"gc_budget", "gc_hybrid", "gc_marksweep", "gc_summarize", "gc_trun
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("THRESHOLD", "TARGET", "PRESSURE"):
         monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
 
@@ -129,6 +130,35 @@ def test_config_show_lists_the_origin_of_every_value(monkeypatch: pytest.MonkeyP
     assert found["option notify_on_gc"] == (True, "file")
     assert found["option summarize_middle_turns"][1] == "default"
     assert run("config", "show").stdout.startswith(".jaato/gc.json: gc_hybrid\n")
+
+
+def test_config_show_reads_the_file_in_the_home_folder_if_the_project_has_none(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "home" / ".jaato" / "gc.json"
+    file.parent.mkdir(parents=True)
+    write_json(file, {"type": "budget", "threshold_percent": 70.0})
+
+    shown = json.loads(run("config", "show", "--json").stdout)
+    assert (shown["source"], shown["strategy"]) == (str(file), "gc_budget")
+    assert run("config", "validate").exit_code == 0
+    assert settings()["threshold_percent"] == (70.0, "file")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (True, "default")),
+        ({"notify_on_gc": True}, (True, "file")),
+        ({"plugin_config": {"notify_on_gc": False}}, (False, "file")),
+    ],
+)
+def test_config_show_names_the_origin_of_notifications(
+    given: dict[str, object], expected: tuple[bool, str]
+) -> None:
+    write_json(Path("gc.json"), {"type": "budget", **given})
+
+    assert settings("gc.json")["option notify_on_gc"] == expected
 
 
 def test_derived_target_names_the_threshold_as_its_origin() -> None:

@@ -36,6 +36,8 @@ from jaato_gc.plugins import (
     InstalledPlugin,
     PluginStatus,
     StrategyInfo,
+    find_gc_file,
+    find_profile,
     hookimpl,
 )
 from jaato_gc.policies import (
@@ -111,6 +113,8 @@ __all__ = [
     "check_collection",
     "extract_facts",
     "fenced",
+    "find_gc_file",
+    "find_profile",
     "find_tool_uses",
     "hookimpl",
     "image_size",
