@@ -436,7 +436,18 @@ CONFIG_MISTAKES = {
     ),
     "wrong type": ({"threshold_percent": "80"}, ["threshold_percent='80'", "valid number"]),
     "wrong type of bool": ({"auto_trigger": 1}, ["auto_trigger=1", "valid boolean"]),
-    "null for a number": ({"target_percent": None}, ["target_percent=None", "valid number"]),
+    "null for a number": (
+        {"target_percent": None},
+        ["target_percent=None", "valid number; leave the key out to use its default"],
+    ),
+    "null for an object": (
+        {"plugin_config": None},
+        ["plugin_config=None", "valid dictionary; leave the key out to use its default"],
+    ),
+    "null for an option": (
+        {"type": "strict", "depth": None},
+        ["depth=None", "valid integer; leave the key out to use its default"],
+    ),
     "type is a number": ({"type": 5}, ["type=5", "valid string"]),
     "plugin is a number": ({"plugin": 5}, ["plugin=5", "name of a strategy"]),
     "plugin_config is a list": ({"plugin_config": []}, ["plugin_config=[]", "valid dictionary"]),
