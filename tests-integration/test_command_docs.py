@@ -46,7 +46,7 @@ def printed_by(command: str, folder: Path) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", program, *args],
         cwd=folder,
-        env={**variables, "PYTHONUTF8": "1"},
+        env={**variables, "PYTHONUTF8": "1", "HOME": str(folder / "home")},
         capture_output=True,
         text=True,
         timeout=300,

@@ -281,20 +281,6 @@ def test_the_error_for_a_name_in_two_distributions_names_both(
     assert load_gc_plugin("same").name == "gc_same"
 
 
-def test_the_error_for_a_factory_with_the_name_of_a_plugin_names_both(install: Install) -> None:
-    install("acme-gc", GOOD.format(name="custom"), entry_point="acme")
-    install(
-        "my-package",
-        SEEDS_STYLE,
-        entry_point="gc_custom",
-        group="jaato.gc_plugins",
-        suffix=":create_plugin",
-    )
-
-    with pytest.raises(GCPluginError, match=r"of acme-gc 1\.2 and by .* of my-package 1\.2"):
-        load_gc_plugin("custom")
-
-
 def test_the_second_entry_point_to_the_same_module_is_broken(install: Install) -> None:
     install(
         "acme-gc",
@@ -306,6 +292,167 @@ def test_the_second_entry_point_to_the_same_module_is_broken(install: Install) -
     assert status_of(registry, "acme")[0] is PluginStatus.OK
     assert status_of(registry, "again")[0] is PluginStatus.BROKEN
     assert registry.create("acme").name == "gc_acme"
+
+
+# --- shadowed factories: the strategies of jaato-server beside the ones of this project ---
+
+FACTORIES = "jaato.gc_plugins"
+IMPORTED = "raise AssertionError('imported')"
+
+
+def statuses(registry: PluginRegistry) -> dict[str, PluginStatus]:
+    """The status of every plugin, by its distribution and its name."""
+    return {f"{each.distribution}:{each.name}": each.status for each in registry.plugins()}
+
+
+def test_strategies_of_jaato_server_are_shadowed_without_an_import_or_a_log_record(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = discover_gc_plugins()
+    names = ["gc_budget", "gc_truncate", "gc_summarize", "gc_hybrid"]
+    lines = [f"{name} = jaato_server:create_plugin" for name in names]
+    install("jaato-server", IMPORTED, entry_points="\n".join([f"[{FACTORIES}]", *lines]))
+    registry = PluginRegistry()
+
+    assert registry.strategies() == discover_gc_plugins() == ours
+    for name in names:
+        assert load_gc_plugin(name).name == name
+        version_of = version(f"jaato-gc-{name.removeprefix('gc_')}")
+        assert status_of(registry, name) == (
+            PluginStatus.SHADOWED,
+            f"plugin {name.removeprefix('gc_')!r} of jaato-gc-{name.removeprefix('gc_')} "
+            f"{version_of} offers the same strategy",
+        )
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("distributions", [("a-hooks", "b-factory"), ("b-hooks", "a-factory")])
+def test_a_plugin_with_hooks_shadows_a_factory_of_its_name_in_any_order(
+    install: Install, distributions: tuple[str, str]
+) -> None:
+    hooks, factory = distributions
+    for each in sorted(distributions):
+        if each == hooks:
+            install(hooks, GOOD.format(name="custom"), entry_point="other_name")
+        else:
+            install(factory, IMPORTED, entry_point="gc_custom", group=FACTORIES)
+    registry = PluginRegistry()
+
+    assert statuses(registry)[f"{hooks}:other_name"] is PluginStatus.OK
+    assert statuses(registry)[f"{factory}:gc_custom"] is PluginStatus.SHADOWED
+    assert registry.create("custom").name == "gc_custom"
+
+
+def test_only_the_factory_with_the_same_name_is_shadowed(install: Install) -> None:
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+    install(
+        "my-package",
+        SEEDS_STYLE,
+        entry_points=f"[{FACTORIES}]\ngc_acme = no_such_module:create\n"
+        "gc_custom = my_package:create_plugin\n",
+    )
+    registry = PluginRegistry()
+
+    assert statuses(registry)["my-package:gc_acme"] is PluginStatus.SHADOWED
+    assert statuses(registry)["my-package:gc_custom"] is PluginStatus.OK
+    assert registry.create("custom").name == "gc_custom"
+
+
+@pytest.mark.parametrize("registered", ["first", "last"])
+def test_a_plugin_of_the_host_shadows_a_factory_of_its_name(
+    install: Install, registered: str
+) -> None:
+    install("acme-gc", GOOD.format(name="custom"))
+    install(
+        "my-package", SEEDS_STYLE, entry_point="gc_custom", group=FACTORIES, suffix=":create_plugin"
+    )
+    host = importlib.import_module("acme_gc")
+    registry = PluginRegistry()
+    blocked = pytest.MonkeyPatch()
+    blocked.setenv("JAATO_GC_DISABLED_PLUGINS", "acme-gc")
+    try:
+        if registered == "last":
+            registry.plugins()
+        registry.register(host, "host")
+
+        assert status_of(registry, "gc_custom") == (
+            PluginStatus.SHADOWED,
+            "plugin 'host' of this process offers the same strategy",
+        )
+        assert isinstance(registry.create("custom"), host.Strategy)
+    finally:
+        blocked.undo()
+
+
+def test_choosing_a_broken_plugin_raises_its_cause_even_if_a_factory_has_its_name(
+    install: Install,
+) -> None:
+    install("acme-gc", "import no_such_module", entry_point="acme")
+    install("my-package", IMPORTED, entry_point="gc_acme", group=FACTORIES)
+    registry = PluginRegistry()
+
+    assert status_of(registry, "gc_acme") == (
+        PluginStatus.SHADOWED,
+        "plugin 'acme' of acme-gc 1.2 has the same name",
+    )
+    with pytest.raises(GCPluginError, match=r"'acme' of acme-gc 1\.2 is broken: ModuleNotFound"):
+        registry.create("gc_acme")
+
+
+def test_a_blocked_plugin_does_not_shadow_a_factory(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("acme-gc", GOOD.format(name="custom"), entry_point="custom")
+    install(
+        "my-package", SEEDS_STYLE, entry_point="gc_custom", group=FACTORIES, suffix=":create_plugin"
+    )
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "acme-gc")
+    registry = PluginRegistry()
+
+    assert statuses(registry)["my-package:gc_custom"] is PluginStatus.OK
+    assert registry.create("custom").name == "gc_custom"
+
+
+def test_the_error_for_an_unknown_strategy_does_not_list_shadowed_plugins(
+    install: Install,
+) -> None:
+    install("jaato-server", IMPORTED, entry_point="gc_truncate", group=FACTORIES)
+
+    with pytest.raises(GCPluginError, match="unknown strategy 'zzz'") as caught:
+        load_gc_plugin("zzz")
+
+    assert "shadowed" not in str(caught.value)
+
+
+def test_the_error_for_a_name_of_two_factories_names_both(install: Install) -> None:
+    for distribution in ("first-package", "second-package"):
+        install(
+            distribution,
+            SEEDS_STYLE,
+            entry_point="gc_custom",
+            group=FACTORIES,
+            suffix=":create_plugin",
+        )
+
+    with pytest.raises(GCPluginError, match=r"of first-package 1\.2 and by .* of second-package"):
+        load_gc_plugin("custom")
+
+
+@pytest.mark.parametrize("spelling", ["jaato-gc-jaato", "jaato_gc_jaato", "Jaato.GC-jaato"])
+def test_factories_of_this_project_for_jaato_server_are_skipped(
+    install: Install, spelling: str
+) -> None:
+    lines = f"[{FACTORIES}]\ngc_jg_budget = ours:create\ngc_marksweep = ours:create\n"
+    install(spelling, IMPORTED, entry_points=lines)
+
+    assert spelling not in {plugin.distribution for plugin in PluginRegistry().plugins()}
+
+
+def test_hooks_of_a_distribution_with_skipped_factories_are_loaded(install: Install) -> None:
+    lines = "[jaato_gc]\nours = jaato_gc_jaato\n" + f"[{FACTORIES}]\ngc_ours = nowhere:create\n"
+    install("jaato-gc-jaato", GOOD.format(name="ours"), entry_points=lines)
+
+    assert "gc_ours" in discover_gc_plugins()
 
 
 # --- blocked and allowed plugins ---

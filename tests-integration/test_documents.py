@@ -82,6 +82,7 @@ def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
 def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """A new module for the code of one document, which runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # which may have a gc.json
     for variable in (
         "THRESHOLD",
         "TARGET",

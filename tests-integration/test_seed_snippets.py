@@ -179,6 +179,7 @@ def seeds() -> Seeds:
 @pytest.fixture(autouse=True)
 def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # which may have a gc.json
     for variable in ("THRESHOLD", "TARGET", "PRESSURE", "LOAD_PLUGINS", "DISABLED_PLUGINS"):
         monkeypatch.delenv(f"JAATO_GC_{variable}", raising=False)
 
@@ -189,7 +190,7 @@ class SeedClient(GCSession):
     def connect(self, *place: str) -> None:
         pass
 
-    def set_gc_plugin(self, plugin: GCPlugin, config: GCConfig | None = None) -> None:
+    def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         assert isinstance(plugin, GCPlugin)
         assert isinstance(config, GCConfig)
         super().set_gc_plugin(plugin, config)

@@ -109,6 +109,34 @@ def test_configuration_file_sets_the_strategy_and_its_options(request_file: Path
     assert plan["result"]["notification"]
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_configuration_file_notifies_unless_it_says_otherwise(
+    request_file: Path, quiet: bool
+) -> None:
+    document = {"type": "truncate", "preserve_recent_turns": 1}
+    write_json(Path("gc.json"), document | ({"notify_on_gc": False} if quiet else {}))
+
+    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+
+    assert bool(plan["result"]["notification"]) is not quiet
+
+
+def test_configuration_file_can_name_a_summarizer(
+    request_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_summaries.py").write_text("def brief(text): return 'All of it, in brief.'")
+    monkeypatch.syspath_prepend(tmp_path)
+    write_json(
+        Path("gc.json"),
+        {"type": "summarize", "preserve_recent_turns": 1, "summarizer": "my_summaries:brief"},
+    )
+
+    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+
+    assert plan["result"]["plugin_name"] == "gc_summarize"
+    assert plan["result"]["success"]
+
+
 def test_invalid_history_is_reported_and_can_be_repaired(request_file: Path) -> None:
     request = anthropic_request()
     del request["messages"][2]

@@ -12,6 +12,7 @@ STRATEGIES = {"gc_budget", "gc_hybrid", "gc_marksweep", "gc_summarize", "gc_trun
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("THRESHOLD", "TARGET", "PRESSURE"):
         monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
 
@@ -46,13 +47,33 @@ def test_blocked_plugins_are_listed_with_the_cause(monkeypatch: pytest.MonkeyPat
     assert "JAATO_GC_DISABLED_PLUGINS" in shown
 
 
-def test_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
-    info = tmp_path / "odd_plugin-3.2.1.dist-info"
+def install_odd_plugin(folder: Path, entry_points: str) -> None:
+    info = folder / "odd_plugin-3.2.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 3.2.1\n", encoding="utf-8"
     )
-    (info / "entry_points.txt").write_text("[jaato_gc]\nodd = odd_plugin\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+
+
+def test_shadowed_plugin_is_listed_with_the_cause_and_its_strategy_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_odd_plugin(tmp_path, "[jaato.gc_plugins]\ngc_budget = no_such_module:create\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    result = run("plugins")
+    shown = result.stdout
+
+    [line] = [line for line in shown.splitlines() if "odd-plugin" in line]
+    assert line.split() == ["gc_budget", "odd-plugin", "3.2.1", "shadowed", "-"]
+    assert "- gc_budget is shadowed: plugin 'budget' of jaato-gc-budget " in shown
+    assert len([x for x in shown.splitlines() if x.startswith("gc_budget ")]) == 2
+    assert result.stderr == ""
+
+
+def test_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
+    install_odd_plugin(tmp_path, "[jaato_gc]\nodd = odd_plugin\n")
     (tmp_path / "odd_plugin.py").write_text(f"raise ImportError({HOSTILE!r})", encoding="utf-8")
 
     done = run_in_a_process("plugins", cwd=tmp_path, PYTHONPATH=str(tmp_path))
@@ -109,6 +130,35 @@ def test_config_show_lists_the_origin_of_every_value(monkeypatch: pytest.MonkeyP
     assert found["option notify_on_gc"] == (True, "file")
     assert found["option summarize_middle_turns"][1] == "default"
     assert run("config", "show").stdout.startswith(".jaato/gc.json: gc_hybrid\n")
+
+
+def test_config_show_reads_the_file_in_the_home_folder_if_the_project_has_none(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "home" / ".jaato" / "gc.json"
+    file.parent.mkdir(parents=True)
+    write_json(file, {"type": "budget", "threshold_percent": 70.0})
+
+    shown = json.loads(run("config", "show", "--json").stdout)
+    assert (shown["source"], shown["strategy"]) == (str(file), "gc_budget")
+    assert run("config", "validate").exit_code == 0
+    assert settings()["threshold_percent"] == (70.0, "file")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (True, "default")),
+        ({"notify_on_gc": True}, (True, "file")),
+        ({"plugin_config": {"notify_on_gc": False}}, (False, "file")),
+    ],
+)
+def test_config_show_names_the_origin_of_notifications(
+    given: dict[str, object], expected: tuple[bool, str]
+) -> None:
+    write_json(Path("gc.json"), {"type": "budget", **given})
+
+    assert settings("gc.json")["option notify_on_gc"] == expected
 
 
 def test_derived_target_names_the_threshold_as_its_origin() -> None:

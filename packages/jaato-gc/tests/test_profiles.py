@@ -1,6 +1,7 @@
 """Configuration from files, profiles and inline code, and the errors for invalid ones."""
 
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from jaato_gc import (
     GCConfig,
@@ -88,6 +89,16 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory without files."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setattr(Path, "home", lambda: folder)
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("THRESHOLD", "TARGET", "PRESSURE"):
         monkeypatch.delenv(f"JAATO_GC_{name}", raising=False)
@@ -102,7 +113,7 @@ def load(
     else:
         text = document if isinstance(document, str) else json.dumps(document)
         file.write_text(text, encoding="utf-8")
-    loaded = load_gc_from_file(file, registry)
+    loaded = load_gc_from_file(file, registry=registry)
     assert loaded is not None
     return loaded
 
@@ -159,7 +170,7 @@ def test_both_shapes_mean_the_same(file: Path, registry: PluginRegistry, name: s
 
     assert isinstance(flat, Strict)
     assert isinstance(nested, Strict)
-    assert flat.settings == nested.settings == StrictSettings(depth=3)
+    assert flat.settings == nested.settings == StrictSettings(depth=3, notify_on_gc=True)
     assert flat_config == nested_config == GCConfig(threshold_percent=70, pressure_percent=0)
 
 
@@ -182,28 +193,52 @@ def test_truncate_is_the_default_strategy(file: Path, registry: PluginRegistry) 
     assert load(file, {}, registry)[0].name == "gc_truncate"
 
 
-def test_notifications_are_off_unless_asked_for(file: Path, registry: PluginRegistry) -> None:
+def test_notifications_are_on_unless_switched_off(file: Path, registry: PluginRegistry) -> None:
     strict, _ = load(file, {"type": "strict"}, registry)
+    quiet, _ = load(file, {"type": "strict", "notify_on_gc": False}, registry)
+    nested, _ = load(file, {"type": "strict", "plugin_config": {"notify_on_gc": False}}, registry)
     loose, _ = load(file, {"type": "loose"}, registry)
 
     assert isinstance(strict, Strict)
-    assert not strict.settings.notify_on_gc
-    assert options_of(loose) == {}
-    assert not GCProfileConfig().notify_on_gc
+    assert isinstance(quiet, Strict)
+    assert isinstance(nested, Strict)
+    assert strict.settings.notify_on_gc
+    assert not quiet.settings.notify_on_gc
+    assert not nested.settings.notify_on_gc
+    assert options_of(loose) == {"notify_on_gc": True}
+    assert GCProfileConfig().notify_on_gc
+
+
+def test_notifications_of_a_strategy_that_is_created_in_code_are_off() -> None:
+    assert not Strict().settings.notify_on_gc
+
+
+def test_a_plugin_whose_options_have_no_notification_gets_none(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Depth(BaseModel):
+        depth: int = 1
+
+    registry = PluginRegistry(load_installed=False)
+    registry.register(Offers(StrategyInfo("gc_loose", Loose, config_model=Depth)), "mine")
+
+    assert options_of(load(file, {"type": "loose", "depth": 2}, registry)[0]) == {"depth": 2}
+    assert caplog.records == []
 
 
 def test_a_plugin_without_a_settings_model_gets_its_options_unchanged(
     file: Path, registry: PluginRegistry
 ) -> None:
-    plugin, _ = load(file, {"type": "loose", "anything": None, "deep": {"er": [1]}}, registry)
+    document = {"type": "loose", "anything": None, "deep": {"er": [1]}, "notify_on_gc": False}
+    plugin, _ = load(file, document, registry)
 
-    assert options_of(plugin) == {"anything": None, "deep": {"er": [1]}}
+    assert options_of(plugin) == {"anything": None, "deep": {"er": [1]}, "notify_on_gc": False}
 
 
 def test_plugin_config_overrides_the_same_key_outside(file: Path, registry: PluginRegistry) -> None:
     plugin, _ = load(file, {"type": "loose", "depth": 1, "plugin_config": {"depth": 2}}, registry)
 
-    assert options_of(plugin) == {"depth": 2}
+    assert options_of(plugin)["depth"] == 2
 
 
 def test_a_setting_of_the_session_in_plugin_config_overrides_the_one_outside(
@@ -233,17 +268,129 @@ def test_a_byte_order_mark_is_accepted(file: Path, registry: PluginRegistry) -> 
     assert load(file, b'\xef\xbb\xbf{"type": "loose"}', registry)[0].name == "gc_loose"
 
 
-def test_the_default_file_is_found_in_the_current_folder(
-    tmp_path: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".jaato").mkdir()
-    load(tmp_path / ".jaato" / "gc.json", {"type": "loose"}, registry)
+# --- the places of a file ---
 
-    loaded = load_gc_from_file(registry=registry)
+
+@pytest.fixture
+def places(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """All files that may be read. Their threshold says which one was."""
+    files = {
+        "explicit": tmp_path / "work" / "sub" / "mine.json",
+        "config_root": tmp_path / "settings" / "gc.json",
+        "workspace_root": tmp_path / "work" / ".jaato" / "gc.json",
+        "current folder": tmp_path / "here" / ".jaato" / "gc.json",
+        "home": home / ".jaato" / "gc.json",
+    }
+    for position, path in enumerate(files.values()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"type": "loose", "threshold_percent": 50 + position}))
+    monkeypatch.chdir(tmp_path / "here")
+    return files
+
+
+ROOTS = {"workspace_root": "../work", "config_root": "../settings"}
+SEARCHES: dict[str, tuple[dict[str, str], str]] = {
+    "a relative path in the workspace": ({**ROOTS, "file_path": "sub/mine.json"}, "explicit"),
+    "a relative path": ({"file_path": "../work/sub/mine.json"}, "explicit"),
+    "config_root before the workspace": (ROOTS, "config_root"),
+    "config_root": ({"config_root": "../settings"}, "config_root"),
+    "the workspace": ({"workspace_root": "../work"}, "workspace_root"),
+    "empty roots are not given": ({"workspace_root": "", "config_root": ""}, "current folder"),
+    "the current folder": ({}, "current folder"),
+    "home, if config_root has no file": ({**ROOTS, "config_root": "../nothing"}, "home"),
+    "home, if the workspace has no file": ({"workspace_root": ".."}, "home"),
+    "home, written as ~": ({"file_path": "~/.jaato/gc.json", **ROOTS}, "home"),
+    "config_root in home": ({"config_root": "~/.jaato"}, "home"),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), SEARCHES.values(), ids=SEARCHES.keys())
+def test_the_first_file_in_the_order_of_places_is_read(
+    places: dict[str, Path], registry: PluginRegistry, given: dict[str, str], expected: str
+) -> None:
+    loaded = load_gc_from_file(**given, registry=registry)
+    as_paths: dict[str, Any] = {key: Path(value) for key, value in given.items() if value}
 
     assert loaded is not None
-    assert loaded[0].name == "gc_loose"
+    threshold = 50 + list(places).index(expected)
+    assert loaded[1].threshold_percent == threshold
+    again = load_gc_from_file(**as_paths, registry=registry)
+    assert again is not None
+    assert again[1].threshold_percent == threshold
+
+
+def test_an_absolute_path_does_not_depend_on_the_workspace(
+    places: dict[str, Path], registry: PluginRegistry
+) -> None:
+    loaded = load_gc_from_file(places["home"], workspace_root="../work", registry=registry)
+
+    assert loaded is not None
+    assert loaded[1].threshold_percent == 54
+
+
+def test_an_explicit_path_that_does_not_exist_is_not_searched_elsewhere(
+    places: dict[str, Path], registry: PluginRegistry
+) -> None:
+    assert places["home"].exists()
+    assert load_gc_from_file("missing.json", registry=registry) is None
+
+
+def test_an_invalid_file_is_an_error_even_if_another_place_has_a_valid_one(
+    places: dict[str, Path], registry: PluginRegistry
+) -> None:
+    places["workspace_root"].write_text("{")
+
+    with pytest.raises(GCConfigError, match=r"work/\.jaato/gc\.json can't be read as JSON"):
+        load_gc_from_file(workspace_root="../work", registry=registry)
+
+
+def test_a_home_that_can_not_be_found_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def homeless(*_arguments: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.chdir(tmp_path)
+
+    assert load_gc_from_file() is None
+    assert load_gc_from_file(config_root="~/settings") is None
+    assert load_gc_from_file("~/gc.json") is None
+
+
+def test_a_home_that_can_not_be_entered_is_skipped(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lstat = Path.lstat
+
+    def refuse_home(path: Path) -> os.stat_result:
+        if home in path.parents:
+            raise PermissionError(13, "Permission denied")
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", refuse_home)
+    monkeypatch.chdir(tmp_path)
+
+    assert load_gc_from_file() is None
+
+
+def test_the_name_of_an_agent_is_in_errors_and_log_records(
+    file: Path, registry: PluginRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "jaato_gc")
+    load(file, {"type": "loose"}, registry)
+    load_gc_from_file(file, "research", registry=registry)
+
+    assert caplog.messages == [
+        f"{file} configures gc_loose",
+        f"agent 'research': {file} configures gc_loose",
+    ]
+    for content in ("{", '{"type": "strict", "dept": 1}', '{"type": "unknown"}'):
+        file.write_text(content)
+        with pytest.raises(GCError) as caught:
+            load_gc_from_file(file, "research", registry=registry)
+        assert str(caught.value).startswith(f"agent 'research': {file}")
 
 
 @pytest.mark.parametrize("path", ["gc.json", "no/such/folder/gc.json"])
@@ -289,7 +436,18 @@ CONFIG_MISTAKES = {
     ),
     "wrong type": ({"threshold_percent": "80"}, ["threshold_percent='80'", "valid number"]),
     "wrong type of bool": ({"auto_trigger": 1}, ["auto_trigger=1", "valid boolean"]),
-    "null for a number": ({"target_percent": None}, ["target_percent=None", "valid number"]),
+    "null for a number": (
+        {"target_percent": None},
+        ["target_percent=None", "valid number; leave the key out to use its default"],
+    ),
+    "null for an object": (
+        {"plugin_config": None},
+        ["plugin_config=None", "valid dictionary; leave the key out to use its default"],
+    ),
+    "null for an option": (
+        {"type": "strict", "depth": None},
+        ["depth=None", "valid integer; leave the key out to use its default"],
+    ),
     "type is a number": ({"type": 5}, ["type=5", "valid string"]),
     "plugin is a number": ({"plugin": 5}, ["plugin=5", "name of a strategy"]),
     "plugin_config is a list": ({"plugin_config": []}, ["plugin_config=[]", "valid dictionary"]),
@@ -342,7 +500,7 @@ CONFIG_MISTAKES = {
         ["'zzz'", "valid keys are", "depth"],
     ),
     "option of another strategy": (
-        {"type": "strict", "summarize_middle_turns": 10},
+        {"type": "strict", "plugin_config": {"summarize_middle_turns": 10}},
         ["gc_strict", "unknown key 'summarize_middle_turns'"],
     ),
     "unknown template field": (
@@ -640,7 +798,7 @@ def test_inline_code_is_read_like_a_file(registry: PluginRegistry) -> None:
 
     assert loaded is not None
     plugin, config = loaded
-    assert options_of(plugin) == {"depth": 3}
+    assert options_of(plugin) == {"depth": 3, "notify_on_gc": True}
     assert config == GCConfig(threshold_percent=5.0)
     assert config.target_percent == 3.75
 
@@ -661,7 +819,7 @@ def test_inline_code_accepts_values_that_json_does_not_have(registry: PluginRegi
     loaded = load_gc_inline({"gc": {"type": "loose", "summarizer": str.upper}}, registry)
 
     assert loaded is not None
-    assert options_of(loaded[0]) == {"summarizer": str.upper}
+    assert options_of(loaded[0])["summarizer"] is str.upper
 
 
 @pytest.mark.parametrize(
@@ -684,7 +842,76 @@ def test_a_mistake_in_inline_code_is_one_error(
     assert str(caught.value).startswith(expected)
 
 
+# --- files of jaato-server ---
+
+JAATO_KEYS: dict[str, Any] = {
+    "type": "loose",
+    "threshold_percent": 80.0,
+    "target_percent": 60.0,
+    "pressure_percent": 90.0,
+    "preserve_recent_turns": 5,
+    "notify_on_gc": True,
+    "summarize_middle_turns": 10,
+    "max_turns": None,
+    "plugin_config": {},
+    "media_bytes_threshold": 8388608,
+    "evict_consumed_media": True,
+    "media_evict_mime_prefixes": ["audio/"],
+}
+
+
+def test_a_file_with_every_key_of_jaato_server_is_loaded_with_one_warning(
+    file: Path, registry: PluginRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin, config = load(file, JAATO_KEYS, registry)
+
+    shared = {key: JAATO_KEYS[key] for key in JAATO_KEYS if key in GCConfig.model_fields}
+    assert config == GCConfig(**shared)
+    assert options_of(plugin) == {"notify_on_gc": True, "summarize_middle_turns": 10}
+    assert caplog.messages == [
+        f"{file}: these keys have no effect with gc_loose and can be removed: "
+        "media_bytes_threshold, evict_consumed_media, media_evict_mime_prefixes"
+    ]
+
+
+def test_the_strategy_of_a_file_of_jaato_server_is_changed_in_one_line(
+    file: Path, registry: PluginRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin, _ = load(file, {**JAATO_KEYS, "type": "strict"}, registry)
+
+    assert plugin.name == "gc_strict"
+    [message] = caplog.messages
+    assert "gc_strict" in message
+    assert "summarize_middle_turns" in message
+
+
+@pytest.mark.parametrize("document", [{"type": "strict"}, {"summarize_middle_turns": None}])
+def test_a_file_without_superfluous_keys_is_loaded_without_a_warning(
+    file: Path,
+    registry: PluginRegistry,
+    caplog: pytest.LogCaptureFixture,
+    document: dict[str, Any],
+) -> None:
+    load(file, document, registry)
+
+    assert caplog.messages == []
+
+
 # --- the profile itself ---
+
+
+def test_a_profile_is_made_from_either_shape_of_a_gc_block() -> None:
+    flat = GCProfileConfig.from_dict({"type": "loose", "max_turns": 9, "depth": 2})
+    nested = GCProfileConfig.from_dict({"plugin": "loose", "config": {"max_turns": 9, "depth": 2}})
+
+    assert flat == nested == GCProfileConfig(type="loose", max_turns=9, depth=2)
+    assert GCProfileConfig.from_dict({}) == GCProfileConfig()
+
+
+@pytest.mark.parametrize("document", [None, 5, [("type", "loose")], "loose"])
+def test_a_gc_block_that_is_not_an_object_is_an_error(document: Any) -> None:
+    with pytest.raises(GCConfigError, match="must be an object of settings"):
+        GCProfileConfig.from_dict(document)
 
 
 def test_a_profile_is_split_between_session_and_strategy() -> None:

@@ -435,7 +435,7 @@ def by_code(options: dict[str, Any], _registry: PluginRegistry, _: Path) -> Any:
 def by_file(options: dict[str, Any], registry: PluginRegistry, folder: Path) -> Any:
     file = folder / "gc.json"
     file.write_text(json.dumps({"type": "oldest", "plugin_config": options}))
-    return load_gc_from_file(file, registry)
+    return load_gc_from_file(file, registry=registry)
 
 
 def by_profile(options: dict[str, Any], registry: PluginRegistry, folder: Path) -> Any:
@@ -474,7 +474,11 @@ class TestPluginConfig:
     def test_a_setting_of_the_session_overrides_it(
         self, load: Any, session: GCSession, tmp_path: Path
     ) -> None:
-        options = {"preserve_recent_turns": 2, "target_percent": 10.0}
+        options = {
+            "preserve_recent_turns": 2,
+            "target_percent": 10.0,
+            "notify_on_gc": False,
+        }
         session.set_gc_plugin(*load(options, session.registry, tmp_path))
         assert (session.config.preserve_recent_turns, session.config.target_percent) == (2, 10.0)
         session.manual_gc()

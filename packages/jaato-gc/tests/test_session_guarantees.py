@@ -569,7 +569,7 @@ def test_the_name_of_a_strategy_is_read_once() -> None:
     assert json.loads(session.save())["plugin"] == "gc_once"
 
 
-@pytest.mark.parametrize("plugin", [None, "gc_truncate", object(), GCConfig()])
+@pytest.mark.parametrize("plugin", ["gc_truncate", object(), GCConfig()])
 def test_something_that_is_not_a_strategy_is_refused(plugin: Any) -> None:
     session = filled_session(Oldest())
     before = session.plugin

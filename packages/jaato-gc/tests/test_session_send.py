@@ -23,6 +23,7 @@ from jaato_gc import (
     GCError,
     GCOutcome,
     GCPlugin,
+    GCPluginError,
     GCPolicy,
     GCSession,
     GCTriggerReason,
@@ -44,7 +45,14 @@ from jaato_gc.plugin import (
     StrategySettings,
     hookimpl,
 )
-from jaato_gc_testing import DummyModel, NoGCPlugin, OldestFirst, assert_in_step, new_session
+from jaato_gc_testing import (
+    DummyModel,
+    NoGCPlugin,
+    OldestFirst,
+    ScriptedPlugin,
+    assert_in_step,
+    new_session,
+)
 
 
 class WordCounter:
@@ -1346,6 +1354,114 @@ def test_a_child_collects_under_its_own_configuration() -> None:
     [result] = child.get_gc_history()
     assert result.outcome is GCOutcome.REACHED
     assert child.budget.total_tokens() <= 375
+
+
+WITHOUT_A_BLOCK: dict[str, Callable[[GCSession, Path], GCSession]] = {
+    "nothing": lambda parent, _: parent.child(),
+    "an empty configuration": lambda parent, _: parent.child({}),
+    "no block": lambda parent, _: parent.child({"gc": None}),
+    "a profile without a block": lambda parent, folder: parent.child("plain", profiles=folder),
+}
+
+
+@pytest.mark.parametrize("child_of", WITHOUT_A_BLOCK.values(), ids=WITHOUT_A_BLOCK.keys())
+def test_a_child_without_a_gc_block_inherits_strategy_and_settings(
+    tmp_path: Path, child_of: Callable[[GCSession, Path], GCSession]
+) -> None:
+    (tmp_path / "plain.json").write_text(json.dumps({"name": "plain", "model": "some-model"}))
+    parent = parent_session()
+    plugin = OldestFirst()
+    plugin.initialize({"notify_on_gc": True, "preserve_recent_turns": 2})
+    options = {"notification_template": "{turns_removed} went"}
+    parent.set_gc_plugin(plugin, GCConfig(threshold_percent=50.0, plugin_config=options))
+
+    child = child_of(parent, tmp_path)
+
+    assert isinstance(child.plugin, OldestFirst)
+    assert child.plugin is not plugin
+    assert child.plugin.settings == plugin.settings
+    assert child.config == parent.config
+    assert child.config.preserve_recent_turns == 2
+
+
+def test_a_child_of_a_session_without_a_strategy_has_none() -> None:
+    parent = GCSession(registry=PluginRegistry(load_installed=False))
+
+    assert parent.child().plugin is None
+    assert parent.child({}).config == GCConfig()
+
+
+def test_an_inherited_strategy_is_independent_of_the_one_of_the_parent() -> None:
+    shut_down: list[OldestFirst] = []
+
+    class Closing(OldestFirst):
+        def shutdown(self) -> None:
+            shut_down.append(self)
+
+    parent = parent_session()
+    parent.set_gc_plugin(Closing())
+    child = parent.child()
+    inherited = child.plugin
+
+    child.close()
+    assert shut_down == [inherited]
+    assert parent.plugin is not None
+    parent.set_gc_plugin(None)
+    assert len(shut_down) == 2
+
+
+def test_a_plugin_without_the_base_class_is_inherited_with_its_options() -> None:
+    class Configured(ScriptedPlugin):
+        options: Any = None
+
+        def initialize(self, config: dict[str, Any] | None = None) -> None:
+            self.options = config
+
+    plugin = Configured(lambda history: history)
+    plugin.initialize({"depth": 2})
+    parent = parent_session()
+    parent.set_gc_plugin(plugin, GCConfig(max_turns=7))
+
+    child = parent.child()
+
+    assert isinstance(child.plugin, Configured)
+    assert child.plugin is not plugin
+    assert child.plugin.options == {"depth": 2}
+    assert child.config.max_turns == 7
+
+
+def test_a_strategy_that_can_not_be_copied_is_an_error_that_names_the_remedy() -> None:
+    class Unique(OldestFirst):
+        def __copy__(self) -> "Unique":
+            raise TypeError("there is only one")
+
+    parent = parent_session()
+    parent.set_gc_plugin(Unique())
+
+    with pytest.raises(GCPluginError, match=r"Unique can't be inherited.*only one.*'gc' block"):
+        parent.child()
+    assert parent.child({"gc": {"type": "oldest"}}).plugin
+
+
+def test_the_type_of_an_agent_is_its_id_unless_it_is_given() -> None:
+    shown: list[tuple[str, dict[str, Any]]] = []
+
+    class Display:
+        def on_agent_instruction_budget_updated(
+            self, agent_id: str, snapshot: dict[str, Any]
+        ) -> None:
+            shown.append((agent_id, snapshot))
+
+    session = GCSession(agent_id="research", ui_hooks=Display())
+    session.append(Message.from_text(Role.USER, "Hi"))
+
+    [(agent_id, snapshot)] = shown
+    assert (agent_id, snapshot["agent_type"]) == ("research", "research")
+    assert GCSession().budget.agent_type == "main"
+    assert GCSession(agent_id="a", agent_type="explore").budget.agent_type == "explore"
+    assert session.child().budget.agent_type == "research-child"
+    restored = GCSession.restore(session.save(), counter=session.budget.counter)
+    assert restored.budget.agent_type == "research"
 
 
 def test_a_child_of_a_bad_profile_is_an_error(tmp_path: Path) -> None:

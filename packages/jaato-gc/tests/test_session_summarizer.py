@@ -265,7 +265,7 @@ def load(
             if request.param == "nested file":
                 settings = {"plugin": settings.pop("type"), "config": settings}
             path.write_text(json.dumps(settings))
-            found = load_gc_from_file(path, registry)
+            found = load_gc_from_file(path, registry=registry)
         assert found
         return found[0]
 

@@ -8,10 +8,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jaato_gc import GCConfig, GCPlugin, PluginRegistry, load_gc_from_file, load_gc_from_profile
-from jaato_gc.plugin import ENVIRONMENT_VARIABLES
+from jaato_gc import (
+    GCConfig,
+    GCPlugin,
+    GCProfileConfig,
+    PluginRegistry,
+    load_gc_from_file,
+    load_gc_from_profile,
+)
+from jaato_gc.plugin import ENVIRONMENT_VARIABLES, find_gc_file, find_profile
 
-DEFAULT_FILE = ".jaato/gc.json"
 DEFAULT = "default"
 
 
@@ -35,7 +41,7 @@ class EffectiveConfig:
     """All values of a configuration.
 
     Args:
-        source: The file or profile; ``None`` if the default file does not exist.
+        source: The file or profile; ``None`` if there is no file.
         strategy: Name of the configured strategy; ``None`` if there is none.
         settings: Values of `GCConfig`.
         options: Options of the strategy.
@@ -56,7 +62,8 @@ def effective_config(
     """Returns the effective configuration of a file or profile, with environment and defaults.
 
     Args:
-        path: A ``gc.json`` file, or a profile with a ``gc`` block.
+        path: A ``gc.json`` file, or a profile with a ``gc`` block; by default the file that
+            `load_gc_from_file` finds.
         profile: Name of a profile, as an alternative to ``path``.
         registry: Registry of strategies; by default all installed ones.
 
@@ -64,14 +71,15 @@ def effective_config(
         GCConfigError: The configuration is invalid.
         GCPluginError: The configured strategy can't be used.
     """
-    kind, source = ("profile", profile) if profile else ("file", str(path or DEFAULT_FILE))
-    if profile is None and _is_profile(Path(source or "")):
-        kind = "profile"
+    file = find_profile(profile) if profile else find_gc_file(path)
+    if file is None:
+        return EffectiveConfig(None, None, _settings(GCConfig(), {}))
+    source = profile or str(file)
+    kind = "profile" if profile or _is_profile(file) else "file"
     load = load_gc_from_profile if kind == "profile" else load_gc_from_file
-    loaded = load(str(source), registry=registry)
+    loaded = load(file, registry=registry)
     if loaded is None:
-        has_no_block = kind == "profile" or Path(str(source)).exists()
-        return EffectiveConfig(source if has_no_block else None, None, _settings(GCConfig(), {}))
+        return EffectiveConfig(source, None, _settings(GCConfig(), {}))
     plugin, config = loaded
     shared = {k: v for k, v in config.plugin_config.items() if k in GCConfig.model_fields}
     overrides = getattr(plugin, "overrides", None)
@@ -79,15 +87,26 @@ def effective_config(
         source,
         plugin.name,
         _settings(config, {**shared, **(overrides or {})}, kind),
-        _options(plugin, kind),
+        _options(plugin, kind, _given_keys(file, kind)),
     )
 
 
 def _is_profile(path: Path) -> bool:
     try:
-        return "gc" in json.loads(path.read_text(encoding="utf-8-sig"))
+        return "gc" in _document(path)
     except (OSError, TypeError, ValueError, RecursionError):
         return False  # the loader reports the error
+
+
+def _document(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8-sig"))
+
+
+def _given_keys(path: Path, kind: str) -> set[str]:
+    """Returns the keys in a valid file, without the defaults of files."""
+    document = _document(path)
+    profile = GCProfileConfig.from_dict(document["gc"] if kind == "profile" else document)
+    return {*profile.model_fields_set, *(profile.model_extra or ()), *profile.plugin_config}
 
 
 def _settings(config: GCConfig, options: dict[str, Any], kind: str = "file") -> list[Setting]:
@@ -122,11 +141,11 @@ def _with_derived_target(settings: list[Setting]) -> list[Setting]:
     ]
 
 
-def _options(plugin: GCPlugin, kind: str) -> list[Setting]:
+def _options(plugin: GCPlugin, kind: str, given: set[str]) -> list[Setting]:
     settings = getattr(plugin, "settings", None)
     if not isinstance(settings, BaseModel):
         return []
     return [
-        Setting(key, getattr(settings, key), kind if key in settings.model_fields_set else DEFAULT)
+        Setting(key, getattr(settings, key), kind if key in given else DEFAULT)
         for key in type(settings).model_fields
     ]

@@ -331,7 +331,10 @@ def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
         if item["type"] == "extra_forbidden":
             problems.append(unknown_key(key, _sibling_keys(item["loc"], fields)))
         else:
-            problems.append(f"{key}={item['input']!r:.80}: {_message(item)}")
+            field = fields.get(key)
+            is_null = item["input"] is None and field is not None and not field.is_required()
+            hint = "; leave the key out to use its default" if is_null else ""
+            problems.append(f"{key}={item['input']!r:.80}: {_message(item)}{hint}")
     return "; ".join(problems)
 
 

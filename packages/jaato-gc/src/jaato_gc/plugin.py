@@ -48,6 +48,8 @@ from jaato_gc.plugins import (
     InstalledPlugin,
     PluginStatus,
     StrategyInfo,
+    find_gc_file,
+    find_profile,
     hookimpl,
 )
 from jaato_gc.policies import (
@@ -124,6 +126,8 @@ __all__ = [
     "ensure_tool_call_integrity",
     "extract_facts",
     "fenced",
+    "find_gc_file",
+    "find_profile",
     "find_tool_uses",
     "flatten_turns",
     "get_preserved_indices",

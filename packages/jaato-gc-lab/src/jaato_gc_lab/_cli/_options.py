@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from jaato_gc import GCConfig, GCError, load_gc_from_file
+from jaato_gc import GCConfig, GCError, GCProfileConfig, load_gc_from_file
+from jaato_gc.plugin import GCStrategy
 from jaato_gc_lab._cli._numbers import PERCENT, OverheadType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,8 +125,9 @@ def _from_file(path: Path) -> tuple[str, dict[str, Any]]:
     if loaded is None:
         raise GCError(f"{path} does not exist: pass a configuration such as .jaato/gc.json")
     plugin, config = loaded
-    document = json.loads(path.read_text(encoding="utf-8-sig"))
-    flat = {**document, **document.get("config", {})}
-    known = {*GCConfig.model_fields, "type", "plugin", "config"}
-    options = {key: value for key, value in flat.items() if key not in known}
-    return plugin.name, {**config.given(), "plugin_config": options | config.plugin_config}
+    if isinstance(plugin, GCStrategy):
+        options = dict(plugin.options)
+    else:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        options = GCProfileConfig.from_dict(document).to_plugin_config()
+    return plugin.name, {**config.given(), "plugin_config": options}

@@ -9,7 +9,9 @@ from jaato_gc import GCConfigError, GCError, GCPluginError
 from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_table
 from jaato_gc_lab._cli._exits import Exit, print_error
 from jaato_gc_lab._cli._options import EXISTING, json_option
-from jaato_gc_lab._effective import DEFAULT_FILE, EffectiveConfig, Setting, effective_config
+from jaato_gc_lab._effective import EffectiveConfig, Setting, effective_config
+
+NO_FILE = ".jaato/gc.json does not exist, and neither does ~/.jaato/gc.json"
 
 path_argument = click.argument("path", type=EXISTING, required=False)
 profile_option = click.option(
@@ -36,7 +38,7 @@ def command() -> None:
 def show(path: Path | None, profile: str | None, as_json: bool) -> None:
     """Show every value and its origin: file, environment or default.
 
-    PATH is a gc.json or a profile; by default .jaato/gc.json.
+    PATH is a gc.json or a profile; by default .jaato/gc.json, then ~/.jaato/gc.json.
 
     \b
     Examples:
@@ -56,7 +58,7 @@ def show(path: Path | None, profile: str | None, as_json: bool) -> None:
 def validate(path: Path | None, profile: str | None) -> Exit:
     """Validate a configuration; exit with 1 if it is invalid.
 
-    PATH is a gc.json or a profile; by default .jaato/gc.json.
+    PATH is a gc.json or a profile; by default .jaato/gc.json, then ~/.jaato/gc.json.
 
     \b
     Examples:
@@ -69,7 +71,7 @@ def validate(path: Path | None, profile: str | None) -> Exit:
         print_error(str(error))
         return Exit.CHECK_FAILED
     if found.source is None:
-        raise GCError(f"{DEFAULT_FILE} does not exist: pass the file to validate")
+        raise GCError(f"{NO_FILE}: pass the file to validate")
     if found.strategy is None:
         say(f"{found.source} is valid, but has no gc block: nothing is collected")
     else:
@@ -87,7 +89,7 @@ def _read(path: Path | None, profile: str | None) -> EffectiveConfig:
 
 def _show(found: EffectiveConfig) -> None:
     if found.source is None:
-        say(f"{DEFAULT_FILE} does not exist: nothing is collected unless the host sets a strategy.")
+        say(f"{NO_FILE}: nothing is collected unless the host sets a strategy.")
     elif found.strategy is None:
         say(f"{found.source} has no gc block: nothing is collected.")
     else:

@@ -14,8 +14,9 @@ from jaato_gc_lab._figures import counted
 def command(as_json: bool) -> None:
     """List the installed strategies and formats.
 
-    Shows each plugin with its distribution, version and status: ok, broken (with the cause) or
-    blocked. A broken plugin does not affect the others.
+    Shows each plugin with its distribution, version and status: ok, broken (with the cause),
+    blocked, or shadowed by a plugin with the same strategy. A broken plugin does not affect the
+    others.
 
     \b
     Examples:
@@ -41,8 +42,9 @@ def command(as_json: bool) -> None:
     for plugin in installed:
         if plugin.cause:
             say_item(f"{plugin.name} is {plugin.status.value}: {plugin.cause}")
-    _say_strategies([info for plugin in installed for info in plugin.strategies])
-    formats = [info for plugin in installed for info in plugin.formats]
+    usable = [plugin for plugin in installed if not plugin.cause]
+    _say_strategies([info for plugin in usable for info in plugin.strategies])
+    formats = [info for plugin in usable for info in plugin.formats]
     if formats:
         say_heading("Formats")
         say_table(

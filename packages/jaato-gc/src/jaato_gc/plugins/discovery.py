@@ -22,6 +22,9 @@ logger = logging.getLogger("jaato_gc")
 FACTORY_GROUP = "jaato.gc_plugins"
 """Another group of entry points: factories without arguments, named like their strategy."""
 
+FACTORIES_FOR_JAATO = "jaato-gc-jaato"
+"""The distribution whose factories are the strategies of this project, for jaato-server."""
+
 ALLOWED_VARIABLE = "JAATO_GC_LOAD_PLUGINS"
 BLOCKED_VARIABLE = "JAATO_GC_DISABLED_PLUGINS"
 
@@ -32,6 +35,7 @@ class PluginStatus(StrEnum):
     OK = "ok"
     BROKEN = "broken"
     BLOCKED = "blocked"
+    SHADOWED = "shadowed"
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class InstalledPlugin:
         strategies: The strategies that it offers.
         formats: The formats that it offers.
         core_range: The version of jaato-gc that it requires, such as ``jaato-gc<1,>=0.1``.
+        is_factory: Whether it has no hooks, and only creates the strategy of its name.
     """
 
     name: str
@@ -57,6 +62,7 @@ class InstalledPlugin:
     strategies: list[StrategyInfo] = field(default_factory=list)
     formats: list[FormatInfo] = field(default_factory=list)
     core_range: str | None = None
+    is_factory: bool = False
 
     @property
     def origin(self) -> str:
@@ -70,6 +76,24 @@ class InstalledPlugin:
         if self.core_range:  # it may have been installed without its dependencies
             self.cause += f" (it requires {self.core_range}; this is {__version__})"
         logger.warning("%s can't be used: %s", self.origin, self.cause)
+
+    def shadow(self, factory: "InstalledPlugin") -> None:
+        """Marks a factory as shadowed if this plugin has hooks and offers the same strategy.
+
+        A broken plugin shadows by its own name. Choosing it raises the cause, instead of quietly
+        using a strategy of another distribution.
+        """
+        if any(info.name == factory.name for info in self.strategies):
+            cause = "offers the same strategy"
+        elif self.status is PluginStatus.BROKEN and _normalized(self.name) == _normalized(
+            factory.name
+        ):
+            cause = "has the same name"
+        else:
+            return
+        factory.status = PluginStatus.SHADOWED
+        factory.cause = f"{self.origin} {cause}"
+        factory.strategies = []
 
 
 class PluginEntryPoint(NamedTuple):
@@ -90,7 +114,13 @@ class PluginEntryPoint(NamedTuple):
     def record(self) -> InstalledPlugin:
         """Returns the record of the plugin, blocked if the environment says so."""
         name = self.entry_point.name
-        record = InstalledPlugin(name, self.distribution, self.version, core_range=self.core_range)
+        record = InstalledPlugin(
+            name,
+            self.distribution,
+            self.version,
+            core_range=self.core_range,
+            is_factory=self.entry_point.group == FACTORY_GROUP,
+        )
         names = {_normalized(name), _normalized(self.distribution)}
         allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
         if names & blocked:
@@ -130,6 +160,8 @@ def _read_entry_points(_import_path: object) -> tuple[PluginEntryPoint, ...]:
             for entry_point in distribution.entry_points:
                 if entry_point.group in groups:
                     name, version = _name_and_version(distribution)
+                    if entry_point.group == FACTORY_GROUP and _is_for_jaato(name):
+                        continue
                     key = (groups.index(entry_point.group), name, entry_point.name)
                     core_range = _core_range(distribution)
                     found.setdefault(key, PluginEntryPoint(entry_point, name, version, core_range))
@@ -144,6 +176,10 @@ def _name_and_version(distribution: "Distribution") -> tuple[str, str]:
     # Not distribution.name, which warns if there is none, and will raise.
     metadata: Any = distribution.metadata
     return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
+
+
+def _is_for_jaato(distribution: str) -> bool:
+    return _normalized(distribution) == FACTORIES_FOR_JAATO
 
 
 def _core_range(distribution: "Distribution") -> str | None:

@@ -1,40 +1,53 @@
 """Strategy and configuration from a file, a sub-agent's profile, or a dict in code."""
 
 import importlib
-import json
+import logging
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict
 
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCConfigError, GCError
+from jaato_gc.plugins.json_files import DEFAULT_PROFILES, find_gc_file, find_profile, read_json
 from jaato_gc.plugins.protocol import GCPlugin, StrategyInfo
 from jaato_gc.plugins.registry import PluginRegistry
 from jaato_gc.summaries import SummarizerFunction, SummarySettings
 
-DEFAULT_FILE = ".jaato/gc.json"
-DEFAULT_PROFILES = ".jaato/profiles"
-MAX_FILE_BYTES = 1 << 20
-"""A configuration has a few hundred bytes; a larger file is something else."""
+logger = logging.getLogger("jaato_gc")
+
+MEDIA_KEYS = ("media_bytes_threshold", "evict_consumed_media", "media_evict_mime_prefixes")
+"""Settings of JAATO without a counterpart: media is counted, and removed with its message."""
+SHARED_OPTIONS = ("notify_on_gc", "summarize_middle_turns")
+"""Options that every profile may have, for the strategies that know them."""
 
 
 class GCProfileConfig(GCConfig):
     """A strategy and its settings in one object, as in a file, a profile or inline code.
 
-    Keys of `GCConfig` configure the session; all others are options of the strategy.
+    Keys of `GCConfig` configure the session; all others are options of the strategy. Keys that
+    configure only other strategies, or media in JAATO, are ignored with a warning.
     """
 
     model_config = ConfigDict(extra="allow")
 
     type: str = "truncate"
     """The strategy, with or without ``gc_``."""
-    notify_on_gc: bool = False
+    notify_on_gc: bool = True
     """Tell the model when something was removed."""
     summarize_middle_turns: int | None = None
     """The number of turns that gc_hybrid summarizes instead of truncating."""
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Returns the profile of a ``gc`` block, in either shape.
+
+        Raises:
+            GCConfigError: A value is invalid, or given twice.
+        """
+        return cls.model_validate(_flatten(document))
 
     def to_gc_config(self) -> GCConfig:
         """Returns the settings of the session."""
@@ -42,41 +55,85 @@ class GCProfileConfig(GCConfig):
 
     def to_plugin_config(self) -> dict[str, Any]:
         """Returns the options of the strategy."""
-        named = {"notify_on_gc", "summarize_middle_turns"}
-        options = self.model_dump(include=named, exclude_unset=True, exclude_none=True)
-        return {**(self.model_extra or {}), **options, **self.plugin_config}
+        options = {
+            key: value for key, value in (self.model_extra or {}).items() if key not in MEDIA_KEYS
+        }
+        options["notify_on_gc"] = self.notify_on_gc
+        if self.summarize_middle_turns is not None:
+            options["summarize_middle_turns"] = self.summarize_middle_turns
+        return {**options, **self.plugin_config}
 
-    def load(self, registry: PluginRegistry | None = None) -> tuple[GCPlugin, GCConfig]:
-        """Returns the strategy, initialized, and the configuration of the session."""
-        config, options = self.to_gc_config(), self.to_plugin_config()
+    def load(
+        self, registry: PluginRegistry | None = None, where: str = "gc"
+    ) -> tuple[GCPlugin, GCConfig]:
+        """Returns the strategy, initialized, and the configuration of the session.
+
+        Args:
+            registry: The registry of strategies.
+            where: The origin of the profile, for the warning about keys without effect.
+
+        Raises:
+            GCConfigError: An option is unknown or has an invalid value.
+            GCPluginError: The strategy can't be used.
+        """
         registry = registry or PluginRegistry()
+        config, options = self.to_gc_config(), self.to_plugin_config()
+        info = registry.info(self.type)
+        foreign = [
+            key
+            for key in SHARED_OPTIONS
+            if key in options and key not in self.plugin_config and not _has_option(info, key)
+        ]
+        for key in foreign:
+            del options[key]
         named = options.get("summarizer")
-        if isinstance(named, str) and _summarizes(registry.info(self.type)):
+        if isinstance(named, str) and _summarizes(info):
             options["summarizer"] = _function_named(named)
         plugin = registry.create(self.type, options)
         config.merged(getattr(plugin, "overrides", {}))  # raise now, while the file is known
+        given = {*(self.model_extra or ()), *self.model_fields_set}
+        if ignored := [key for key in (*MEDIA_KEYS, *foreign) if key in given]:
+            text = "%s: these keys have no effect with %s and can be removed: %s"
+            logger.warning(text, where, info.name, ", ".join(ignored))
         return plugin, config
 
 
 def load_gc_from_file(
-    path: str | Path = DEFAULT_FILE, registry: PluginRegistry | None = None
+    file_path: str | Path | None = None,
+    agent_name: str | None = None,
+    workspace_root: str | Path | None = None,
+    config_root: str | Path | None = None,
+    *,
+    registry: PluginRegistry | None = None,
 ) -> tuple[GCPlugin, GCConfig] | None:
-    """Returns strategy and configuration from a JSON file; ``None`` if the file does not exist.
+    """Returns strategy and configuration from a JSON file; ``None`` if there is no file.
 
-    Both shapes are read: ``{"type": …, <settings>}`` and ``{"plugin": …, "config": {<settings>}}``.
+    Without ``file_path``, the first of these files is read: ``gc.json`` in ``config_root`` or else
+    in ``.jaato`` of the project, then ``~/.jaato/gc.json``. Both shapes are read:
+    ``{"type": …, <settings>}`` and ``{"plugin": …, "config": {<settings>}}``.
+
+    Args:
+        file_path: The file. A relative path begins at ``workspace_root``.
+        agent_name: The agent, for errors and log records.
+        workspace_root: The folder of the project; by default the current one.
+        config_root: The folder of the configuration; by default ``.jaato`` of the project.
+        registry: The registry of strategies.
 
     Raises:
         GCConfigError: The file is invalid.
         GCPluginError: The strategy can't be used.
     """
-    path = Path(path)
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+    path = find_gc_file(file_path, workspace_root, config_root)
+    if path is None:
         return None
-    except (OSError, ValueError):
-        pass  # it may exist but be unreadable: reading it says why
-    return _load(str(path), _read_json(path), registry)
+    agent = f"agent {agent_name!r}: " if agent_name else ""
+    try:
+        document = read_json(path)
+    except GCConfigError as error:
+        raise GCConfigError(f"{agent}{error}") from error.__cause__
+    plugin, config = _load(f"{agent}{path}", document, registry)
+    logger.info("%s%s configures %s", agent, path, plugin.name)
+    return plugin, config
 
 
 def load_gc_from_profile(
@@ -96,8 +153,8 @@ def load_gc_from_profile(
         GCConfigError: The profile does not exist or is invalid.
         GCPluginError: The strategy can't be used.
     """
-    path = _find_profile(str(profile), Path(directory))
-    return _load_block(str(path), _read_json(path), registry)
+    path = find_profile(profile, directory)
+    return _load_block(str(path), read_json(path), registry)
 
 
 def load_gc_inline(
@@ -129,9 +186,14 @@ def _load(
     where: str, document: Mapping[str, Any], registry: PluginRegistry | None
 ) -> tuple[GCPlugin, GCConfig]:
     try:
-        return GCProfileConfig.model_validate(_flatten(document)).load(registry)
+        return GCProfileConfig.from_dict(document).load(registry, where)
     except GCError as error:
         raise type(error)(f"{where}: {error}") from error.__cause__
+
+
+def _has_option(info: StrategyInfo, key: str) -> bool:
+    """Returns whether a strategy has an option, as far as its plugin says."""
+    return info.config_model is None or key in info.config_model.model_fields
 
 
 def _summarizes(info: StrategyInfo) -> bool:
@@ -164,6 +226,8 @@ def _function_named(name: str) -> SummarizerFunction:
 
 def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
     """Returns either shape of document as ``{"type": …, <settings>}``."""
+    if not isinstance(document, Mapping):
+        raise GCConfigError(f"{document!r:.80}: must be an object of settings")
     settings = dict(document)
     nested = settings.pop("config", {})
     if not isinstance(nested, Mapping):
@@ -187,48 +251,3 @@ def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _short(name: object) -> str:
     return str(name).removeprefix("gc_")
-
-
-def _find_profile(profile: str, directory: Path) -> Path:
-    if profile.endswith(".json") and Path(profile).exists():
-        return Path(profile)
-    path = directory / f"{profile}.json"
-    if path.exists():
-        return path
-    profiles = sorted(directory.glob("*.json")) if directory.is_dir() else []
-    for candidate in profiles:
-        if _read_json(candidate).get("name") == profile:
-            return candidate
-    names = ", ".join(candidate.stem for candidate in profiles) or "none"
-    raise GCConfigError(f"profile {profile!r} does not exist in {directory}: it has {names}")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        if path.exists() and not path.is_file():
-            raise GCConfigError(f"{path} is not a regular file: name a JSON file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise GCConfigError(
-                f"{path} has {size} bytes, far more than a configuration: is it another file? "
-                f"At most {MAX_FILE_BYTES} are read"
-            )
-        document = json.loads(
-            path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_duplicates
-        )
-    except OSError as error:
-        raise GCConfigError(f"{path} can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise GCConfigError(f"{path} can't be read as JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise GCConfigError(f'{path} must hold a JSON object, such as {{"type": "truncate"}}')
-    return document
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in document:
-            raise ValueError(f"{key!r} is given twice: keep one")
-        document[key] = value
-    return document

@@ -31,7 +31,10 @@ class GCPlugin(Protocol):
         ...
 
     def shutdown(self) -> None:
-        """Releases resources. Called when the strategy is replaced and when the session closes."""
+        """Releases resources. Called when the strategy is removed or replaced.
+
+        A collection may be running in another thread; it is not applied then.
+        """
         ...
 
     def should_collect(

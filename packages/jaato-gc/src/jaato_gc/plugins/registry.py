@@ -15,7 +15,6 @@ from jaato_gc.plugins import hookspecs
 from jaato_gc.plugins.base import GCStrategy
 from jaato_gc.plugins.discovery import (
     BLOCKED_VARIABLE,
-    FACTORY_GROUP,
     InstalledPlugin,
     PluginEntryPoint,
     PluginStatus,
@@ -38,7 +37,8 @@ class PluginRegistry:
     """The plugins of this environment, loaded on first use. Threads may share a registry.
 
     A plugin that can't be loaded never hides the others: it is listed as broken, and choosing it
-    raises the cause.
+    raises the cause. A plugin with hooks shadows a factory of the same strategy, so that
+    jaato-server can be installed beside the strategies of this project.
 
     Args:
         load_installed: False: only plugins that are given to `register`.
@@ -67,6 +67,8 @@ class PluginRegistry:
             except Exception as error:
                 record.fail(error)
                 raise GCPluginError(f"{record.origin} can't be used: {record.cause}") from error
+            finally:
+                self._shadow_factories()
 
     def plugins(self) -> list[InstalledPlugin]:
         """Returns every installed plugin, usable or not."""
@@ -195,11 +197,12 @@ class PluginRegistry:
     def _load(self, found: PluginEntryPoint) -> None:
         entry_point, record = found.entry_point, found.record()
         key = self._list(record)
-        if record.status is PluginStatus.BLOCKED:
+        self._shadow_factories()  # before the import, which takes long and may fail
+        if record.status is not PluginStatus.OK:
             return
         try:
             loaded = entry_point.load()
-            if entry_point.group == FACTORY_GROUP:
+            if record.is_factory:
                 record.strategies = [StrategyInfo(entry_point.name, loaded)]
             else:
                 self._admit(loaded, record, key)
@@ -211,6 +214,14 @@ class PluginRegistry:
         key = f"{record.name}#{len(self._plugins)}"
         self._plugins[key] = record
         return key
+
+    def _shadow_factories(self) -> None:
+        plugins = self._plugins.values()
+        for factory in plugins:
+            if factory.is_factory and factory.status is PluginStatus.OK:
+                for plugin in plugins:
+                    if not plugin.is_factory:
+                        plugin.shadow(factory)
 
     def _admit(self, plugin: object, record: InstalledPlugin, key: str) -> None:
         """Registers the hook implementations of a plugin, all or none."""
@@ -252,7 +263,8 @@ class PluginRegistry:
         raise GCPluginError(self._why_missing(name, offers))
 
     def _why_missing(self, name: str, offers: Mapping[str, object]) -> str:
-        unusable = [plugin for plugin in self.plugins() if plugin.status is not PluginStatus.OK]
+        states = (PluginStatus.BROKEN, PluginStatus.BLOCKED)
+        unusable = [plugin for plugin in self.plugins() if plugin.status in states]
         for plugin in unusable:
             names = {plugin.name, *(info.name for info in plugin.strategies)}
             if names.intersection(_spellings(name)):

@@ -20,13 +20,15 @@ from jaato_gc.history import Edit, apply_edits, in_order
 from jaato_gc.messages import is_ledger
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.forgetting import forget
+from jaato_gc.session.host_edits import removal_items
 from jaato_gc.session.journal import HOST, RESTORE, AppliedEdits, GCPlan, Journal, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
+from jaato_gc.session.planning import Planner
 from jaato_gc.session.recovery import Place, Recovery
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.stash import Stash
-from jaato_gc.tokens import TokenCounter, count_tokens
+from jaato_gc.tokens import count_tokens
 
 MAX_STALE_PLANS = 3
 """How often a collection is planned again because the history changed in between."""
@@ -88,35 +90,46 @@ class Collections:
     def collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING) -> GCResult:
         """Plans and applies, after any other collection that is running.
 
+        What a strategy planned is applied only if it is still in use.
+
         Raises:
             GCError: A strategy asks for it while it collects: it would wait for itself.
+            NotConfiguredError: There is no strategy, or it was removed meanwhile.
         """
         if _PLANNING.get() is self:
             raise GCError("a strategy can't start another collection while it collects")
         with self._running:
-            for _ in range(MAX_STALE_PLANS):
+            for _ in range(1 + MAX_STALE_PLANS):
+                planner = self._schedule.strategy()
+                plan = self._plan(planner, reason, overrides)
                 try:
-                    return self.apply(self.plan(reason, overrides))
-                except StalePlanError:  # an undo or a pin came in between
-                    continue
-            plan = self.plan(reason, overrides)
-            try:
-                return self.apply(plan)
-            except StalePlanError as error:
-                return self._ended(self._given_up(plan.result, [], 0, error), plan.seconds)
+                    return self.apply(plan, planner)
+                except StalePlanError as error:  # an undo, a pin or another strategy came first
+                    stale = error
+            return self._ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
 
     def collect_automatically(
         self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
     ) -> GCResult | None:
-        """Plans and applies, unless another collection is running."""
+        """Plans and applies, unless another collection is running or the strategy was removed."""
         if not self._running.acquire(blocking=False):
             return None
         try:
-            result = self.collect(reason, overrides)
+            result = self.collect_if_configured(reason, overrides)
         finally:
             self._running.release()
-        self._schedule.record(result)
+        if result is not None:
+            self._schedule.record(result)
         return result
+
+    def collect_if_configured(
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+    ) -> GCResult | None:
+        """Plans and applies; ``None`` if there is no strategy, or it was removed meanwhile."""
+        try:
+            return self.collect(reason, overrides)
+        except NotConfiguredError:
+            return None
 
     def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
         """Returns a plan for a collection.
@@ -125,9 +138,11 @@ class Collections:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        planner = self._schedule.planner
-        if planner is None:
-            raise NotConfiguredError("there is no strategy to collect with: call set_gc_plugin")
+        return self._plan(self._schedule.strategy(), reason, overrides)
+
+    def _plan(
+        self, planner: Planner, reason: GCTriggerReason, overrides: Mapping[str, Any]
+    ) -> GCPlan:
         config = planner.config.for_one_collection(overrides)
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
@@ -156,18 +171,25 @@ class Collections:
 
     # --- applying ---
 
-    def apply(self, plan: GCPlan) -> GCResult:
+    def apply(self, plan: GCPlan, planner: Planner | None = None) -> GCResult:
         """Applies a plan, as a whole or not at all.
 
+        Args:
+            plan: The plan.
+            planner: The strategy that must still be in use; ``None``: it does not matter.
+
         Raises:
-            StalePlanError: A message that it changes was changed, pinned or removed since.
+            StalePlanError: A message that it changes was changed, pinned or removed since, or the
+                strategy was.
         """
         started = time.perf_counter()
         result = plan.result
         if result.success and (result.removal_list or plan.edits):
-            result = self._apply(plan)
+            result = self._apply(plan, planner)
         else:
-            self._record(result)
+            with self._live.lock:
+                self._schedule.check_in_use(planner)
+                self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
@@ -178,10 +200,11 @@ class Collections:
         )
         return result
 
-    def _apply(self, plan: GCPlan) -> GCResult:
+    def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
         live, result = self._live, plan.result
         sources = [item for item in result.removal_list if item.source is not _CONVERSATION]
         if self.stash or sources:  # before other systems are told
+            self._schedule.check_in_use(planner)
             live.check_plan(plan.edits, plan.before)
             self._check_sources(sources)
         dropped: list[GCRemovalItem] = []
@@ -196,7 +219,7 @@ class Collections:
         except Exception as error:
             return self._given_up(result, dropped, freed, error)
         try:
-            applied = self._commit(plan, keys, freed)
+            applied = self._commit(plan, planner, keys, freed)
         except StalePlanError as error:
             if dropped:
                 self._given_up(result, dropped, freed, error)
@@ -204,10 +227,13 @@ class Collections:
         self._observers.budget_changed()
         return applied
 
-    def _commit(self, plan: GCPlan, keys: Mapping[str, str], freed: int) -> GCResult:
+    def _commit(
+        self, plan: GCPlan, planner: Planner | None, keys: Mapping[str, str], freed: int
+    ) -> GCResult:
         """Changes history, budget and journal at once."""
         live, result = self._live, plan.result
         with live.lock:
+            self._schedule.check_in_use(planner)
             live.check_plan(plan.edits, plan.before)
             total = live.budget.total_tokens()
             applied = live.apply(plan.edits, plan.before, result.plugin_name)
@@ -369,7 +395,7 @@ class Collections:
             before = tuple(live.messages)
             counter = live.budget.counter
             self.plans_made += 1
-            items = _removal_items(edits, counter)
+            items = removal_items(edits, counter)
             result = GCResult(
                 success=True,
                 items_collected=len(items),
@@ -400,23 +426,6 @@ class Collections:
             self._schedule.history_changed()
         self._observers.budget_changed()
         return result
-
-
-def _removal_items(edits: Iterable[Edit], counter: TokenCounter) -> list[GCRemovalItem]:
-    """Returns one item for each key of some edits. Edits without a key remove nothing."""
-    by_key: dict[str, list[Edit]] = {}
-    for edit in edits:
-        if edit.key:
-            by_key.setdefault(edit.key, []).append(edit)
-    items = []
-    for key, changes in by_key.items():
-        removed = [edit.before for edit in changes if edit.before]
-        added = [edit.after for edit in changes if edit.after]
-        freed = count_tokens(removed, counter) - count_tokens(added, counter)
-        ids = [message.message_id for message in removed]
-        first = changes[0]
-        items.append(GCRemovalItem(_CONVERSATION, key, freed, first.reason, ids, first.action))
-    return items
 
 
 def _with_stash_keys(items: list[GCRemovalItem], keys: Mapping[str, str]) -> list[GCRemovalItem]:

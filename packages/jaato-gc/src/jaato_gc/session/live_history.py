@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -25,6 +25,7 @@ from jaato_gc.history import (
     new_violations,
     pair_calls,
     proved_violations,
+    split_into_turns,
     unproved_violations,
 )
 from jaato_gc.messages import Message, Role, mint_message_id, seal
@@ -124,6 +125,18 @@ class LiveHistory:
                 budget.pinned_message_ids.add(message.message_id)
             self.uncertain_tokens += tokens
         return message
+
+    def pin_turns(self, indices: Iterable[int]) -> None:
+        """Pins the messages of turns: of those that exist, and of those that begin later."""
+        with self.lock:
+            turns = split_into_turns(self.messages)
+            for index in indices:
+                if index < len(turns):
+                    ids = (message.message_id for message in turns[index].messages)
+                    self.budget.pinned_message_ids.update(ids)
+                if index >= len(turns) - 1:  # the last turn may continue
+                    earlier = max(0, self.booking.turns_opened - len(turns))
+                    self.pinned_turns.add(earlier + index)
 
     def apply(
         self,

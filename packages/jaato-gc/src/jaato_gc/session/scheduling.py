@@ -10,6 +10,7 @@ from jaato_gc.collecting import (
     min_free_tokens,
 )
 from jaato_gc.config import GCConfig
+from jaato_gc.errors import NotConfiguredError, StalePlanError
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.planning import Planner
 
@@ -46,6 +47,26 @@ class Schedule:
             self.config = planner.config if planner else GCConfig()
             self.window_changed()
             return previous
+
+    def strategy(self) -> Planner:
+        """Returns the strategy.
+
+        Raises:
+            NotConfiguredError: There is none.
+        """
+        planner = self.planner
+        if planner is None:
+            raise NotConfiguredError("there is no strategy to collect with: call set_gc_plugin")
+        return planner
+
+    def check_in_use(self, planner: Planner | None) -> None:
+        """Checks that a strategy was neither removed nor replaced; ``None`` stands for any.
+
+        Raises:
+            StalePlanError: It was.
+        """
+        if planner is not None and planner is not self.planner:
+            raise StalePlanError(f"{planner.name} was removed or replaced since: make a new plan")
 
     def use_window(self, context_limit: int) -> None:
         """Uses another window."""

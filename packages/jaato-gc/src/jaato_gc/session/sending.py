@@ -103,9 +103,10 @@ class Sender:
             if schedule.config.check_before_send and self._collect_if_due(now):
                 fits = self._size().fits
             if not fits:
-                self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
+                self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
         elif self.on_overflow == "send" and schedule.planner is not None:
-            self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)  # its result says so
+            # Its result says that the request can't be made to fit.
+            self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
 
     def _collect_if_due(self, now: float) -> bool:
         """Collects if that is due. Returns whether it was."""
@@ -122,10 +123,8 @@ class Sender:
 
     def recover_from_refusal(self) -> bool:
         """Collects because the provider refused the request. Returns whether it is smaller now."""
-        if self._schedule.planner is None:
-            return False
-        result = self._collections.collect(GCTriggerReason.CONTEXT_LIMIT)
-        return result.tokens_after < result.tokens_before
+        result = self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+        return result is not None and result.tokens_after < result.tokens_before
 
     def _size(self) -> _Size:
         with self._live.lock:

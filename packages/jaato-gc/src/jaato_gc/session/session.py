@@ -15,18 +15,12 @@ from jaato_gc.errors import (
     MessageError,
     NotConfiguredError,
 )
-from jaato_gc.history import split_into_turns
 from jaato_gc.messages import Message, Role
-from jaato_gc.plugins import (
-    DEFAULT_PROFILES,
-    GCPlugin,
-    PluginRegistry,
-    load_gc_from_profile,
-    load_gc_inline,
-)
+from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
+from jaato_gc.session.children import configuration_of
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
@@ -68,7 +62,7 @@ class GCSession:
         registry: The registry of plugins.
         session_id: An id for the budget's snapshots.
         agent_id: The agent's id, for displays.
-        agent_type: The agent's type, for displays.
+        agent_type: The agent's type, for displays; by default its id.
         policy_of: Returns the policy for a message, or ``None`` for the default.
         tool_policies: The policies for calls and results of tools, by the tool's name.
         on_source_removed: Called with source and key before a collection removes something that is
@@ -140,7 +134,7 @@ class GCSession:
         budget = InstructionBudget.create_default(
             session_id,
             agent_id,
-            agent_type,
+            agent_type or agent_id,
             context_limit,
             counter or self.registry.token_counter(model),
         )
@@ -175,21 +169,33 @@ class GCSession:
 
     # --- setting up ---
 
-    def set_gc_plugin(self, plugin: GCPlugin, config: GCConfig | None = None) -> None:
+    def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Sets the strategy and its configuration. The previous strategy is shut down.
 
         Options in ``config.plugin_config`` reach the strategy. Options that the strategy was
-        created with prevail over them, and over the other settings of ``config``.
+        created with prevail over them, and over the other settings of ``config``. ``None`` removes
+        the strategy: see `remove_gc_plugin`.
 
         Raises:
             GCConfigError: An option is unknown, settings contradict each other, or the strategy
                 needs a summarizer.
             GCPluginError: A subclass of `GCStrategy` does not call its constructor.
         """
+        if plugin is None:
+            self.remove_gc_plugin()
+            return
         config = prepare(plugin, config or GCConfig(), self._summarizer)
         planner = Planner(plugin, config, self.deadline_seconds)
-        self._pin_turns(planner.config.pinned_turn_indices)
+        self._live.pin_turns(planner.config.pinned_turn_indices)
         self._use(planner)
+
+    def remove_gc_plugin(self) -> None:
+        """Removes the strategy and its configuration, and shuts it down. Nothing is collected then.
+
+        A collection that is running in another thread is not applied. Plans of the host can still
+        be applied, collections can be undone, and pins stay.
+        """
+        self._use(None)
 
     def set_context_limit(self, context_limit: int) -> GCResult | None:
         """Sets the model's window. Collects at once if it is too full then.
@@ -202,26 +208,13 @@ class GCSession:
         reason = self._schedule.due()
         return self._collections.collect_automatically(reason) if reason else None
 
-    def _pin_turns(self, indices: Iterable[int]) -> None:
-        """Pins the messages of turns: of those that exist, and of those that begin later."""
-        live = self._live
-        with live.lock:
-            turns = split_into_turns(live.messages)
-            for index in indices:
-                if index < len(turns):
-                    ids = (message.message_id for message in turns[index].messages)
-                    self.budget.pinned_message_ids.update(ids)
-                if index >= len(turns) - 1:  # the last turn may continue
-                    earlier = max(0, live.booking.turns_opened - len(turns))
-                    live.pinned_turns.add(earlier + index)
-
     def close(self) -> None:
         """Shuts the strategy down. The history stays readable."""
-        self._use(None)
+        self.remove_gc_plugin()
 
     def _use(self, planner: Planner | None) -> None:
         previous = self._schedule.use(planner)
-        if previous:
+        if previous and (planner is None or previous.plugin is not planner.plugin):
             self._observers.call(previous.plugin.shutdown)
 
     # --- reading ---
@@ -626,13 +619,16 @@ class GCSession:
 
     def child(
         self,
-        profile: str | Mapping[str, Any],
+        profile: str | Mapping[str, Any] | None = None,
         provider: Provider | None = None,
         *,
         profiles: str | Path = DEFAULT_PROFILES,
         **options: Any,
     ) -> "GCSession":
-        """Returns a session for a sub-agent, with a configuration of its own.
+        """Returns a session for a sub-agent.
+
+        It has the strategy and the settings of its ``gc`` block or, without one, those of this
+        session.
 
         Args:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
@@ -640,8 +636,12 @@ class GCSession:
             profiles: The folder of the profiles.
             **options: As for a new session. Window, counter, tools, summarizer and registry are
                 inherited.
+
+        Raises:
+            GCConfigError: The profile does not exist or is invalid.
+            GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
-        inherited = {
+        defaults = {
             "context_limit": self.budget.context_limit,
             "counter": self.budget.counter,
             "tools": self.tools,
@@ -649,12 +649,8 @@ class GCSession:
             "registry": self.registry,
             "agent_id": profile if isinstance(profile, str) else f"{self.budget.agent_id}-child",
         }
-        child = GCSession(provider or self.provider, **{**inherited, **options})
-        loaded = (
-            load_gc_from_profile(profile, profiles, self.registry)
-            if isinstance(profile, str)
-            else load_gc_inline(profile, self.registry)
-        )
-        if loaded:
-            child.set_gc_plugin(*loaded)
+        child = GCSession(provider or self.provider, **{**defaults, **options})
+        found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
+        if found:
+            child.set_gc_plugin(*found)
         return child

@@ -1,0 +1,60 @@
+"""Sub-agents: where their strategy and configuration come from."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaato_gc.config import GCConfig
+from jaato_gc.errors import GCPluginError
+from jaato_gc.plugins import (
+    GCPlugin,
+    GCStrategy,
+    PluginRegistry,
+    load_gc_from_profile,
+    load_gc_inline,
+)
+from jaato_gc.session.planning import Planner
+
+
+def configuration_of(
+    profile: str | Mapping[str, Any] | None,
+    profiles: str | Path,
+    parent: Planner | None,
+    registry: PluginRegistry,
+) -> tuple[GCPlugin, GCConfig] | None:
+    """Returns strategy and configuration of a sub-agent; ``None`` if it has none.
+
+    Args:
+        profile: Name of its profile, or an inline configuration. Without a ``gc`` block in it, the
+            sub-agent inherits from its parent.
+        profiles: The folder of the profiles.
+        parent: The strategy of the parent, if it has one.
+        registry: The registry of strategies.
+
+    Raises:
+        GCConfigError: The profile does not exist or is invalid.
+        GCPluginError: The strategy can't be used, or can't be copied.
+    """
+    if isinstance(profile, str):
+        loaded = load_gc_from_profile(profile, profiles, registry)
+    else:
+        loaded = load_gc_inline({} if profile is None else profile, registry)
+    if loaded or parent is None:
+        return loaded
+    return _copied(parent.plugin), parent.config
+
+
+def _copied(plugin: GCPlugin) -> GCPlugin:
+    """Returns a copy of a strategy, with the same options.
+
+    A strategy keeps no state, and it may be of a class that no plugin registers.
+    """
+    try:
+        copied = copy.copy(plugin)
+        if isinstance(copied, GCStrategy):  # it still has the parent's resources and summarizer
+            copied.initialize(dict(copied.options))
+    except Exception as error:
+        cause = f"{type(plugin).__name__} can't be inherited: {type(error).__name__}: {error}"
+        raise GCPluginError(f"{cause}; give the child a 'gc' block of its own") from error
+    return copied
