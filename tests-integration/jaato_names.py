@@ -62,8 +62,8 @@ OUTCOMES: dict[str, str] = {}
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Notes how a test ended."""
     if report.when == "call" or report.failed:
-        file, _, test = report.nodeid.partition("::")
-        OUTCOMES[f"{Path(file).stem}::{test}"] = report.outcome
+        test = report.nodeid.partition("::")[2]
+        OUTCOMES[f"{Path(report.location[0]).stem}::{test}"] = report.outcome
 
 
 def pytest_sessionfinish() -> None:

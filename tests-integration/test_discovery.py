@@ -33,7 +33,7 @@ def jaato_gc_register_strategies():
     return [StrategyInfo(Strategy.name, Strategy, "A sample.")]
 """
 
-# The example plugin of the seed README, with its imports changed: see docs/reference/seed-names.md.
+# The example plugin of the seed README, with its imports changed.
 SEEDS_STYLE = """
 from jaato_gc import GCPlugin, GCConfig, GCResult, GCTriggerReason
 

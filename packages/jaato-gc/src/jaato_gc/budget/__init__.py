@@ -1,9 +1,9 @@
 """The instruction budget: entries, totals, and booking of messages."""
 
 from jaato_gc.budget.booking import BookedEntry, Booking, PolicyOf
-from jaato_gc.budget.budget import InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
-from jaato_gc.budget.host_budget import HostBudget
+from jaato_gc.budget.views import HostBudget, ReadOnlyBudget
 
 __all__ = [
     "BookedEntry",

@@ -5,10 +5,10 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jaato_gc.budget.entry import MOVABLE_POLICIES, SourceEntry
-from jaato_gc.errors import GCError, ReadOnlyError
+from jaato_gc.errors import GCError
 from jaato_gc.policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
 
@@ -418,30 +418,3 @@ class InstructionBudget:
             return
         self._put_source(SourceEntry.from_dict(snapshot))
         self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
-
-
-class ReadOnlyBudget(InstructionBudget):
-    """A view of a budget for strategies: all figures, and methods that change it raise.
-
-    It shares the entries of the budget, so making one is O(pins).
-    """
-
-    def __init__(self, budget: InstructionBudget) -> None:
-        self.__dict__.update(
-            vars(budget),
-            pinned_message_ids=frozenset(budget.pinned_message_ids),
-            collectable_sources=frozenset(budget.collectable_sources),
-        )
-
-    def __setattr__(self, name: str, _value: Any) -> NoReturn:
-        raise ReadOnlyError(f"a strategy can't set {name}: the session changes the budget")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise ReadOnlyError(f"a strategy can't delete {name}: the session changes the budget")
-
-    def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
-        raise ReadOnlyError("a strategy can't change the budget: the session does")
-
-    set_entry = update_tokens = add_child = remove_child = _refuse
-    add_message = remove_messages = rebook = clear_source = forget_collection = _refuse
-    restore_conversation_from_snapshot = detach_views = _refuse

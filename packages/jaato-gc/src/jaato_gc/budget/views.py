@@ -1,17 +1,46 @@
-"""Budgets that no session made: a host's own figures and keys."""
+"""What strategies see of a budget: a session's, or a host's own."""
 
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any, NoReturn
 
-from jaato_gc.budget.budget import InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import split_into_turns
 from jaato_gc.messages import Message
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import FrameCosts, TokenCounter, count_tokens, message_tokens
 
 _number = itertools.count(1)
+
+
+class ReadOnlyBudget(InstructionBudget):
+    """A view of a budget for strategies: all figures, and methods that change it raise.
+
+    It shares the entries of the budget, so making one is O(pins).
+    """
+
+    def __init__(self, budget: InstructionBudget) -> None:
+        self.__dict__.update(
+            vars(budget),
+            pinned_message_ids=frozenset(budget.pinned_message_ids),
+            collectable_sources=frozenset(budget.collectable_sources),
+        )
+
+    def __setattr__(self, name: str, _value: Any) -> NoReturn:
+        raise ReadOnlyError(f"a strategy can't set {name}: the session changes the budget")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise ReadOnlyError(f"a strategy can't delete {name}: the session changes the budget")
+
+    def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
+        raise ReadOnlyError("a strategy can't change the budget: the session does")
+
+    set_entry = update_tokens = add_child = remove_child = _refuse
+    add_message = remove_messages = rebook = clear_source = forget_collection = _refuse
+    restore_conversation_from_snapshot = detach_views = _refuse
 
 
 class HostBudget(ReadOnlyBudget):
