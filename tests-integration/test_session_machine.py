@@ -77,6 +77,7 @@ from jaato_gc import (
     InstructionSource,
     InvalidHistoryError,
     Message,
+    NotConfiguredError,
     PluginRegistry,
     Request,
     Role,
@@ -378,6 +379,16 @@ class SessionMachine(RuleBasedStateMachine):
             self.collect(overrides)
             if len(self.model.applied) > collections:
                 self.undo("newest")  # so that there is something left for the next one
+        self.session.set_gc_plugin(self.make_plugin(), self.config)
+
+    @rule()
+    def remove_the_strategy_for_a_while(self) -> None:
+        before = self.state
+        self.session.remove_gc_plugin()
+        with pytest.raises(NotConfiguredError):
+            self.session.manual_gc()
+        assert not self.session.recover_from_refusal()
+        assert self.state == before
         self.session.set_gc_plugin(self.make_plugin(), self.config)
 
     @rule(reason=REASONS, overrides=OVERRIDES)

@@ -78,16 +78,15 @@ class InstalledPlugin:
         logger.warning("%s can't be used: %s", self.origin, self.cause)
 
     def shadow(self, factory: "InstalledPlugin") -> None:
-        """Marks a factory as shadowed if this plugin has hooks and offers the same strategy.
+        """Marks a factory as shadowed if this plugin, which has hooks, offers the same strategy.
 
         A broken plugin shadows by its own name. Choosing it raises the cause, instead of quietly
         using a strategy of another distribution.
         """
+        has_its_name = _normalized(self.name) == _normalized(factory.name)
         if any(info.name == factory.name for info in self.strategies):
             cause = "offers the same strategy"
-        elif self.status is PluginStatus.BROKEN and _normalized(self.name) == _normalized(
-            factory.name
-        ):
+        elif has_its_name and self.status is PluginStatus.BROKEN:
             cause = "has the same name"
         else:
             return
