@@ -51,7 +51,7 @@ def answer(
 
 def item(messages: Sequence[Message], action: Any = "remove", key: str = "turn_0") -> GCRemovalItem:
     """Returns the item of a removal list that names these messages."""
-    ids = tuple(message.message_id for message in messages)
+    ids = [message.message_id for message in messages]
     return GCRemovalItem(InstructionSource.CONVERSATION, key, 1, "hostile", ids, action)
 
 
@@ -280,7 +280,7 @@ def lists_it_twice(history: list[Message]) -> Any:
 
 def lists_unknown_messages(history: list[Message]) -> Any:
     gone = history[: last_turn(history)]
-    unknown = GCRemovalItem(InstructionSource.CONVERSATION, "x", 1, "", ("no such id",))
+    unknown = GCRemovalItem(InstructionSource.CONVERSATION, "x", 1, "", ["no such id"])
     return answer(history[len(gone) :], item(gone), unknown)
 
 
