@@ -79,6 +79,9 @@ class FlakyStash:
         self._fail()
         return self.stash.forget(keys)
 
+    def for_agent(self, agent: str) -> Stash:
+        return self.stash.for_agent(agent)
+
     def stats(self) -> StashStats:
         return self.stash.stats()
 

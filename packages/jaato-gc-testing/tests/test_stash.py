@@ -384,6 +384,20 @@ class Ageless(MemoryStash):
         return replace(super().stats(), oldest=None, newest=None)
 
 
+class OneForAll(MemoryStash):
+    """Gives every agent the same stash."""
+
+    def for_agent(self, agent: str) -> MemoryStash:  # noqa: ARG002
+        return self
+
+
+class Forgetful(MemoryStash):
+    """Gives an agent an empty stash each time."""
+
+    def for_agent(self, agent: str) -> MemoryStash:  # noqa: ARG002
+        return MemoryStash()
+
+
 class OneThread(MemoryStash):
     """Works only in the thread that created it."""
 
@@ -433,6 +447,8 @@ MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_search_takes_any_text", ParsesQueries),
     ("test_search_knows_no_syntax", ParsesQueries),
     ("test_search_knows_no_syntax", InjectableQueries),
+    ("test_another_agent_has_its_own_content", OneForAll),
+    ("test_another_agent_has_its_own_content", Forgetful),
     ("test_forgets_by_key", Unforgetting),
     ("test_forgets_by_key", CountsKeys),
     ("test_forgets_by_key", EmptyMeansAll),

@@ -1372,7 +1372,7 @@ def test_a_child_without_a_gc_block_inherits_strategy_and_settings(
     parent = parent_session()
     plugin = OldestFirst()
     plugin.initialize({"notify_on_gc": True, "preserve_recent_turns": 2})
-    options = {"notification_template": "{turns_removed} went"}
+    options = {"notification_template": "{removed} went"}
     parent.set_gc_plugin(plugin, GCConfig(threshold_percent=50.0, plugin_config=options))
 
     child = child_of(parent, tmp_path)

@@ -297,17 +297,28 @@ def test_a_given_stash_takes_precedence_over_a_plugin_s() -> None:
     assert plugin.stashes == {}
 
 
-def test_a_child_does_not_inherit_a_given_stash() -> None:
+def test_a_child_inherits_a_given_stash_without_what_is_in_it() -> None:
     session = with_stash()
-    assert session.child({}).stash is None
-    other = MemoryStash()
+    [key] = session.stash.put("gc-1", [Message.from_text(Role.USER, "secret")])  # type: ignore[union-attr]
+
+    child = session.child({})
+
+    assert child.stash is not None
+    assert child.stash.get(key) is None
+    assert child.budget.has_stash
+
+
+def test_a_child_can_have_another_stash_or_none() -> None:
+    session, other = with_stash(), MemoryStash()
+
     assert session.child({}, stash=other).stash is other
+    assert session.child({}, stash=None).stash is None
 
 
 def test_a_child_has_a_plugin_s_stash_of_its_own() -> None:
     plugin = Plugin()
     session = with_stash(stash=None, registry=registry(plugin))
-    child = session.child({})
+    child = session.child({}, stash=None)
     assert child.stash is not None
     assert child.stash is not session.stash
 

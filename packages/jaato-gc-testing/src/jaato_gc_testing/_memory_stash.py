@@ -28,6 +28,7 @@ class MemoryStash:
         # The JSON of the message, the collection's id and the time, by key; oldest first.
         self._entries: dict[str, tuple[str, str, float]] = {}
         self._lock = threading.Lock()
+        self._others: dict[str, MemoryStash] = {}
 
     def put(self, gc_id: str, messages: Sequence[Message]) -> list[str]:
         """Stores messages, and returns their keys.
@@ -98,6 +99,11 @@ class MemoryStash:
             for key in selected:
                 del self._entries[key]
         return len(selected)
+
+    def for_agent(self, agent: str) -> "MemoryStash":
+        """Returns the stash of another agent."""
+        with self._lock:
+            return self._others.setdefault(agent, MemoryStash(self._clock))
 
     def stats(self) -> StashStats:
         """Returns the number and size of the entries."""

@@ -310,6 +310,20 @@ class StashConformance:
         assert alone.newest is not None
         assert shared.newest > alone.newest
 
+    # --- other agents ---
+
+    def test_another_agent_has_its_own_content(self, stash: Stash) -> None:
+        """`for_agent` returns a stash that neither finds nor forgets what this one stored."""
+        [own] = stash.put("gc-1", [_said("of the first agent")])
+        other = stash.for_agent("another-agent")
+        assert other.get(own) is None
+        assert other.search("agent") == []
+        [theirs] = other.put("gc-1", [_said("of the other agent")])
+        assert stash.get(theirs) is None
+        assert stash.for_agent("another-agent").get(theirs) is not None
+        assert other.forget() == 1
+        assert stash.get(own) is not None
+
     # --- concurrency ---
 
     def test_can_be_used_from_threads(self, stash: Stash) -> None:

@@ -634,22 +634,26 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
-            **options: As for a new session. Window, counter, tools, summarizer and registry are
-                inherited.
+            **options: As for a new session. Window, counter, tools, summarizer, registry and stash
+                are inherited. In the stash, agents do not find each other's content.
 
         Raises:
             GCConfigError: The profile does not exist or is invalid.
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
-        defaults = {
+        own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
+        options = {
             "context_limit": self.budget.context_limit,
             "counter": self.budget.counter,
             "tools": self.tools,
             "summarizer": self._summarizer,
             "registry": self.registry,
-            "agent_id": profile if isinstance(profile, str) else f"{self.budget.agent_id}-child",
+            "agent_id": own_id,
+            **options,
         }
-        child = GCSession(provider or self.provider, **{**defaults, **options})
+        if "stash" not in options and self.stash is not None:
+            options["stash"] = self.stash.for_agent(options["agent_id"])
+        child = GCSession(provider or self.provider, **options)
         found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
         if found:
             child.set_gc_plugin(*found)

@@ -102,6 +102,10 @@ class Stash(Protocol):
         """
         ...
 
+    def for_agent(self, agent: str) -> "Stash":
+        """Returns the stash of another agent. Neither finds what the other one stored."""
+        ...
+
     def stats(self) -> StashStats:
         """Returns how much the stash holds."""
         ...
