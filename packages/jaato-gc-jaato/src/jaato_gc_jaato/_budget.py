@@ -100,7 +100,7 @@ class HostBudget:
         characters = tokens = 0
         for key, booked in self._booked.items():
             texts = list(_texts(booked))
-            if None not in texts:
+            if texts and None not in texts:
                 characters += sum(len(text or "") for text in texts)
                 tokens += self.tokens_under(key)
         if not characters or not tokens:
@@ -178,7 +178,7 @@ def _strictest(entry: Any) -> GCPolicy:
 
 
 def _kept_if_written(policy: GCPolicy, booked: Sequence[Message]) -> GCPolicy:
-    """Returns PRESERVABLE for messages that a collection wrote: jaato-server books them as others."""
+    """Returns PRESERVABLE for what collections wrote, which jaato-server books like the rest."""
     written = bool(booked) and all(message.synthetic for message in booked)
     return GCPolicy.PRESERVABLE if written and policy is not GCPolicy.LOCKED else policy
 
