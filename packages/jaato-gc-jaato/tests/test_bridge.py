@@ -47,7 +47,7 @@ class Answers(EveryOtherTurn):
         super().__init__()
         self.change = change
 
-    def collect(self, history: list[Message], *arguments: Any) -> Any:  # type: ignore[override]
+    def collect(self, history: list[Message], *arguments: Any) -> Any:
         _, result = super().collect(history, *arguments)
         return self.change(list(history)), result
 

@@ -182,7 +182,7 @@ def test_a_part_with_a_signature_is_never_changed() -> None:
     from dataclasses import dataclass
 
     @dataclass
-    class SignedPart(Part):  # type: ignore[misc, valid-type]
+    class SignedPart(Part):  # type: ignore[misc]
         thought_signature: str | None = None
 
     call = FunctionCall("1", "write", {"content": LONG})

@@ -134,10 +134,10 @@ class HostBudget:
     def _book_pool(self) -> None:
         """Divides what is booked for messages that jaato-server has not counted one by one yet."""
         rest = sum(map(self.tokens_under, self._pool))
-        weights = [count_tokens([message], self.ours.counter) for message in self._pooled]
+        weights = [max(1, count_tokens([each], self.ours.counter)) for each in self._pooled]
         weight_left = sum(weights)
         for message, weight in zip(self._pooled, weights, strict=True):
-            tokens = round(rest * weight / weight_left) if weight_left else 0
+            tokens = round(rest * weight / weight_left)
             rest, weight_left = rest - tokens, weight_left - weight
             policy = _kept_if_written(GCPolicy.EPHEMERAL, [message])
             ids = [message.message_id]

@@ -153,7 +153,7 @@ def write_message(message: Message, before: Message | None, like: HostMessage) -
     Raises:
         MessageError: More than results, arguments and attachments was changed.
     """
-    if before is None:
+    if before is None or (message.synthetic and message.parts != before.parts):
         return _new_message(message, like)
     original: HostMessage = before.origin
     if message is before:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from jaato_gc import GCConfig, GCError, GCPlugin, GCResult, Message, MessageError
-from jaato_gc.plugin import check_collection
+from jaato_gc.plugin import SummarySettings, check_collection
 from jaato_gc_jaato._budget import HostBudget
 from jaato_gc_jaato._host import HostConfig, HostMessage, HostReason, HostResult, gc_package
 from jaato_gc_jaato._media import is_media_pressure, without_excess_media
@@ -172,7 +172,8 @@ class JaatoGCPlugin:
             if message.synthetic:
                 written[host_message.message_id] = message
             left.append(host_message)
-        self._written = written
+        present = {message.message_id for message in history}  # jaato-server may not follow us
+        self._written = {key: own for key, own in self._written.items() if key in present} | written
         return left
 
     def _strategy_for(self, config: HostConfig) -> GCPlugin:
@@ -199,7 +200,8 @@ class JaatoGCPlugin:
 
     def _explain(self, result: GCResult, strategy: GCPlugin) -> str:
         settings = getattr(strategy, "settings", None)
-        if getattr(strategy, "needs_summarizer", False) and not settings.can_summarize:
+        lacks_one = isinstance(settings, SummarySettings) and not settings.can_summarize
+        if lacks_one and getattr(strategy, "needs_summarizer", False):
             return NO_SUMMARIZER
         return result.error or "the strategy failed"
 
