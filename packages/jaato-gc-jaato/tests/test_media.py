@@ -67,6 +67,7 @@ def test_the_oldest_attachments_leave_a_note_until_the_limit_holds(session: Any)
     assert gc.history_media_bytes(session.get_history()) < 3_000_000
     assert pictures(session) == [14, 16, 18, 20]
     assert len(session.get_history()) == len(before)
+    assert {item.reason for item in collected.removal_list} == {"media_pressure"}
     note = session.get_history()[2].parts[0].function_response.model_suffix
     assert "0.png" in note
     assert session._maybe_collect_before_send() is None

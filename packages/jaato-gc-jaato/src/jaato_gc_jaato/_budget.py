@@ -66,9 +66,10 @@ class HostBudget:
         unbooked: list[Message] = []
         for message in messages:
             key = keys.get(host_id(message))
-            unbooked.append(message) if key is None else self._booked[key].append(message)
-        self._pool = [key for key in self._children if key.startswith(SUMMARY_KEY)]
-        self._pool = [key for key in self._pool if not self._booked[key]]
+            (unbooked if key is None else self._booked[key]).append(message)
+        written = [key for key in self._children if key.startswith(SUMMARY_KEY)]
+        self._pool = [key for key in written if unbooked and not self._booked[key]]
+        """The keys for what collections wrote, together."""
         self._pooled = unbooked if self._pool else []
         self.ours = InstructionBudget(
             host.session_id, host.agent_id, context_limit=_limit(host), counter=self._counter()
@@ -116,7 +117,7 @@ class HostBudget:
             own = 0 if entry.children else max(0, entry.tokens)
             self.ours.set_entry(source, own, _policy(entry), entry.label)
             for key, child in entry.children.items():
-                if source is _CONVERSATION and key in self._pool and self._pooled:
+                if source is _CONVERSATION and key in self._pool:
                     continue
                 booked = self._booked[key] if source is _CONVERSATION else []
                 lost = sum(lighter.get(host_id(message), 0) for message in booked)

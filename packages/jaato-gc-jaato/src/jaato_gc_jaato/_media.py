@@ -38,11 +38,12 @@ def without_excess_media(
         budget: The budget.
         gc: jaato-server's package of GC plugins.
     """
+    limit: int = host_config.media_bytes_threshold
     lighter: dict[str, HostMessage] = {}
     freed_tokens: dict[str, int] = {}
     total = sum(gc.message_media_bytes(message.origin) for message in messages)
     for message in _by_priority(messages, config, budget):
-        if total < host_config.media_bytes_threshold:
+        if not limit or total < limit:
             break
         original: HostMessage = message.origin
         [evicted], freed, _ = gc.evict_consumed_media([original], MIME_PREFIXES)

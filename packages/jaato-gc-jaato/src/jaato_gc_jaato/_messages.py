@@ -198,5 +198,6 @@ def _write_part(part: HostPart, pairs: Iterator[tuple[Part, Part]]) -> HostPart:
         if values:
             changes["function_response"] = replace(answer, **values)
     elif old.inline_data and not new.inline_data:
-        changes |= {"inline_data": None, "text": new.text}
+        note = (new.text or "").removeprefix(old.text or "")
+        changes |= {"inline_data": None, "text": f"{part.text or ''}{note}" or None}
     return replace(part, **changes) if changes else part

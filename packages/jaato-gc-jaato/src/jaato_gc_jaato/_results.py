@@ -6,7 +6,7 @@ at its next turn. So what remains under the keys of removed entries, in shorter 
 ones, is reported together as ``summary_tokens``; its total is right at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -46,7 +46,7 @@ def write_result(
         budget: The budget.
         gc: jaato-server's package of GC plugins.
     """
-    items = _items(result, changed, budget, gc) if budget else []
+    items = _items(result, changed, reason, budget, gc) if budget else []
     before = budget.total_tokens if budget else result.tokens_before
     details: dict[str, Any] = {**result.details, "outcome": result.outcome.value}
     details.pop("summary_tokens", None)
@@ -70,7 +70,11 @@ def write_result(
 
 
 def _items(
-    result: GCResult, changed: Sequence[Message], budget: HostBudget, gc: ModuleType
+    result: GCResult,
+    changed: Sequence[Message],
+    reason: HostReason,
+    budget: HostBudget,
+    gc: ModuleType,
 ) -> list[Any]:
     """Returns one item for each entry that leaves jaato-server's budget."""
     reasons = {each: item.reason for item in result.removal_list for each in item.message_ids}
@@ -79,7 +83,7 @@ def _items(
             source=budget.source(InstructionSource.CONVERSATION),
             child_key=key,
             tokens_freed=budget.tokens_under(key),
-            reason=next((reasons[m.message_id] for m in messages if m.message_id in reasons), ""),
+            reason=_first_reason(messages, reasons) or reason.value,
             message_ids=[host_id(message) for message in messages],
         )
         for key, messages in budget.booked_under(changed).items()
@@ -89,3 +93,8 @@ def _items(
             source, tokens = budget.source(item.source), item.tokens_freed
             items.append(gc.GCRemovalItem(source, item.child_key, tokens, item.reason))
     return items
+
+
+def _first_reason(messages: Iterable[Message], reasons: Mapping[str, str]) -> str | None:
+    """Returns why the strategy removed messages; ``None`` for those that it only replaced."""
+    return next((reasons[each.message_id] for each in messages if each.message_id in reasons), None)
