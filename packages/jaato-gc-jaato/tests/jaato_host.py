@@ -13,6 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of jaato-server's own imports
     gc = importlib.import_module(f"{ROOT}.plugins.gc")
     budgets = importlib.import_module(f"{ROOT}.instruction_budget")
+    gc_support = importlib.import_module(f"{ROOT}.gc_support")
     invariant = importlib.import_module(f"{ROOT}.history_invariant")
     JaatoSession = importlib.import_module(f"{ROOT}.jaato_session").JaatoSession
     JaatoRuntime = importlib.import_module(f"{ROOT}.jaato_runtime").JaatoRuntime

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from jaato_host import (
     STRATEGIES,
+    VERSION,
     Model,
     a_file,
     call,
@@ -244,6 +245,22 @@ def test_figures_of_jaato_server_decide_even_if_ours_differ() -> None:
     collected = session.manual_gc()
 
     assert_lands_at_target(session, collected)
+
+
+@pytest.mark.skipif(VERSION.startswith("0."), reason="versions before 1.0 ignore what is reported")
+def test_a_collection_follows_what_the_provider_reported_and_what_the_answer_reserves() -> None:
+    history = conversation(30)
+    sizing = new_session(Model(1_000_000), history)
+    session = new_session(Model(int(recounted(sizing) / 0.5)), history)
+    session._provider.get_max_output_tokens = lambda: session._provider.context_limit // 5
+    use(session, "gc_jg_truncate", check_before_send=False)
+    session._provider.reported_tokens = int(total(session) * 1.4)
+
+    session.send_message("And now?", on_output=lambda *_: None)
+
+    [collected] = session.get_gc_history()
+    assert collected.success
+    assert 60 - 100 * ONE_TURN <= session._instruction_budget.utilization_percent() <= 60.0
 
 
 def test_the_first_request_stays() -> None:
