@@ -26,7 +26,7 @@ LIMIT = 4_000
 sizes = st.sampled_from([1, 40, 400, 4_000])
 policies = st.sampled_from(list(Policy))
 figures = st.integers(0, 1_500)
-results = st.one_of(
+results: st.SearchStrategy[Any] = st.one_of(
     sizes.map(lambda size: "line of output\n" * (size // 10 + 1)),
     sizes.map(lambda size: {"content": "x" * size, "path": "src/a.py"}),
     st.sampled_from([None, 3, [], {}, {"error": None}]),
