@@ -48,6 +48,8 @@ os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSI
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
 ON_ALL_CORES = ("--numprocesses=auto",)
 PLUGINS = [name for name in PROJECTS if "jaato_gc" in PROJECTS[name].get("entry-points", {})]
+HOSTED = ["jaato-gc-jaato"]
+"""Packages that run inside another application, which is installed only for their own tests."""
 
 
 @nox.session
@@ -224,11 +226,12 @@ def minimums(session: nox.Session) -> None:
     pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
     file = Path(session.create_tmp()) / "constraints.txt"
     file.write_text("\n".join(pin for pin in pins if pin.partition("==")[0] not in loose))
-    own = [each for name in PROJECTS for each in own_tools(name)]
+    tested = [name for name in PROJECTS if name not in HOSTED]
+    own = [each for name in tested for each in own_tools(name)]
     lowest = ("--resolution=lowest-direct", f"--constraint={file}")
     session.install(*lowest, *declared, *own, *map(wheel, PROJECTS))
     session.run("uv", "pip", "list", external=True)
-    for name in PROJECTS:
+    for name in tested:
         # The kit's own tests need many examples.
         run_suite(session, ROOT / "packages" / name / "tests", few=name != releases.KIT)
 
@@ -337,14 +340,19 @@ def tools(group: str) -> tuple[str, ...]:
 
 
 def everything() -> list[str]:
-    """Return the requirements for all built wheels and their tests."""
-    own = [each for name in PROJECTS for each in own_tools(name)]
+    """Return the requirements for all built wheels and their tests, without other applications."""
+    own = [each for name in PROJECTS if name not in HOSTED for each in own_tools(name)]
     return [*own, *(wheel(name) for name in PROJECTS)]
 
 
-def own_tools(package: str) -> tuple[str, ...]:
-    """Return the requirements of a package's own tests: its dependency group `test`, if any."""
-    return group_of(PYPROJECTS[package])
+def own_tools(package: str) -> list[str]:
+    """Return the third-party requirements of a package's own tests: see `group_of`."""
+    return [each for each in group_of(PYPROJECTS[package]) if not is_sibling(each)]
+
+
+def own_siblings(package: str) -> set[str]:
+    """Return the packages of this workspace that a package's own tests need."""
+    return workspace_packages(group_of(PYPROJECTS[package]))
 
 
 def group_of(pyproject: dict[str, Any]) -> tuple[str, ...]:
@@ -381,8 +389,12 @@ def others_needed(name: str) -> list[str]:
 
 def siblings(name: str) -> set[str]:
     """Return the packages of this workspace that a package requires, directly or indirectly."""
-    needed = {canonicalize_name(Requirement(r).name) for r in PROJECTS[name]["dependencies"]}
-    direct = needed & PROJECTS.keys()
+    return workspace_packages(PROJECTS[name]["dependencies"])
+
+
+def workspace_packages(requirements: Sequence[str]) -> set[str]:
+    """Return the packages of this workspace among requirements, and what they require."""
+    direct = {canonicalize_name(Requirement(each).name) for each in requirements} & PROJECTS.keys()
     return direct.union(*map(siblings, direct))
 
 
@@ -391,7 +403,8 @@ LAB = sorted({"jaato-gc-lab"} | siblings("jaato-gc-lab"))
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
     """Run a package's tests against its wheel, with its extras and the kit installed."""
-    needed = siblings(package) | siblings("jaato-gc-testing") | {"jaato-gc-testing"}
+    needed = siblings(package) | own_siblings(package)
+    needed |= siblings("jaato-gc-testing") | {"jaato-gc-testing"}
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
     install(session, *tools("test"), *own_tools(package), wheel(package), *others)
     # JAATO_GC_EDITABLE would disable the test that imports come from the wheel.

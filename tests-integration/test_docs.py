@@ -427,6 +427,7 @@ WITH_A_PAGE = (
     "jaato_gc",
     "jaato_gc.plugin",
     "jaato_gc_formats",
+    "jaato_gc_jaato",
     "jaato_gc_lab",
     "jaato_gc_marksweep",
     "jaato_gc_otel",

@@ -29,8 +29,17 @@ LAYERS = [
     "session",
     "plugin",
 ]
-MAY_USE = {"jaato_gc_lab": {"jaato_gc_formats", "jaato_gc_marksweep"}}
-"""Packages that may use others than core: the command is above them all."""
+MAY_USE = {
+    "jaato_gc_jaato": {
+        "jaato_gc_budget",
+        "jaato_gc_hybrid",
+        "jaato_gc_marksweep",
+        "jaato_gc_summarize",
+        "jaato_gc_truncate",
+    },
+    "jaato_gc_lab": {"jaato_gc_formats", "jaato_gc_marksweep"},
+}
+"""Packages that may use others than core: the command is above them all, and so is a host."""
 
 
 def imported_modules(path: Path) -> Iterator[str]:

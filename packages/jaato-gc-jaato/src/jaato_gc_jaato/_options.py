@@ -1,0 +1,94 @@
+"""Options and settings from jaato-server. Invalid ones are reported, and never raise.
+
+jaato-server runs without GC if a plugin raises while it is initialized.
+"""
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaato_gc import ContextUsage, GCConfig, GCConfigError
+from jaato_gc_jaato._host import HostConfig
+
+HOST_KEYS = {"agent_name"}
+"""Keys that jaato-server passes to every plugin, for its own traces."""
+
+
+def valid_options(
+    options: Mapping[str, Any], check: Callable[[dict[str, Any]], object]
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns the options that are valid together, and what is wrong with each of the others.
+
+    Args:
+        options: The options.
+        check: Raises if some options are invalid.
+    """
+    every = dict(options)
+    try:
+        check(every)
+    except Exception:  # which one is wrong?
+        pass
+    else:
+        return every, []
+    valid: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in every.items():
+        try:
+            check({**valid, key: value})
+        except Exception as error:
+            problems.append(str(error))
+        else:
+            valid[key] = value
+    return valid, problems
+
+
+def read_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Returns options for a strategy of ours, and what is wrong with the others.
+
+    A summarizer that is named as ``"module:function"`` is imported.
+    """
+    read = {key: value for key, value in options.items() if key not in HOST_KEYS}
+    named = read.get("summarizer")
+    if not isinstance(named, str):
+        return read, []
+    try:
+        read["summarizer"] = _function_named(named)
+    except Exception as error:  # an import may raise anything
+        del read["summarizer"]
+        return read, [f"summarizer={named!r:.80}: {error}"]
+    return read, []
+
+
+def _function_named(name: str) -> Callable[..., Any]:
+    if ":" not in name:
+        raise GCConfigError("expected 'module:function'")
+    found = pkgutil.resolve_name(name)
+    if not callable(found):
+        raise GCConfigError(f"expected a function, found a {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def read_config(config: HostConfig) -> tuple[GCConfig, list[str]]:
+    """Returns a configuration of jaato-server as one of ours, and what is wrong with it."""
+    given = {
+        key: getattr(config, key)
+        for key in GCConfig.model_fields
+        if key != "plugin_config" and hasattr(config, key)
+    }
+    valid, problems = valid_options(given, lambda settings: GCConfig(**settings))
+    return GCConfig(**valid), problems
+
+
+def read_usage(context_usage: Mapping[str, Any]) -> ContextUsage:
+    """Returns what jaato-server says about the window. It reports 0 for what it does not know."""
+    usage: ContextUsage = {}
+    limit = context_usage.get("effective_input_limit") or context_usage.get("context_limit")
+    if limit:
+        usage["context_limit"] = limit
+    if tokens := context_usage.get("total_tokens"):
+        usage["total_tokens"] = tokens
+    if percent := context_usage.get("percent_used"):
+        usage["percent_used"] = percent
+    if turns := context_usage.get("turns"):
+        usage["turns"] = turns
+    return usage
