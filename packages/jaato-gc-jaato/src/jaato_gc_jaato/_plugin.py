@@ -142,7 +142,8 @@ class JaatoGCPlugin:
         )
         if not result.success:
             raise GCError(self._explain(result, strategy))
-        if violations := check_collection(messages, after, result.removal_list):
+        figures = budget.ours if budget else None
+        if violations := check_collection(messages, after, result.removal_list, (), figures):
             raise MessageError("; ".join(map(str, violations[:3])))
         if "summarizer" in result.details:
             self._warn(f"truncates what it should summarize: {NO_SUMMARIZER}")

@@ -3,7 +3,7 @@
 from jaato_gc.budget.booking import BookedEntry, Booking, PolicyOf
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
-from jaato_gc.budget.views import HostBudget, ReadOnlyBudget
+from jaato_gc.budget.views import HostBudget, ReadOnlyBudget, view_of
 
 __all__ = [
     "BookedEntry",
@@ -13,4 +13,5 @@ __all__ = [
     "PolicyOf",
     "ReadOnlyBudget",
     "SourceEntry",
+    "view_of",
 ]

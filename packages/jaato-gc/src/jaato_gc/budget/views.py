@@ -63,6 +63,11 @@ class HostBudget(ReadOnlyBudget):
         self.__dict__.update(_by_message={**budget._by_message, **named}, counter=counter)
 
 
+def view_of(budget: InstructionBudget, history: Sequence[Message]) -> ReadOnlyBudget:
+    """Returns the view of a budget for a strategy that is called without a session."""
+    return ReadOnlyBudget(budget) if budget.is_booked else HostBudget(budget, history)
+
+
 class HostCounter:
     """Counts messages as the host's budget does, and everything else as another counter does.
 
@@ -99,7 +104,7 @@ def _rates(
 ) -> dict[str, float]:
     """Returns the factors that make the messages of an entry add up to its tokens.
 
-    An entry without tokens has not been counted yet, so the counter decides.
+    If CONVERSATION has no tokens for messages that no entry names, the counter decides.
     """
     messages: dict[int, list[Message]] = {}
     by_id = {id(entry): entry for entry in entries.values() if entry}
@@ -109,7 +114,8 @@ def _rates(
     for number, entry in by_id.items():
         counted = count_tokens(messages[number], counter)
         given, done, total = 0, 0, _tokens(entry)
-        for message in messages[number] if total and counted else ():
+        is_counted = total or entry.key is not None
+        for message in messages[number] if is_counted and counted else ():
             tokens = message_tokens(message, counter)
             done += tokens
             share = total * done // counted - given  # so that all shares add up

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from jaato_gc.budget import InstructionBudget
+from jaato_gc.budget import InstructionBudget, view_of
 from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.collecting.shortening import without_shortenable
@@ -252,6 +252,7 @@ def check_collection(
     after: Sequence[Message],
     removal_list: Iterable[GCRemovalItem],
     protected_ids: Iterable[str] = (),
+    budget: InstructionBudget | None = None,
 ) -> list[Violation]:
     """Returns everything that a collection broke between two histories, for tests of strategies.
 
@@ -262,9 +263,11 @@ def check_collection(
         after: The history that it returned.
         removal_list: The removal list that it returned.
         protected_ids: Messages that had to stay as they were.
+        budget: The budget that the strategy was given: its figures count.
     """
     held = dict.fromkeys(protected_ids, Hold.RECENT)
-    outcome = Outcome(before, after, edits_between(before, after), held=held)
+    counter = view_of(budget, before).counter if budget else DEFAULT_COUNTER
+    outcome = Outcome(before, after, edits_between(before, after), held=held, counter=counter)
     return [*broken_outcome_rules(outcome), *removal_list_is_true(outcome, removal_list)]
 
 

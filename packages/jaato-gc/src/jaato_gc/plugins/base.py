@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from jaato_gc.budget import HostBudget, InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget import InstructionBudget, view_of
 from jaato_gc.collecting import (
     Collection,
     ContextUsage,
@@ -87,9 +87,6 @@ class GCStrategy(Generic[SettingsT]):
         called through it, like any other `GCPlugin`.
         """
         notice = self.settings.notice_template
-        if budget is not None:
-            booked = budget.is_booked
-            budget = ReadOnlyBudget(budget) if booked else HostBudget(budget, history)
         collection = open_collection(
             self.name,
             notice,
@@ -97,7 +94,7 @@ class GCStrategy(Generic[SettingsT]):
             context_usage,
             config.with_options(self.overrides),
             reason,
-            budget,
+            budget and view_of(budget, history),
         )
         try:
             self.select(collection)
