@@ -1,6 +1,7 @@
 """The budget of jaato-server as one of ours: its entries, its figures, its limit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaato_gc import (
@@ -9,10 +10,11 @@ from jaato_gc import (
     InstructionBudget,
     InstructionSource,
     Message,
+    Part,
     count_tokens,
 )
 from jaato_gc.plugin import FrameCosts, as_text
-from jaato_gc_jaato._messages import host_id
+from jaato_gc_jaato._messages import SUFFIX, host_id
 
 CHARACTERS_PER_TOKEN = 4.0
 """How jaato-server counts if the provider has no tokenizer."""
@@ -28,19 +30,25 @@ class HostCounter:
 
     Args:
         characters_per_token: The size of a token.
+        counts_suffixes: Whether it counts what is appended to results for the model.
     """
 
     confidence = Confidence.ESTIMATED
     tolerance = 0.0
-    costs = FrameCosts(message=0, call=0)
 
-    def __init__(self, characters_per_token: float) -> None:
+    def __init__(self, characters_per_token: float, *, counts_suffixes: bool) -> None:
         self.characters_per_token = characters_per_token
         self.name = f"jaato-server-{characters_per_token:.4f}"
+        self.costs = FrameCosts(message=0, call=0)
+        if counts_suffixes:
+            self.costs = replace(self.costs, sealed=self._suffix_tokens)
 
     def count_text(self, text: str) -> int:
         """Returns the tokens of a text."""
         return int(len(text) / self.characters_per_token)
+
+    def _suffix_tokens(self, part: Part) -> int:
+        return self.count_text((part.extra or {}).get(SUFFIX, ""))
 
 
 class HostBudget:
@@ -72,7 +80,11 @@ class HostBudget:
         """The keys for what collections wrote, together."""
         self._pooled = unbooked if self._pool else []
         self.ours = InstructionBudget(
-            host.session_id, host.agent_id, context_limit=_limit(host), counter=self._counter()
+            host.session_id,
+            host.agent_id,
+            context_limit=_limit(host),
+            # Versions from 1.0 on count all that is sent, and compare it with what is reported.
+            counter=self._counter(counts_suffixes=hasattr(host, "calibration_factor")),
         )
         self.ours.collectable_sources = {_CONVERSATION, InstructionSource.ENRICHMENT}
         self._book(lighter or {})
@@ -96,7 +108,7 @@ class HostBudget:
         tokens: int = self._children[key].total_tokens()
         return tokens
 
-    def _counter(self) -> HostCounter:
+    def _counter(self, *, counts_suffixes: bool) -> HostCounter:
         """Returns a counter that agrees with the figures of messages that are only text."""
         characters = tokens = 0
         for key, booked in self._booked.items():
@@ -104,9 +116,8 @@ class HostBudget:
             if texts and None not in texts:
                 characters += sum(len(text or "") for text in texts)
                 tokens += self.tokens_under(key)
-        if not characters or not tokens:
-            return HostCounter(CHARACTERS_PER_TOKEN)
-        return HostCounter(characters / tokens)
+        size = characters / tokens if characters and tokens else CHARACTERS_PER_TOKEN
+        return HostCounter(size, counts_suffixes=counts_suffixes)
 
     def _book(self, lighter: Mapping[str, int]) -> None:
         for source in InstructionSource:
