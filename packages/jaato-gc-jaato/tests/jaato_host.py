@@ -32,7 +32,7 @@ STRATEGIES = (
 
 
 class Model:
-    """A model provider: answers every request with the same text.
+    """A model provider: answers every request with the same text, and calls a tool if asked to.
 
     Args:
         context_limit: The window.
@@ -45,8 +45,8 @@ class Model:
         self.requests: list[list[Any]] = []
         self.reported_tokens = 0
         """What it reports as usage."""
-        self.refuses: list[Exception] = []
-        """What it raises instead of its next answers."""
+        self.steps = 0
+        """How many times it calls a tool before it answers."""
 
     def get_context_limit(self) -> int:
         return self.context_limit
@@ -56,14 +56,18 @@ class Model:
 
     def complete(self, messages: Sequence[Any], **options: Any) -> Any:
         self.requests.append(list(messages))
-        if self.refuses:
-            raise self.refuses.pop()
         usage = types.TokenUsage(self.reported_tokens, 0, self.reported_tokens)
         if options.get("on_usage_update"):
             options["on_usage_update"](usage)
-        answer = Part.from_text("Noted. " * 10)
+        parts = [Part.from_text("Noted. " * 10)]
         finished = types.FinishReason.STOP
-        response = types.ProviderResponse(parts=[answer], usage=usage, finish_reason=finished)
+        if self.steps:
+            self.steps -= 1
+            number = len(self.requests)
+            args = {"number": number}
+            parts.append(Part.from_function_call(FunctionCall(f"step-{number}", "look", args)))
+            finished = types.FinishReason.TOOL_USE
+        response = types.ProviderResponse(parts=parts, usage=usage, finish_reason=finished)
         return types.TurnResult.from_provider_response(response)
 
 

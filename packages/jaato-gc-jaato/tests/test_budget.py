@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jaato_host import ROOT, Message, budgets, call, conversation, gc, model, result, user
 
 from jaato_gc import GCPolicy, InstructionSource
+from jaato_gc.plugin import message_tokens
 from jaato_gc_jaato._budget import HostBudget
 from jaato_gc_jaato._messages import read_history
 from jaato_gc_jaato._results import read_reason, write_reason
@@ -151,6 +152,22 @@ def test_counting_follows_the_figures_of_jaato_server() -> None:
     counter = read(budget, history).ours.counter
 
     assert counter.count_text("w" * 800) == 400
+
+
+def test_what_is_appended_to_results_for_the_model_does_not_change_the_size_of_a_token() -> None:
+    answer = result("1", "y" * 1_000, model_suffix="z" * 4_000)
+    history = [user("x" * 1_000), call("1"), answer]
+    budget = host_budget()
+    for message, tokens in zip(history, (250, 0, 1_250), strict=True):
+        key, ids = f"msg_{tokens}", [message.message_id]
+        budget.add_child(Source.CONVERSATION, key, tokens, Policy.EPHEMERAL, message_ids=ids)
+
+    counter = read(budget, history).ours.counter
+
+    assert counter.count_text("w" * 800) == 200
+    [*_, ours] = read_history(history, {})
+    expected = 252 + 1_000 if counts_wire else 252
+    assert message_tokens(ours, counter) == expected
 
 
 def test_reasons_are_converted_by_value() -> None:

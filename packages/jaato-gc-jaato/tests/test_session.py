@@ -150,6 +150,27 @@ def test_a_session_that_goes_on_for_long_stays_within_its_window(name: str) -> N
     assert len(results) < 40
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_one_turn_of_many_calls_stays_within_the_window(name: str) -> None:
+    session = new_session(Model(6_000))
+    session._executor.register("look", lambda args: {"content": a_file(args["number"], 20)})
+    session._provider.steps = 60
+    use(session, name, OPTIONS.get(name))
+
+    session.send_message("Look at everything.", on_output=lambda *_: None)
+
+    requests = session._provider.requests
+    assert len(requests) == 61
+    assert [request for request in requests if invariant.validate_history(request)] == []
+    assert len(session.get_gc_history()) > 2
+    for collected in session.get_gc_history():
+        assert collected.details["outcome"] == "reached"
+        # A step takes 6 % of this window, and summaries replace several.
+        assert 0.38 * 6_000 < collected.tokens_after <= (0.6 + CALLS) * 6_000
+    if name in ("gc_jg_budget", "gc_jg_marksweep", "gc_jg_hybrid"):
+        assert any("<context-ledger>" in (each.text or "") for each in session.get_history())
+
+
 def test_a_second_collection_finds_what_the_first_one_wrote() -> None:
     session = full_session()
     use(session, "gc_jg_summarize", OPTIONS["gc_jg_summarize"])

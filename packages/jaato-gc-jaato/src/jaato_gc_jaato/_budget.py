@@ -4,43 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaato_gc import (
-    Confidence,
     GCPolicy,
     InstructionBudget,
     InstructionSource,
     Message,
     count_tokens,
 )
-from jaato_gc.plugin import FrameCosts, as_text
+from jaato_gc_jaato._counter import counter_for
 from jaato_gc_jaato._messages import host_id
 
-CHARACTERS_PER_TOKEN = 4.0
-"""How jaato-server counts if the provider has no tokenizer."""
 SUMMARY_KEY = "gc_summary_"
 """The keys under which jaato-server books what a collection wrote, until it counts again."""
 _POLICIES = {policy.value: policy for policy in GCPolicy}
 _STRICTEST_FIRST = tuple(GCPolicy)
 _CONVERSATION = InstructionSource.CONVERSATION
-
-
-class HostCounter:
-    """Counts text in the unit of jaato-server's figures, which depends on the provider.
-
-    Args:
-        characters_per_token: The size of a token.
-    """
-
-    confidence = Confidence.ESTIMATED
-    tolerance = 0.0
-    costs = FrameCosts(message=0, call=0)
-
-    def __init__(self, characters_per_token: float) -> None:
-        self.characters_per_token = characters_per_token
-        self.name = f"jaato-server-{characters_per_token:.4f}"
-
-    def count_text(self, text: str) -> int:
-        """Returns the tokens of a text."""
-        return int(len(text) / self.characters_per_token)
 
 
 class HostBudget:
@@ -71,8 +48,11 @@ class HostBudget:
         self._pool = [key for key in written if unbooked and not self._booked[key]]
         """The keys for what collections wrote, together."""
         self._pooled = unbooked if self._pool else []
+        figures = [(self.tokens_under(key), booked) for key, booked in self._booked.items()]
+        # Versions from 1.0 on count all that is sent, and compare it with what is reported.
+        counter = counter_for(figures, counts_suffixes=hasattr(host, "calibration_factor"))
         self.ours = InstructionBudget(
-            host.session_id, host.agent_id, context_limit=_limit(host), counter=self._counter()
+            host.session_id, host.agent_id, context_limit=_limit(host), counter=counter
         )
         self.ours.collectable_sources = {_CONVERSATION, InstructionSource.ENRICHMENT}
         self._book(lighter or {})
@@ -95,18 +75,6 @@ class HostBudget:
         """Returns what jaato-server has booked under a key of the conversation."""
         tokens: int = self._children[key].total_tokens()
         return tokens
-
-    def _counter(self) -> HostCounter:
-        """Returns a counter that agrees with the figures of messages that are only text."""
-        characters = tokens = 0
-        for key, booked in self._booked.items():
-            texts = list(_texts(booked))
-            if texts and None not in texts:
-                characters += sum(len(text or "") for text in texts)
-                tokens += self.tokens_under(key)
-        if not characters or not tokens:
-            return HostCounter(CHARACTERS_PER_TOKEN)
-        return HostCounter(characters / tokens)
 
     def _book(self, lighter: Mapping[str, int]) -> None:
         for source in InstructionSource:
@@ -149,18 +117,6 @@ def _ids(entry: Any) -> Iterator[str]:
     yield from entry.message_ids
     for child in entry.children.values():
         yield from _ids(child)
-
-
-def _texts(messages: Iterable[Message]) -> Iterator[str | None]:
-    """Yields texts and results; ``None`` for anything that not every version counts."""
-    for message in messages:
-        for part in message.parts:
-            if part.function_call or part.inline_data or part.thought or part.extra:
-                yield None
-            elif answer := part.function_response:
-                yield as_text(answer.result)
-            else:
-                yield part.text
 
 
 def _policy(entry: Any) -> GCPolicy:

@@ -24,6 +24,7 @@ from jaato_gc import (
 from jaato_gc.plugin import fenced, mint_message_id
 from jaato_gc_jaato._host import HostMessage, HostPart
 
+SUFFIX = "model_suffix"
 _READ_FIELDS = {
     *("text", "function_call", "function_response", "inline_data", "thought"),
     *("executable_code", "code_execution_result"),
@@ -97,7 +98,7 @@ def _read_part(part: HostPart) -> Iterator[Part]:
         and ToolResult(answer.call_id, answer.name or "", answer.result, bool(answer.is_error)),
         inline_data=_attachment(inline.get("mime_type"), inline.get("data")) if inline else None,
         thought=part.thought,
-        extra=_other_fields(part) | _other_fields(call) or None,
+        extra=_other_fields(part) | _other_fields(call) | _suffix(answer) or None,
     )
     for each in _attachments(part):
         yield Part(inline_data=_attachment(each.mime_type, each.data))
@@ -111,6 +112,11 @@ def _attachments(part: HostPart) -> list[Any]:
 def _attachment(mime_type: Any, data: Any) -> InlineData:
     known = isinstance(data, bytes | str)
     return InlineData(str(mime_type or "application/octet-stream"), data if known else None)
+
+
+def _suffix(answer: Any) -> dict[str, str]:
+    """Returns what jaato-server appends to a result for the model: it is sent, but not its own."""
+    return {SUFFIX: answer.model_suffix} if answer and answer.model_suffix else {}
 
 
 def _other_fields(owner: Any) -> dict[str, Any]:
