@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from jaato_names import REPORT
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "coming-from-jaato.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "coming-from-jaato.md"
 SUITES = [
     "shared/plugins/gc/tests/test_truncate.py",
     "shared/plugins/gc/tests/test_summarize.py",
@@ -140,6 +140,7 @@ def test_every_known_reason_is_still_one(outcomes: dict[str, str]) -> None:
         assert any(matches(test, known) for test in failed), known
 
 
+@pytest.mark.skipif(not PAGE.is_file(), reason="this is not a checkout of the repository")
 @pytest.mark.parametrize("difference", sorted(set(DIFFERENT.values())))
 def test_every_difference_is_on_the_page_for_users_of_jaato(difference: str) -> None:
     assert f"\n| {difference} | " in PAGE.read_text(encoding="utf-8")
