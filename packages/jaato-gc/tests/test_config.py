@@ -343,8 +343,11 @@ def test_any_other_pressure_does_not_mean_continuous(pressure: float) -> None:
     assert not GCConfig(pressure_percent=pressure).continuous_mode
 
 
-def test_zero_in_the_environment_means_continuous(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAATO_GC_PRESSURE", "0")
+@pytest.mark.parametrize("pressure", ["0", "0.0", "-1"])
+def test_zero_or_less_in_the_environment_means_continuous(
+    pressure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_PRESSURE", pressure)
 
     assert GCConfig().continuous_mode
 

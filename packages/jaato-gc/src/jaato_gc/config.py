@@ -70,6 +70,13 @@ Percent = Annotated[
     float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_not_a_fraction)
 ]
 PositivePercent = Annotated[Percent, Field(gt=0)]
+# In jaato-server, which reads the same variable, a negative pressure means 0.
+PressureOfJaato = Annotated[
+    float,
+    Field(le=100, allow_inf_nan=False),
+    AfterValidator(lambda percent: max(0.0, percent)),
+    AfterValidator(_not_a_fraction),
+]
 
 
 class Settings(BaseModel):
@@ -136,7 +143,7 @@ class GCConfig(Settings):
     target_percent: Percent = Field(default_factory=_from_environment("target_percent", 60.0))
     """The percentage in use after a collection. The default is below the threshold."""
     pressure_percent: Percent | None = Field(
-        default_factory=_from_environment("pressure_percent", 90.0)
+        default_factory=_from_environment("pressure_percent", 90.0, PressureOfJaato)
     )
     """PRESERVABLE content may be removed from here on. 0 or ``None`` selects continuous mode."""
     max_turns: PositiveInt | None = None
