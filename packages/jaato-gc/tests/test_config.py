@@ -1,5 +1,6 @@
 """GCConfig: valid values, the sources of values, the same in tokens, and when to collect."""
 
+import itertools
 import math
 from typing import Any, ClassVar, get_type_hints
 
@@ -255,8 +256,16 @@ def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch, key: str,
     assert GCConfig(threshold_percent=40).target_percent == 30
 
 
-@pytest.mark.parametrize("text", ["abc", "80%", "nan", "inf", "-1", "100.1", "true", "0x10"])
-@pytest.mark.parametrize("key", ENVIRONMENT_VARIABLES)
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *itertools.product(
+            ENVIRONMENT_VARIABLES, ["abc", "80%", "nan", "inf", "-inf", "100.1", "true", "0x10"]
+        ),
+        ("threshold_percent", "-1"),
+        ("target_percent", "-1"),
+    ],
+)
 def test_a_bad_variable_is_an_error_with_its_name_value_and_remedy(
     monkeypatch: pytest.MonkeyPatch, key: str, text: str
 ) -> None:
