@@ -714,3 +714,15 @@ def test_options_of_a_strategy_cannot_be_changed_in_a_configuration() -> None:
     with pytest.raises(TypeError, match="read-only"):
         config.plugin_config["mine"] = 2
     assert config.plugin_config == {"mine": [1]}
+
+
+@pytest.mark.parametrize("overrides", [{}, {"threshold_percent": 40}, {"target_percent": 70}])
+def test_options_of_a_strategy_do_not_depend_on_the_environment(
+    overrides: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_TARGET", "not a number")
+
+    strategy = OldestFirst()
+    strategy.initialize(overrides)
+
+    assert strategy.overrides == overrides
