@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("no deadline", deadline=None)  # the machine may be busy
+settings.load_profile("no deadline")
 sys.path.append(str(Path(__file__).parent))  # --import-mode=importlib does not add it
 
 
