@@ -212,7 +212,8 @@ def subset(session: nox.Session) -> None:
 
 @nox.session(default=False, requires=["build", "wheelhouse"])
 def template(session: nox.Session) -> None:
-    """Test the plugin template, and a factory plugin, with the released and the new core."""
+    """Test `jaato-gc new-plugin`, and a factory plugin, with the released and the new core."""
+    install(session, *tools("workflows"))
     run_release_tests(session, ["template"], *session.posargs)
 
 

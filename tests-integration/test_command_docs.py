@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs/reference/command.md"
 DOCUMENTS = [
     ROOT / "packages/jaato-gc-lab/README.md",
+    ROOT / "docs/tutorials/first-plugin.md",
     ROOT / "docs/tutorials/see-your-context.md",
     REFERENCE,
 ]

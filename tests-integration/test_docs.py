@@ -38,6 +38,8 @@ from jaato_gc import (
     discover_gc_plugins,
     load_gc_plugin,
 )
+from jaato_gc_lab._plugin_names import PluginNames
+from jaato_gc_lab._plugin_project import project_files
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -456,7 +458,7 @@ def test_every_public_name_is_on_a_page_and_nothing_else() -> None:
 
 API_PAGES = sorted((DOCS / "reference").glob("api-*.md"))
 
-OTHERS = {"jaato_gc_todos"}
+OTHERS = {"jaato_gc_todo_list", "jaato_gc_todos"}
 """Names of examples."""
 VARIABLES_OF_BENCHMARKS = {"JAATO_GC_TRANSCRIPTS"}
 
@@ -558,10 +560,10 @@ def test_files_from_other_hosts_are_found() -> None:
     assert site.foreign_resources(html) == ["https://fonts.example.org/a.css", "//cdn/x.js"]
 
 
-# --- the tutorial and the template ---
+# --- the tutorial of plugins ---
 
 
-def test_tutorial_shows_the_files_of_the_template() -> None:
+def test_tutorial_shows_the_files_of_a_new_plugin() -> None:
     text = (DOCS / "tutorials/first-plugin.md").read_text(encoding="utf-8")
     shown = {
         title: body
@@ -571,11 +573,30 @@ def test_tutorial_shows_the_files_of_the_template() -> None:
         if not title.startswith(".jaato/")
     }
 
-    template = ROOT / "templates/plugin"
-    assert shown == {
-        name: (template / name).read_text(encoding="utf-8")
-        for name in ("pyproject.toml", "jaato_gc_todos.py", "tests/test_conformance.py")
-    }
+    files = project_files(PluginNames("todos"), author="Ana Doe", license="MIT", year=2026)
+    strategy, conformance = "src/jaato_gc_todos/__init__.py", "tests/test_conformance.py"
+    assert shown.keys() == {"pyproject.toml", strategy, conformance}
+    assert shown["pyproject.toml"] in files["pyproject.toml"].decode()
+    assert shown[strategy] == files[strategy].decode()
+    assert shown[conformance] == files[conformance].decode()
+
+
+def test_tutorial_lists_the_files_of_a_new_plugin() -> None:
+    text = (DOCS / "tutorials/first-plugin.md").read_text(encoding="utf-8")
+    [tree] = re.findall(r"^```text\njaato-gc-todos/\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    files = project_files(PluginNames("todos"), author="Ana Doe", license="MIT", year=2026)
+
+    folder, listed = "", []
+    for line in tree.splitlines():
+        name = re.sub(r"^[│├└─ ]+", "", line)
+        if line[0] not in "│ ":
+            folder = ""
+        if name.endswith("/"):
+            folder = name
+        else:
+            listed.append(folder + name)
+
+    assert sorted(listed) == sorted(files)
 
 
 # --- the seed documents ---

@@ -1,4 +1,4 @@
-"""The example and the README run without a network."""
+"""The example, the README and the creation of a plugin need no network."""
 
 import os
 import re
@@ -82,3 +82,11 @@ def test_the_first_example_of_the_readme_runs_without_a_network(
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\nTrue\n"
+
+
+def test_a_plugin_is_created_without_a_network(offline: dict[str, str], tmp_path: Path) -> None:
+    command = "from jaato_gc_lab._cli import main; main()"
+    done = run_python("-c", command, "new-plugin", "todos", env=offline, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "jaato-gc-todos" / "pyproject.toml").is_file()

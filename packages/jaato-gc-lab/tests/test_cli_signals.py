@@ -33,9 +33,16 @@ main()
 """
 
 
-def test_ctrl_c_leaves_no_incomplete_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["collect", "request.json", "--limit", "2k", "--apply", "-o", "out.json"],
+        ["new-plugin", "todos"],
+    ],
+    ids=lambda args: args[0],
+)
+def test_ctrl_c_leaves_no_incomplete_files(args: list[str], tmp_path: Path) -> None:
     write_json(tmp_path / "request.json", anthropic_request(8))
-    args = ["collect", "request.json", "--limit", "2k", "--apply", "-o", "out.json"]
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, *args],
         cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,7 +1,8 @@
-"""Writes files atomically and protects existing files."""
+"""Writes files and folders atomically and protects existing ones."""
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -67,6 +68,35 @@ def write_all(contents: Mapping[Path, bytes], *, mode: int | None = None) -> Non
 def write_file(path: Path, content: bytes) -> None:
     """Writes a file atomically. An existing file is replaced."""
     write_all({path: content})
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Writes a new folder with all its files, or nothing if an error occurs.
+
+    The files are written to a temporary folder beside it, which is renamed at the end.
+
+    Args:
+        folder: The folder to create. Its parent exists.
+        contents: File contents by path in the folder.
+
+    Raises:
+        GCError: The folder exists, or its parent does not.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise GCError(f"{folder} already exists: remove it or choose another --directory")
+    if not folder.parent.is_dir():
+        raise GCError(f"folder {folder.parent} does not exist: create it or choose another one")
+    temporary = folder.parent / f".jaato-gc.{secrets.token_hex(4)}.part"
+    try:
+        for name, content in contents.items():
+            path = temporary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, content, _mode_for(path, None))
+        temporary.rename(folder)
+    except OSError as error:  # the error contains the temporary name
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def unused_path(path: Path) -> Path:

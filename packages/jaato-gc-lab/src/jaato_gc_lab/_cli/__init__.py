@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "Write the HTML report with all charts.",
     "check": "Check recorded runs against limits, for CI.",
     "plugins": "List the installed strategies and formats.",
+    "new-plugin": "Create a repository for your own strategy.",
     "config": "Show or validate a configuration.",
 }
 """Help text of each command, in display order."""
@@ -48,7 +49,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"jaato_gc_lab._cli.{cmd_name}")
+        module = import_module(f"jaato_gc_lab._cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
