@@ -48,7 +48,7 @@ os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSI
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
 ON_ALL_CORES = ("--numprocesses=auto",)
 PLUGINS = [name for name in PROJECTS if "jaato_gc" in PROJECTS[name].get("entry-points", {})]
-HOSTED = ["jaato-gc-jaato"]
+HOSTED = [name for name in PROJECTS if "host" in PYPROJECTS[name].get("dependency-groups", {})]
 """Packages that run inside another application, which is installed only for their own tests."""
 
 
