@@ -319,8 +319,8 @@ LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]
 
 def mirrored() -> dict[str, str]:
     """Returns the pages that come from other folders, by their path in the repository."""
-    names = {"ARCHITECTURE": "architecture", "CONTRIBUTING": "contributing", "SECURITY": "security"}
-    pages = {f"{name}.md": f"project/{page}.md" for name, page in names.items()}
+    names = ("ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY")
+    pages = {f"{name}.md": f"project/{name.lower().replace('_', '-')}.md" for name in names}
     for readme in sorted(ROOT.glob("packages/*/README.md")):
         pages[readme.relative_to(ROOT).as_posix()] = f"packages/{readme.parent.name}.md"
     return {path: page for path, page in pages.items() if (ROOT / path).exists()}

@@ -3,71 +3,26 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from documents import ROOT, Block, blocks_of, read_blocks
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path
     for pattern in (
-        "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packages/*/README.md", "docs/**/*.md",
+        "*.md", ".github/*.md", "packages/*/README.md", "docs/**/*.md",
     )
     for path in ROOT.glob(pattern)
 )  # fmt: skip
 
-FENCE = re.compile(r"(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<info>[^`]*)")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?(?P<inline>[^)\s>]+)|^\[[^\]]+\]: *<?(?P<reference>[^\s>]+)")
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 each_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
-
-
-@dataclass
-class Block:
-    """A fenced block of a document, or one line of prose.
-
-    Args:
-        line: The number of its first line of content, counted from 0.
-        info: The text after the opening fence; ``None`` for prose.
-        text: Its lines, without fences and their indentation.
-    """
-
-    line: int
-    info: str | None
-    text: str
-
-    @property
-    def language(self) -> str:
-        return (self.info or "").partition(" ")[0].lower()
-
-
-def read_blocks(text: str) -> Iterator[Block]:
-    lines = text.splitlines()
-    position = 0
-    while position < len(lines):
-        fence = FENCE.fullmatch(lines[position])
-        if not fence:
-            yield Block(position, None, lines[position])
-            position += 1
-            continue
-        start = position = position + 1
-        closing = re.compile(rf" *{re.escape(fence['marks'])}{re.escape(fence['marks'][0])}* *")
-        while position < len(lines) and not closing.fullmatch(lines[position]):
-            position += 1
-        content = [
-            re.sub(rf"^ {{0,{len(fence['indent'])}}}", "", each) for each in lines[start:position]
-        ]
-        yield Block(start, fence["info"].strip(), "\n".join(content) + "\n")
-        position += 1
-
-
-def blocks_of(document: Path) -> list[Block]:
-    return list(read_blocks(document.read_text(encoding="utf-8")))
 
 
 def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
