@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 from documents import ROOT, Block, blocks_of, read_blocks
+from repository import PYPROJECTS
 
 DOCUMENTS = sorted(
     path
@@ -38,15 +39,10 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, obje
     """A new module for the code of one document, which runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # which may have a gc.json
-    for variable in (
-        "THRESHOLD",
-        "TARGET",
-        "PRESSURE",
-        "LOAD_PLUGINS",
-        "DISABLED_PLUGINS",
-        "STASH",
-    ):
+    for variable in ("THRESHOLD", "TARGET", "PRESSURE", "DISABLED_PLUGINS", "STASH"):
         monkeypatch.delenv(f"JAATO_GC_{variable}", raising=False)
+    # An application that the tests of an adapter need can have plugins too.
+    monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", ",".join(PYPROJECTS))
     module = ModuleType("document")
     # Dataclasses and pydantic look up the module that a class was defined in.
     monkeypatch.setitem(sys.modules, module.__name__, module)
