@@ -48,7 +48,7 @@ os.environ["PYENV_VERSION"] = ":".join(filter(None, [os.environ.get("PYENV_VERSI
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PROJECTS])
 ON_ALL_CORES = ("--numprocesses=auto",)
 PLUGINS = [name for name in PROJECTS if "jaato_gc" in PROJECTS[name].get("entry-points", {})]
-HOSTED = ["jaato-gc-jaato"]
+HOSTED = [name for name in PROJECTS if "host" in PYPROJECTS[name].get("dependency-groups", {})]
 """Packages that run inside another application, which is installed only for their own tests."""
 
 
@@ -58,6 +58,7 @@ def lint(session: nox.Session) -> None:
     install(session, *tools("lint"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("pre-commit", "validate-config")
 
 
 @nox.session(requires=["build"])
@@ -81,8 +82,32 @@ def unit(session: nox.Session, package: str) -> None:
 @nox.session(requires=["build"])
 def integration(session: nox.Session) -> None:
     """Test all packages together."""
-    install(session, *tools("test"), *everything())
+    install(session, *tools("integration"), *everything())
     session.run("pytest", *ON_ALL_CORES, "tests-integration", *session.posargs)
+
+
+@nox.session(default=False, requires=["build"])
+def coverage(session: nox.Session) -> None:
+    """Measure the branch coverage of the packages by their own tests, and check the floor."""
+    hosts = [each for name in HOSTED for each in own_tools(name)]
+    install(session, *tools("coverage"), *hosts, *everything())
+    measured = ",".join(name.replace("-", "_") for name in PROJECTS)
+    pytest = ("coverage", "run", f"--source={measured}", "-m", "pytest", *ON_ALL_CORES)
+    tests = {name: f"packages/{name}/tests" for name in PROJECTS}
+    session.run("coverage", "erase")
+    # The kit's own tests need many examples.
+    session.run(*pytest, tests.pop(releases.KIT), env={"JAATO_GC_EDITABLE": None})
+    few = ("-p", "releasing.few_examples")
+    session.run(*pytest, *few, *tests.values(), env={"JAATO_GC_EDITABLE": None})
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "report")
+
+
+@nox.session(default=False)
+def clone(session: nox.Session) -> None:
+    """Run the commands of CONTRIBUTING.md, and add a distribution, in clones of this repository."""
+    install(session, *tools("clone"))
+    session.run("pytest", "-m", "slow", "tests-integration/test_clone.py", *session.posargs)
 
 
 @nox.session(default=False)

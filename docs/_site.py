@@ -10,6 +10,7 @@ not on the site are replaced by their text.
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -21,10 +22,10 @@ from enum import Enum
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jaato_gc
-import jaato_gc_formats
 from jaato_gc import GCConfig, GCError, PluginRegistry
 from jaato_gc.collecting import outcome
 from jaato_gc.history import invariants as history_rules
@@ -79,7 +80,7 @@ def errors() -> str:
     """Returns a section for every public error."""
     found = [
         value
-        for package in (jaato_gc, jaato_gc_formats)
+        for package in packages()
         for name in package.__all__
         if isinstance(value := getattr(package, name), type) and issubclass(value, GCError)
     ]
@@ -87,6 +88,12 @@ def errors() -> str:
         f"### `{each.__name__}`\n\n{docstring_to_markdown(inspect.getdoc(each) or '')}"
         for each in sorted(found, key=lambda each: (each is not GCError, each.__name__))
     )
+
+
+def packages() -> list[ModuleType]:
+    """Returns every package of this repository."""
+    inits = sorted(ROOT.glob("packages/*/src/*/__init__.py"))
+    return [importlib.import_module(init.parent.name) for init in inits]
 
 
 def keys(model_name: str = "GCConfig") -> str:
@@ -312,8 +319,8 @@ LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]
 
 def mirrored() -> dict[str, str]:
     """Returns the pages that come from other folders, by their path in the repository."""
-    names = {"ARCHITECTURE": "architecture", "CONTRIBUTING": "contributing", "SECURITY": "security"}
-    pages = {f"{name}.md": f"project/{page}.md" for name, page in names.items()}
+    names = ("ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY")
+    pages = {f"{name}.md": f"project/{name.lower().replace('_', '-')}.md" for name in names}
     for readme in sorted(ROOT.glob("packages/*/README.md")):
         pages[readme.relative_to(ROOT).as_posix()] = f"packages/{readme.parent.name}.md"
     return {path: page for path, page in pages.items() if (ROOT / path).exists()}

@@ -4,13 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from repository import own_strategies
 from session_messages import POLICIES
 
-import jaato_gc_budget
-import jaato_gc_hybrid
-import jaato_gc_marksweep
-import jaato_gc_summarize
-import jaato_gc_truncate
 from jaato_gc import GCConfig, GCPlugin, GCPolicy, GCTriggerReason, InstructionSource
 
 PluginMaker = Callable[[], GCPlugin]
@@ -36,35 +32,33 @@ def initialized(create: PluginMaker, **options: Any) -> PluginMaker:
 
 WRITTEN: dict[str, Any] = {"summarizer": summarizer, "summary_tokens": 40, "max_summaries": 2}
 
-TRUNCATE = {
-    "gc_truncate": initialized(jaato_gc_truncate.create_plugin),
-    "gc_truncate with a notice": initialized(jaato_gc_truncate.create_plugin, notify_on_gc=True),
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "gc_summarize": {
+        "gc_summarize": WRITTEN,
+        "gc_summarize or extract": {**WRITTEN, "on_summarizer_error": "extract"},
+    },
+    "gc_hybrid": {
+        "gc_hybrid": {**WRITTEN, "summarize_middle_turns": 2},
+        "gc_hybrid or truncate": {
+            **WRITTEN,
+            "summarize_middle_turns": 1,
+            "on_summarizer_error": "truncate",
+            "notify_on_gc": True,
+        },
+    },
 }
-SUMMARIZE = {
-    "gc_summarize": initialized(jaato_gc_summarize.create_plugin, **WRITTEN),
-    "gc_summarize or extract": initialized(
-        jaato_gc_summarize.create_plugin, **WRITTEN, on_summarizer_error="extract"
-    ),
+"""The variants of strategies that need options. The others are used with and without a notice."""
+VARIANTS: dict[str, dict[str, PluginMaker]] = {
+    name: {
+        variant: initialized(info.factory, **options)
+        for variant, options in OPTIONS.get(
+            name, {name: {}, f"{name} with a notice": {"notify_on_gc": True}}
+        ).items()
+    }
+    for name, info in own_strategies().items()
 }
-HYBRID = {
-    "gc_hybrid": initialized(jaato_gc_hybrid.create_plugin, **WRITTEN, summarize_middle_turns=2),
-    "gc_hybrid or truncate": initialized(
-        jaato_gc_hybrid.create_plugin,
-        **WRITTEN,
-        summarize_middle_turns=1,
-        on_summarizer_error="truncate",
-        notify_on_gc=True,
-    ),
-}
-BUDGET = {
-    "gc_budget": initialized(jaato_gc_budget.create_plugin),
-    "gc_budget with a notice": initialized(jaato_gc_budget.create_plugin, notify_on_gc=True),
-}
-MARKSWEEP = {
-    "gc_marksweep": initialized(jaato_gc_marksweep.create_plugin),
-    "gc_marksweep with a notice": initialized(jaato_gc_marksweep.create_plugin, notify_on_gc=True),
-}
-OURS = {**TRUNCATE, **SUMMARIZE, **HYBRID, **BUDGET, **MARKSWEEP}
+"""The variants of every strategy, by its name."""
+OURS = {name: make for variants in VARIANTS.values() for name, make in variants.items()}
 
 CONFIGS = st.builds(
     GCConfig,

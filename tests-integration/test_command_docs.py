@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from repository import ROOT, required_siblings
 
 from jaato_gc_lab._cli import COMMANDS
 from jaato_gc_lab._cli._exits import Exit
 
-ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs/reference/command.md"
 DOCUMENTS = [
     ROOT / "packages/jaato-gc-lab/README.md",
@@ -41,7 +41,9 @@ def shown_in(document: Path) -> Iterator[Shown]:
 
 
 def printed_by(command: str, folder: Path) -> list[str]:
+    """Returns what a command prints for a user who installed jaato-gc-lab and nothing else."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("JAATO_GC_")}
+    variables["JAATO_GC_LOAD_PLUGINS"] = ",".join(required_siblings("jaato-gc-lab"))
     _, *args = shlex.split(command)
     program = "from jaato_gc_lab._cli import main; main()"
     done = subprocess.run(

@@ -3,71 +3,27 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from documents import ROOT, Block, blocks_of, read_blocks
+from repository import PYPROJECTS
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path
     for pattern in (
-        "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packages/*/README.md", "docs/**/*.md",
+        "*.md", ".github/*.md", "packages/*/README.md", "docs/**/*.md",
     )
     for path in ROOT.glob(pattern)
 )  # fmt: skip
 
-FENCE = re.compile(r"(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<info>[^`]*)")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?(?P<inline>[^)\s>]+)|^\[[^\]]+\]: *<?(?P<reference>[^\s>]+)")
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 each_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
-
-
-@dataclass
-class Block:
-    """A fenced block of a document, or one line of prose.
-
-    Args:
-        line: The number of its first line of content, counted from 0.
-        info: The text after the opening fence; ``None`` for prose.
-        text: Its lines, without fences and their indentation.
-    """
-
-    line: int
-    info: str | None
-    text: str
-
-    @property
-    def language(self) -> str:
-        return (self.info or "").partition(" ")[0].lower()
-
-
-def read_blocks(text: str) -> Iterator[Block]:
-    lines = text.splitlines()
-    position = 0
-    while position < len(lines):
-        fence = FENCE.fullmatch(lines[position])
-        if not fence:
-            yield Block(position, None, lines[position])
-            position += 1
-            continue
-        start = position = position + 1
-        closing = re.compile(rf" *{re.escape(fence['marks'])}{re.escape(fence['marks'][0])}* *")
-        while position < len(lines) and not closing.fullmatch(lines[position]):
-            position += 1
-        content = [
-            re.sub(rf"^ {{0,{len(fence['indent'])}}}", "", each) for each in lines[start:position]
-        ]
-        yield Block(start, fence["info"].strip(), "\n".join(content) + "\n")
-        position += 1
-
-
-def blocks_of(document: Path) -> list[Block]:
-    return list(read_blocks(document.read_text(encoding="utf-8")))
 
 
 def links_in(blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
@@ -83,15 +39,10 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, obje
     """A new module for the code of one document, which runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # which may have a gc.json
-    for variable in (
-        "THRESHOLD",
-        "TARGET",
-        "PRESSURE",
-        "LOAD_PLUGINS",
-        "DISABLED_PLUGINS",
-        "STASH",
-    ):
+    for variable in ("THRESHOLD", "TARGET", "PRESSURE", "DISABLED_PLUGINS", "STASH"):
         monkeypatch.delenv(f"JAATO_GC_{variable}", raising=False)
+    # An application that the tests of an adapter need can have plugins too.
+    monkeypatch.setenv("JAATO_GC_LOAD_PLUGINS", ",".join(PYPROJECTS))
     module = ModuleType("document")
     # Dataclasses and pydantic look up the module that a class was defined in.
     monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from repository import PYPROJECTS, ROOT, plugins, required_siblings
 
-PACKAGES = Path(__file__).parents[1] / "packages"
+PACKAGES = ROOT / "packages"
 CORE = PACKAGES / "jaato-gc" / "src" / "jaato_gc"
 
 # As ARCHITECTURE.md lists them: each imports only those before it.
@@ -29,17 +30,6 @@ LAYERS = [
     "session",
     "plugin",
 ]
-MAY_USE = {
-    "jaato_gc_jaato": {
-        "jaato_gc_budget",
-        "jaato_gc_hybrid",
-        "jaato_gc_marksweep",
-        "jaato_gc_summarize",
-        "jaato_gc_truncate",
-    },
-    "jaato_gc_lab": {"jaato_gc_formats", "jaato_gc_marksweep"},
-}
-"""Packages that may use others than core: the command is above them all, and so is a host."""
 
 
 def imported_modules(path: Path) -> Iterator[str]:
@@ -101,15 +91,17 @@ def test_a_module_of_core_has_one_idea(path: Path) -> None:
     assert lines <= {"session.py": 660, "collection.py": 560}.get(path.name, 440)
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [path for path in sorted(PACKAGES.iterdir()) if path.name != "jaato-gc"],
-    ids=lambda path: path.name,
-)
-def test_other_packages_use_public_names_and_no_other_strategy(folder: Path) -> None:
-    own = folder.name.replace("-", "_")
-    allowed = {"jaato_gc", "jaato_gc.plugin", *MAY_USE.get(own, ())}
-    for path in folder.glob("src/**/*.py"):
+@pytest.mark.parametrize("name", sorted(plugins()))
+def test_a_plugin_requires_no_other_plugin(name: str) -> None:
+    assert required_siblings(name) & plugins() == set()
+
+
+@pytest.mark.parametrize("name", [name for name in PYPROJECTS if name != "jaato-gc"])
+def test_other_packages_use_public_names_of_packages_that_they_require(name: str) -> None:
+    own = name.replace("-", "_")
+    required = {each.replace("-", "_") for each in required_siblings(name)}
+    allowed = {*required, "jaato_gc", "jaato_gc.plugin"}
+    for path in (PACKAGES / name).glob("src/**/*.py"):
         ours = [name for name in imported_modules(path) if name.startswith("jaato_gc")]
         foreign = [name for name in ours if name.partition(".")[0] != own]
         assert set(foreign) <= allowed, path

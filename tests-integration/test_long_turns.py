@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from repository import has_option, own_strategies
 
 from jaato_gc import (
     FunctionCall,
@@ -19,7 +20,7 @@ from jaato_gc import (
 )
 
 REGISTRY = PluginRegistry()
-STRATEGIES = ["gc_truncate", "gc_budget", "gc_marksweep", "gc_summarize", "gc_hybrid"]
+STRATEGIES = list(own_strategies())
 HUGE = 70_000
 STEPS = 2_000
 
@@ -43,7 +44,7 @@ def sizes(steps: int) -> Iterator[int]:
 def session_with(strategy: str, limit: int) -> GCSession:
     session = GCSession(context_limit=limit, registry=PluginRegistry(load_installed=False))
     options = {}
-    if strategy in ("gc_summarize", "gc_hybrid"):
+    if has_option(strategy, "summarizer"):
         options = {"summarizer": extractive_summary, "on_summarizer_error": "truncate"}
     session.set_gc_plugin(REGISTRY.create(strategy, options))
     session.append(Message.from_text(Role.SYSTEM, "You are a careful engineer. " * 20))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from repository import has_option, own_strategies
 
 from jaato_gc import (
     Confidence,
@@ -31,7 +32,7 @@ from jaato_gc import (
 SCALE = int(os.environ.get("JAATO_GC_SCALE") or 1)
 SESSIONS, THREADS = 40 * SCALE, 4 * SCALE
 TURNS, WINDOW = 8, 600
-STRATEGIES = ["gc_truncate", "gc_budget", "gc_marksweep", "gc_summarize", "gc_hybrid"]
+STRATEGIES = list(own_strategies())
 REGISTRY = PluginRegistry()
 CONFIG = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1)
 
@@ -86,8 +87,8 @@ async def summarize(_text: str) -> str:
 def new_session(strategy: str, **options: Any) -> GCSession:
     registry = PluginRegistry(load_installed=False)
     session = GCSession(context_limit=WINDOW, counter=Words(), registry=registry, **options)
-    needs_summarizer = strategy in ("gc_summarize", "gc_hybrid")
-    given = {"summarizer": summarize, "summary_tokens": 50} if needs_summarizer else {}
+    summaries = {"summarizer": summarize, "summary_tokens": 50}
+    given = summaries if has_option(strategy, "summarizer") else {}
     session.set_gc_plugin(REGISTRY.create(strategy, given), CONFIG)
     return session
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from repository import own_strategies
 
 from jaato_gc import (
     EstimateCounter,
@@ -18,7 +19,6 @@ from jaato_gc import (
 )
 from jaato_gc_testing import MemoryStash
 
-STRATEGIES = ["gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget", "gc_marksweep"]
 KEPT = 10
 
 
@@ -40,7 +40,7 @@ def run_turns(session: GCSession, numbers: range) -> None:
 
 
 @pytest.mark.parametrize("has_stash", [False, True], ids=["no stash", "stash"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", own_strategies())
 def test_saved_sessions_of_every_strategy_stay_small(strategy: str, has_stash: bool) -> None:
     registry = PluginRegistry()
     options: dict[str, Any] = {

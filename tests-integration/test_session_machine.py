@@ -49,10 +49,7 @@ from session_model import (
 )
 from session_settings import (
     BOOKINGS,
-    BUDGET,
     CONFIGS,
-    HYBRID,
-    MARKSWEEP,
     MEANWHILE,
     OURS,
     OVERFLOWS,
@@ -60,8 +57,7 @@ from session_settings import (
     POSITIONS,
     REASONS,
     REPORTED_SHARES,
-    SUMMARIZE,
-    TRUNCATE,
+    VARIANTS,
     WINDOWS,
     Booking,
     PluginMaker,
@@ -605,9 +601,7 @@ def machine(name: str, own: Mapping[str, PluginMaker], examples: int) -> Any:
     return case
 
 
-TestTruncate = machine("Truncate", TRUNCATE, 50)
-TestSummarize = machine("Summarize", SUMMARIZE, 50)
-TestHybrid = machine("Hybrid", HYBRID, 50)
-TestBudget = machine("Budget", BUDGET, 50)
-TestMarkSweep = machine("MarkSweep", MARKSWEEP, 50)
+for _strategy, _variants in VARIANTS.items():
+    _name = _strategy.removeprefix("gc_").title()
+    globals()[f"Test{_name}"] = machine(_name, _variants, 50)
 TestHostile = machine("Hostile", HOSTILE, 80)
