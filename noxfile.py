@@ -159,7 +159,7 @@ def wheelhouse(session: nox.Session) -> None:
 def release_tests(session: nox.Session) -> None:
     """Test the resolver's refusals, broken plugins, and the release tools."""
     tests = ["refusals", "installed_plugins", "releases", "changes", "pages", "release_check"]
-    run_release_tests(session, tests, *session.posargs)
+    run_release_tests(session, [*tests, "rehearsal"], *session.posargs)
 
 
 TESTED: dict[tuple[object, ...], str] = {}
@@ -218,6 +218,13 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
     # A plugin may use a deprecated name of core until 1.0 removes it.
     run_suite(session, suite, "-Wdefault:jaato-gc:DeprecationWarning")
     TESTED[key] = session.name
+
+
+@nox.session(default=False)
+def rehearsal(session: nox.Session) -> None:
+    """Make two releases of all packages in a temporary clone, and test every pair of them."""
+    install(session, *tools("release"))
+    session.run("python", "-m", "releasing.rehearsal")
 
 
 @nox.session(default=False, requires=["build"])
