@@ -159,7 +159,7 @@ def wheelhouse(session: nox.Session) -> None:
 def release_tests(session: nox.Session) -> None:
     """Test the resolver's refusals, broken plugins, and the release tools."""
     tests = ["refusals", "installed_plugins", "releases", "changes", "pages", "release_check"]
-    run_release_tests(session, [*tests, "rehearsal"], *session.posargs)
+    run_release_tests(session, [*tests, "rehearsal", "dry_run"], *session.posargs)
 
 
 TESTED: dict[tuple[object, ...], str] = {}
@@ -225,6 +225,13 @@ def rehearsal(session: nox.Session) -> None:
     """Make two releases of all packages in a temporary clone, and test every pair of them."""
     install(session, *tools("release"))
     session.run("python", "-m", "releasing.rehearsal")
+
+
+@nox.session(default=False)
+def release_dry_run(session: nox.Session) -> None:
+    """Run the release workflow for a package, without publishing (`-- <package>`)."""
+    install(session, *tools("release"))
+    session.run("python", "-m", "releasing.dry_run", *session.posargs)
 
 
 @nox.session(default=False, requires=["build"])

@@ -91,6 +91,8 @@ def check(build: Build, tag: str | None) -> str:
         *check_sdist(build),
         *check_rebuild(build),
     ]
+    if tag:
+        problems += check_order(build)
     if tag and not settings.repository:
         problems.append(f"{SETTINGS}: repository is empty: set the address of the repository")
     files = (str(build.wheel), str(build.sdist))
@@ -158,6 +160,15 @@ def check_requirements(build: Build) -> Iterator[str]:
             operators = sorted(specifier.operator for specifier in each.specifier)
             if operators != ["<", ">="]:
                 yield f"requires {each}: expected a range, such as >=0.1,<1"
+
+
+def check_order(build: Build) -> Iterator[str]:
+    """Check that what it requires of this repository is released."""
+    for each in build.requirements:
+        if each.name in distributions() and not each.marker:
+            versions = [release.version for release in releases(each.name)]
+            if not any(each.specifier.contains(version) for version in versions):
+                yield f"requires {each}: no release is in this range: release {each.name} first"
 
 
 def check_wheel(build: Build) -> Iterator[str]:

@@ -4,8 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from releasing.pages import SETTINGS
 from releasing.releases import CORE, ROOT, files_in
@@ -53,6 +57,13 @@ class Clone:
     def distributions(self) -> list[str]:
         """The distributions in the clone."""
         return sorted(path.parent.name for path in self.folder.glob("packages/*/pyproject.toml"))
+
+    def required_by(self, name: str) -> set[str]:
+        """Return the distributions in the clone that one requires, without extras."""
+        project = tomllib.loads(self.read(f"packages/{name}/pyproject.toml"))["project"]
+        needed = map(Requirement, project["dependencies"])
+        names: set[str] = {canonicalize_name(each.name) for each in needed}
+        return names.intersection(self.distributions)
 
     def version(self, name: str) -> str:
         """Return the version of a distribution."""
@@ -139,6 +150,9 @@ class Clone:
     def _keep(self, packages: Sequence[str]) -> None:
         for name in set(self.distributions).difference(packages):
             shutil.rmtree(self.folder / "packages" / name)
+        # Extras of core that require other distributions.
+        extras = r'(?m)^[a-z]+ = \["jaato-gc[-\[].*\n'
+        self.replace(f"packages/{CORE}/pyproject.toml", extras, "", count=None)
         shutil.rmtree(self.folder / "tests-integration")
         (self.folder / "tests-integration").mkdir()
         self.write("tests-integration/test_core.py", ONE_TEST)

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from releasing.clone import Clone
@@ -58,12 +59,11 @@ def rehearse(clone: Clone, *compat: str) -> None:
 
 
 def release_all(clone: Clone) -> None:
-    """Check every distribution for release, and set its tag."""
-    tags = [clone.tag(name) for name in clone.distributions]
-    for tag in tags:
-        clone.run("-m", "releasing.check", "--tag", tag)
-    for tag in tags:
-        clone.git("tag", tag)
+    """Check every distribution for release and set its tag, each after those it requires."""
+    required = {name: clone.required_by(name) for name in clone.distributions}
+    for name in TopologicalSorter(required).static_order():
+        clone.run("-m", "releasing.check", "--tag", clone.tag(name))
+        clone.git("tag", clone.tag(name))
 
 
 def deprecate_a_method(clone: Clone) -> None:

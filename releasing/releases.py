@@ -82,7 +82,7 @@ class Build:
 
     @property
     def siblings(self) -> list[str]:
-        """The distributions of this repository that it requires, besides core, without extras."""
+        """The distributions of this repository that it requires besides core, without extras."""
         names = {canonicalize_name(each.name) for each in self.requirements if not each.marker}
         return sorted(name for name in names if name.startswith(f"{CORE}-"))
 

@@ -321,3 +321,14 @@ def test_a_sibling_required_without_a_range_fails() -> None:
     assert list(check.check_requirements(build)) == [
         "requires jaato-gc==0.1.0: expected a range, such as >=0.1,<1"
     ]
+
+
+def test_a_release_needs_releases_of_what_it_requires(repository: Repository) -> None:
+    core = repository.release(CORE, "0.1.0", "pluggy>=1")
+    plugin = repository.new(PLUGIN, "0.1.0", "jaato-gc>=0.1,<1")
+    newer = repository.new(PLUGIN, "0.2.0", "jaato-gc>=0.2,<1")
+
+    assert [*check.check_order(core), *check.check_order(plugin)] == []
+    assert list(check.check_order(newer)) == [
+        "requires jaato-gc<1,>=0.2: no release is in this range: release jaato-gc first"
+    ]
