@@ -54,7 +54,9 @@ class Settings:
 
 def read_settings(text: str | None = None) -> Settings:
     """Return the settings in a text, or those of this checkout."""
-    return Settings(**tomllib.loads(text or (ROOT / SETTINGS).read_text(encoding="utf-8")))
+    if text is None:
+        text = (ROOT / SETTINGS).read_text(encoding="utf-8")
+    return Settings(**tomllib.loads(text))
 
 
 def with_settings(pyproject: str, name: str, settings: Settings) -> str:

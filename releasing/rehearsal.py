@@ -25,13 +25,8 @@ NEW_METHOD = '''\
     def remove_oldest('''
 
 
-def rehearse(clone: Clone, *compat: str) -> None:
-    """Make two releases of every distribution, and run `nox -s compat` before the second.
-
-    Args:
-        clone: The clone, with no release.
-        compat: Further arguments of nox for `compat`.
-    """
+def rehearse(clone: Clone) -> None:
+    """Make two releases of every distribution, and run `nox -s compat` before the second."""
     with timed("first release"):
         nox(clone, "build")
         release_all(clone)
@@ -48,7 +43,7 @@ def rehearse(clone: Clone, *compat: str) -> None:
         nox(clone, "build")
         clone.run("-m", "releasing.check")
     with timed("compat"):
-        print(*results(nox(clone, "compat", *compat)), sep="\n")
+        print(*results(nox(clone, "compat")), sep="\n")
     with timed("second release"):
         release_all(clone)
         nox(clone, "wheelhouse")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from releasing.clone import Clone
-from releasing.dry_run import DryRun, expand
+from releasing.dry_run import WORKFLOW, DryRun, expand
 from releasing.rehearsal import STRATEGY
 from releasing.releases import CORE, KIT
 
@@ -66,6 +66,17 @@ def test_a_distribution_whose_core_is_not_released_uploads_nothing(
         run.run()
 
     assert "no release is in this range: release jaato-gc first" in capfd.readouterr().out
+    assert run.uploads == []
+
+
+def test_a_selection_of_sessions_that_fails_uploads_nothing(clone: Clone) -> None:
+    clone.replace(WORKFLOW, r'sessions: \.name == "release_check"', "sessions: .name ==")
+    clone.commit("A filter that jq refuses")
+    run = dry_run(clone, clone.tag(STRATEGY))
+
+    with pytest.raises(SystemExit, match="Run the sessions"):
+        run.run()
+
     assert run.uploads == []
 
 

@@ -4,6 +4,8 @@ import tomllib
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from releasing import building, pages, releases
 from releasing.pages import Settings
@@ -22,6 +24,7 @@ keywords = ["tokens"]
 [tool.hatch.version]
 path = "x"
 """
+CURRENT = pages.with_settings(PYPROJECT, CORE, SETTINGS)
 README = """\
 See [the stash](../jaato-gc-stash/README.md#search), [`code`](../../docs/a.md), [this](#here),
 [that][1] and [a page](https://example.org/).
@@ -37,23 +40,22 @@ handlers["a"](b)
 
 
 def test_settings_are_written_into_the_project() -> None:
-    text = pages.with_settings(PYPROJECT, CORE, SETTINGS)
-
-    assert tomllib.loads(text)["project"] == {
+    assert tomllib.loads(CURRENT)["project"] == {
         "name": CORE,
         "authors": [{"name": "A"}, {"name": "B"}],
         "keywords": ["llm", "tokens"],
         "urls": {"Issues": f"{ADDRESS}/issues", "Source": f"{ADDRESS}/tree/main/packages/jaato-gc"},
     }
-    assert tomllib.loads(text)["tool"] == tomllib.loads(PYPROJECT)["tool"]
+    assert tomllib.loads(CURRENT)["tool"] == tomllib.loads(PYPROJECT)["tool"]
 
 
 def test_written_settings_can_be_written_again_and_changed() -> None:
-    text = pages.with_settings(PYPROJECT, CORE, SETTINGS)
     without = replace(SETTINGS, repository="")
 
-    assert pages.with_settings(text, CORE, SETTINGS) == text
-    assert pages.with_settings(text, CORE, without) == pages.with_settings(PYPROJECT, CORE, without)
+    assert pages.with_settings(CURRENT, CORE, SETTINGS) == CURRENT
+    assert pages.with_settings(CURRENT, CORE, without) == pages.with_settings(
+        PYPROJECT, CORE, without
+    )
 
 
 def test_a_project_without_a_line_of_keywords_is_an_error() -> None:
@@ -85,6 +87,13 @@ def test_relative_links_become_absolute_outside_of_code() -> None:
     )
 
 
+@given(st.lists(st.sampled_from(["a", "[", "](", ")", "../", "#", "`", "```", "]: ", "\n"])))
+def test_every_relative_link_of_any_readme_becomes_absolute(parts: list[str]) -> None:
+    text = pages.with_absolute_links("".join(parts), CORE, "jaato-gc-v0.1.0", SETTINGS)
+
+    assert list(pages.check_page(CORE, CURRENT, text, SETTINGS)) == []
+
+
 def test_links_stay_relative_while_the_address_is_unknown() -> None:
     settings = replace(SETTINGS, repository="")
 
@@ -92,8 +101,6 @@ def test_links_stay_relative_while_the_address_is_unknown() -> None:
 
 
 def test_the_check_finds_stale_projects_and_relative_links() -> None:
-    current = pages.with_settings(PYPROJECT, CORE, SETTINGS)
-
     assert list(pages.check_page(CORE, PYPROJECT, README, SETTINGS)) == [
         "pyproject.toml: differs from releasing/settings.toml: run `python -m releasing.pages`",
         "README: the link to ../jaato-gc-stash/README.md#search is relative: build with "
@@ -101,7 +108,7 @@ def test_the_check_finds_stale_projects_and_relative_links() -> None:
         "README: the link to ../../docs/a.md is relative: build with `nox -s build`",
         "README: the link to ../../LICENSE is relative: build with `nox -s build`",
     ]
-    assert list(pages.check_page(CORE, current, "", SETTINGS)) == []
+    assert list(pages.check_page(CORE, CURRENT, "", SETTINGS)) == []
 
 
 @pytest.mark.parametrize("name", distributions())
