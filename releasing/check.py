@@ -1,7 +1,8 @@
-"""Checks that a distribution can be released: ``python -m releasing.check jaato-gc``.
+"""Checks that distributions can be released: ``python -m releasing.check``.
 
-``--tag jaato-gc-v0.1.0`` checks the release itself: the tag has to match the version, and the
-changelog has to be complete. Without it, the changelog may have unreleased entries.
+Without arguments, it checks the distributions that changed since their last release; with names or
+``--all``, those or all. ``--tag jaato-gc-v0.1.0`` checks the release itself: the tag has to match
+the version, the changelog has to be complete, and the page on the index needs its links.
 """
 
 import argparse
@@ -16,8 +17,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from releasing.api import breaks
-from releasing.releases import CORE, ROOT, Build, checkout, git, releases
+from releasing.changes import changed_files, check_api, check_changes, check_recorded
+from releasing.pages import SETTINGS, check_page, read_settings
+from releasing.releases import CORE, ROOT, Build, checkout, distributions, files_in, git, releases
 
 SHIPPED_DATA = {"jaato-gc-lab": ("prices.toml", "sample/", "templates/")}
 """Data files that belong in the wheel, by distribution."""
@@ -26,39 +28,83 @@ DATE = re.compile(r" - \d{4}-\d{2}-\d{2}")
 UNRELEASED = " - unreleased"
 """Takes the place of the date until the version is released."""
 IN_DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-ALWAYS_IN_SDIST = {"PKG-INFO", ".gitignore"}
-"""Added by the build backend; the ignore file is the repository's."""
+ADDED_TO_SDIST = {"PKG-INFO"}
+"""Written by the build backend."""
 
 
 def main() -> None:
-    """Run all checks, and fail with a list of all problems."""
+    """Check the distributions that the arguments select, and fail with a list of all problems."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("distribution")
+    parser.add_argument("distributions", nargs="*", help="default: those that changed")
+    parser.add_argument("--all", action="store_true", help="check all distributions")
     parser.add_argument("--tag", help="check the release with this tag")
     arguments = parser.parse_args()
-    build, earlier = checkout(arguments.distribution), releases(arguments.distribution)
-    if arguments.tag:  # the clone may have the tag already
+    if arguments.tag:
+        names = [distribution_of(arguments.tag)]
+    elif arguments.all:
+        names = distributions()
+    else:
+        names = arguments.distributions or list(changed_distributions())
+    failed = [report for name in names if (report := check(checkout(name), arguments.tag))]
+    if failed:
+        raise SystemExit("\n".join(failed))
+
+
+def distribution_of(tag: str) -> str:
+    """Return the distribution that a tag names."""
+    name = tag.rpartition("-v")[0]
+    if name not in distributions():
+        raise SystemExit(f"tag: {tag} names no distribution in packages/, expected <name>-vX.Y.Z")
+    return name
+
+
+def changed_distributions() -> Iterator[str]:
+    """Yield the distributions that changed since their last release, and print the others."""
+    for name in distributions():
+        earlier = releases(name)
+        if not earlier:
+            print(f"{name}: NO EARLIER RELEASE, there is nothing to compare with")
+        elif changed_files(checkout(name), earlier[-1]):
+            yield name
+        else:
+            print(f"{name}: unchanged since {earlier[-1].version}")
+
+
+def check(build: Build, tag: str | None) -> str:
+    """Run all checks of a distribution, and return its problems as text, or ""."""
+    earlier = releases(build.distribution)
+    if tag:  # the clone may have the tag already
         earlier = [each for each in earlier if each.version != build.version]
     changelog = (build.source / "CHANGELOG.md").read_text(encoding="utf-8")
-    for line in describe(build, earlier, arguments.tag):
+    pyproject = (build.source / "pyproject.toml").read_text(encoding="utf-8")
+    settings = read_settings()
+    for line in describe(build, earlier, tag, settings.repository):
         print(line)
     problems = [
-        *check_versions(build, [each.version for each in earlier], changelog, arguments.tag),
+        *check_versions(build, [each.version for each in earlier], changelog, tag),
+        *check_recorded(build, tag),
+        *check_changes(build, earlier, changelog),
+        *check_api(build, earlier),
         *check_requirements(build),
+        *check_page(build.distribution, pyproject, build.readme, settings),
         *check_wheel(build),
         *check_sdist(build),
         *check_rebuild(build),
-        *check_api(build, earlier),
     ]
+    if tag:
+        problems += check_order(build)
+    if tag and not settings.repository:
+        problems.append(f"{SETTINGS}: repository is empty: set the address of the repository")
     files = (str(build.wheel), str(build.sdist))
     if subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files]).returncode:
         problems.append("twine rejects the metadata: see its output above")
     if problems:
-        raise SystemExit("\n".join([f"{build} cannot be released:", *problems]))
+        return "\n".join([f"{build} cannot be released:", *problems])
     print(f"{build}: all checks passed")
+    return ""
 
 
-def describe(build: Build, earlier: list[Build], tag: str | None) -> Iterator[str]:
+def describe(build: Build, earlier: list[Build], tag: str | None, repository: str) -> Iterator[str]:
     """Yield lines that say which build is checked, and which release it is compared with."""
     yield f"checking {build}" + (f" for release as {tag}" if tag else "")
     if not earlier:
@@ -69,6 +115,8 @@ def describe(build: Build, earlier: list[Build], tag: str | None) -> Iterator[st
         yield f"  last release: {earlier[-1]}"
     if not tag:
         yield "  no --tag: the changelog may have unreleased entries"
+        if not repository:
+            yield f"  repository is empty in {SETTINGS}: a release needs it"
 
 
 def check_versions(
@@ -114,6 +162,15 @@ def check_requirements(build: Build) -> Iterator[str]:
                 yield f"requires {each}: expected a range, such as >=0.1,<1"
 
 
+def check_order(build: Build) -> Iterator[str]:
+    """Check that what it requires of this repository is released."""
+    for each in build.requirements:
+        if each.name in distributions() and not each.marker:
+            versions = [release.version for release in releases(each.name)]
+            if not any(each.specifier.contains(version) for version in versions):
+                yield f"requires {each}: no release is in this range: release {each.name} first"
+
+
 def check_wheel(build: Build) -> Iterator[str]:
     """Check that the wheel has the package, its licence and metadata, and nothing else."""
     package = build.distribution.replace("-", "_")
@@ -143,7 +200,7 @@ def check_sdist(build: Build) -> Iterator[str]:
     tracked = git("ls-files", "-z", f"packages/{build.distribution}").decode().split("\0")
     prefix = f"packages/{build.distribution}/"
     wanted = {name.removeprefix(prefix) for name in tracked if name}
-    yield from differences("sdist", names - ALWAYS_IN_SDIST, wanted)
+    yield from differences("sdist", names - ADDED_TO_SDIST, wanted)
 
 
 def check_rebuild(build: Build) -> Iterator[str]:
@@ -157,45 +214,10 @@ def check_rebuild(build: Build) -> Iterator[str]:
             yield "sdist: builds a different wheel"
 
 
-def check_api(build: Build, earlier: list[Build]) -> Iterator[str]:
-    """Check that the public API breaks only in a version that may break it."""
-    before = [each for each in earlier if each.version <= build.version]
-    if not before:
-        return
-    last, package = before[-1], build.distribution.replace("-", "_")
-    found = breaks(package, last.source / "src", build.source / "src")
-    needed = next_allowed(build.distribution, last.version)
-    if found and build.version < needed:
-        yield f"API: breaking changes since {last.version} need version {needed} or later:"
-        yield from (f"  {each}" for each in found)
-    elif found:
-        print(f"  allowed breaking changes since {last.version}:", *found, sep="\n    ")
-    else:
-        print(f"  no breaking changes since {last.version}")
-
-
-def next_allowed(distribution: str, last: Version) -> Version:
-    """Return the first version that may break the API of the last release.
-
-    Core stays compatible until 1.0, the other distributions within a minor version.
-    """
-    if distribution == CORE or last.major:
-        return Version(f"{last.major + 1}.0.0")
-    return Version(f"{last.major}.{last.minor + 1}.0")
-
-
 def differences(where: str, names: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
     """Yield unexpected names and missing names."""
     yield from (f"{where}: {name} is unexpected" for name in sorted({*names} - {*wanted}))
     yield from (f"{where}: {name} is missing" for name in sorted({*wanted} - {*names}))
-
-
-def files_in(folder: Path) -> Iterator[str]:
-    """Yield all files that git does not ignore, relative to the folder."""
-    command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", str(folder))
-    for name in git(*command).decode().split("\0"):
-        if name and (ROOT / name).is_file():
-            yield (ROOT / name).relative_to(folder).as_posix()
 
 
 def is_code(name: str) -> bool:

@@ -1,11 +1,9 @@
-"""Finds the earlier releases and builds their wheels from the released commits."""
+"""Finds the distributions of this checkout and their earlier releases."""
 
-import io
 import subprocess
-import sys
-import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
@@ -70,10 +68,23 @@ class Build:
             [name] = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
             return message_from_bytes(wheel.read(name))
 
+    @property
+    def readme(self) -> str:
+        """The README in the wheel's METADATA."""
+        text = self.metadata.get_payload(decode=True)
+        assert isinstance(text, bytes)
+        return text.decode()
+
     @cached_property
     def requirements(self) -> list[Requirement]:
         """All declared requirements, including those of extras."""
         return [Requirement(each) for each in self.metadata.get_all("Requires-Dist", [])]
+
+    @property
+    def siblings(self) -> list[str]:
+        """The distributions of this repository that it requires besides core, without extras."""
+        names = {canonicalize_name(each.name) for each in self.requirements if not each.marker}
+        return sorted(name for name in names if name.startswith(f"{CORE}-"))
 
     def allows(self, other: "Build") -> bool:
         """Return whether the declared range for another distribution contains that build."""
@@ -101,6 +112,11 @@ class Build:
         return self.requirement.replace(" @", f"{suffix} @", 1)
 
 
+def distributions() -> list[str]:
+    """Return the names of all distributions in packages/."""
+    return sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+
+
 def checkout(distribution: str) -> Build:
     """Return the build of this checkout, from the session `build`."""
     source = ROOT / "packages" / distribution
@@ -111,38 +127,31 @@ def checkout(distribution: str) -> Build:
 
 def releases(distribution: str) -> list[Build]:
     """Return all releases, oldest first, from tags and releases.toml. Tags take precedence."""
-    commits = tomllib.loads((ROOT / "releases.toml").read_text(encoding="utf-8"))
-    found: dict[str, str] = dict(commits.get(distribution, {}))
-    prefix = f"{distribution}-v"
-    for tag in git("tag", "--list", f"{prefix}[0-9]*").decode().split():
-        found[tag.removeprefix(prefix)] = git("rev-list", "-n1", tag).decode().strip()
+    found = recorded_commits(distribution) | tagged_commits(distribution)
     builds = []
     for version, commit in found.items():
         place = WHEELHOUSE / f"{distribution}-{version}-{commit[:12]}"
-        builds.append(Build(distribution, Version(version), place / "source", place, commit))
+        source = place / "source" / "packages" / distribution
+        builds.append(Build(distribution, version, source, place, commit))
     return sorted(builds, key=lambda build: build.version)
 
 
-def make(build: Build) -> None:
-    """Build the sdist and the wheel of a release, unless the wheelhouse has them."""
-    if list(build.place.glob("*.whl")):
-        return
-    print(f"building {build}")
-    assert build.commit
-    try:
-        archive = git("archive", f"{build.commit}:packages/{build.distribution}")
-    except subprocess.CalledProcessError as error:
-        raise SystemExit(
-            f"{build}: this clone does not have the commit: run `git fetch --unshallow --tags`"
-        ) from error
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(build.source, filter="data")
-    folders = (str(build.source), f"--outdir={build.place}")
-    command = [sys.executable, "-m", "build", "--no-isolation", *folders]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    if not list(build.place.glob(f"*-{build.version}-*.whl")):
-        made = ", ".join(each.name for each in build.place.glob("*.whl"))
-        raise SystemExit(f"{build}: the commit has another version, its wheel is {made}")
+def recorded_commits(distribution: str) -> dict[Version, str]:
+    """Return the commits of the releases in releases.toml, by version."""
+    recorded = tomllib.loads((ROOT / "releases.toml").read_text(encoding="utf-8"))
+    return {Version(each): commit for each, commit in recorded.get(distribution, {}).items()}
+
+
+def tagged_commits(distribution: str) -> dict[Version, str]:
+    """Return the commits of the releases with a tag, by version."""
+    prefix = f"{distribution}-v"
+    tags = git("tag", "--list", f"{prefix}[0-9]*").decode().split()
+    return {Version(tag.removeprefix(prefix)): commit_of(tag) for tag in tags}
+
+
+def commit_of(revision: str) -> str:
+    """Return the commit that a tag or another revision names."""
+    return git("rev-list", "-n1", revision).decode().strip()
 
 
 def core_for(plugin: Build, which: str) -> Build | None:
@@ -155,10 +164,13 @@ def core_for(plugin: Build, which: str) -> Build | None:
     return released[-1] if released else None
 
 
-def kit_for(plugin: Build, core: Build) -> Build | None:
-    """Return the newest kit that allows a core; for a plugin from this checkout, its kit counts."""
-    kits = releases(KIT) + ([] if plugin.commit else [checkout(KIT)])
-    return next((kit for kit in reversed(kits) if kit.allows(core)), None)
+def sibling_for(plugin: Build, name: str, core: Build) -> Build | None:
+    """Return the newest release of a sibling that allows a core.
+
+    For a plugin from this checkout, the sibling of this checkout counts too.
+    """
+    found = releases(name) + ([] if plugin.commit else [checkout(name)])
+    return next((each for each in reversed(found) if each.allows(core)), None)
 
 
 def git(*arguments: str) -> bytes:
@@ -167,8 +179,9 @@ def git(*arguments: str) -> bytes:
     return run.stdout
 
 
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        for each in releases(name):
-            make(each)
-            print(each)
+def files_in(folder: Path) -> Iterator[str]:
+    """Yield all files that git does not ignore, relative to the folder."""
+    command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", str(folder))
+    for name in git(*command).decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            yield (ROOT / name).relative_to(folder).as_posix()

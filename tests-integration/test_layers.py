@@ -13,6 +13,7 @@ CORE = PACKAGES / "jaato-gc" / "src" / "jaato_gc"
 # As ARCHITECTURE.md lists them: each imports only those before it.
 LAYERS = [
     "_version",
+    "deprecation",
     "errors",
     "frozen",
     "policies",

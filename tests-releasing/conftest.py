@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from releasing import pages, releases
 from releasing.sandbox import Sandbox, build_wheel, requirement
+from releasing.small_repository import Repository
 
 VERSION = "1.2"
 PYPROJECT = """
@@ -59,3 +61,14 @@ def a_plugin(tmp_path: Path) -> Callable[..., str]:
         return requirement(build_wheel(project, name))
 
     return build
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository without releases, in the place of this one."""
+    root = tmp_path / "repository"
+    monkeypatch.setattr(releases, "ROOT", root)
+    monkeypatch.setattr(pages, "ROOT", root)
+    monkeypatch.setattr(releases, "DIST", tmp_path / "dist")
+    monkeypatch.setattr(releases, "WHEELHOUSE", tmp_path / "wheelhouse")
+    return Repository(root)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from releasing import check
+from releasing import building, changes, check
 from releasing.api import breaks
+from releasing.pages import read_settings
 from releasing.releases import CORE, Build, checkout
+from releasing.small_repository import Repository
 
 PLUGIN = "jaato-gc-truncate"
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-11-20\n\n- More.\n\n{earlier}"
@@ -26,20 +28,64 @@ def a_build(version: str, commit: str | None = None) -> Build:
 
 
 def test_the_check_says_that_there_is_no_earlier_release() -> None:
-    assert list(check.describe(a_build("0.1.0"), [], tag=None)) == [
+    assert list(check.describe(a_build("0.1.0"), [], tag=None, repository="")) == [
         f"checking {PLUGIN} 0.1.0 (this checkout)",
         f"  NO EARLIER RELEASE of {PLUGIN}: there is no API to compare with",
         "  no --tag: the changelog may have unreleased entries",
+        "  repository is empty in releasing/settings.toml: a release needs it",
     ]
 
 
 def test_the_check_names_the_last_release() -> None:
     earlier, tag = [a_build("0.1.0", commit="1234567890abcdef")], f"{PLUGIN}-v0.2.0"
 
-    assert list(check.describe(a_build("0.2.0"), earlier, tag)) == [
+    assert list(check.describe(a_build("0.2.0"), earlier, tag, repository="")) == [
         f"checking {PLUGIN} 0.2.0 (this checkout) for release as {PLUGIN}-v0.2.0",
         f"  last release: {PLUGIN} 0.1.0 (released from 1234567890ab)",
     ]
+
+
+# --- selection ---
+
+
+def test_a_tag_selects_its_distribution() -> None:
+    assert check.distribution_of(f"{PLUGIN}-v0.1.0") == PLUGIN
+
+
+@pytest.mark.parametrize("tag", ["v0.1.0", "jaato-gc-other-v0.1.0", f"{PLUGIN}-0.1.0"])
+def test_a_tag_that_names_no_distribution_fails(tag: str) -> None:
+    with pytest.raises(SystemExit, match="names no distribution in packages/"):
+        check.distribution_of(tag)
+
+
+def test_without_a_release_no_distribution_counts_as_changed(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.commit(CORE, "0.1.0")
+
+    assert list(check.changed_distributions()) == []
+    assert capsys.readouterr().out == (
+        "jaato-gc: NO EARLIER RELEASE, there is nothing to compare with\n"
+    )
+
+
+def test_distributions_that_changed_since_their_release_are_selected(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.release(CORE, "0.1.0")
+    repository.release(PLUGIN, "0.1.0")
+    repository.new(CORE, "0.1.0", code="changed = True\n")
+    building.make(checkout(PLUGIN))
+
+    assert list(check.changed_distributions()) == [CORE]
+    assert f"{PLUGIN}: unchanged since 0.1.0\n" in capsys.readouterr().out
+
+
+def test_the_address_of_the_repository_is_needed_only_for_a_release() -> None:
+    assert "repository is empty" not in check.check(checkout(PLUGIN), tag=None)
+    if not read_settings().repository:
+        problems = check.check(checkout(PLUGIN), tag=f"{PLUGIN}-v{checkout(PLUGIN).version}")
+        assert "releasing/settings.toml: repository is empty" in problems
 
 
 # --- tag, version, changelog ---
@@ -251,7 +297,7 @@ def test_additions_and_internal_changes_do_not_break(
 def test_next_allowed_is_the_first_version_that_may_break(
     distribution: str, last: str, allowed: str
 ) -> None:
-    assert check.next_allowed(distribution, Version(last)) == Version(allowed)
+    assert changes.next_allowed(distribution, Version(last)) == Version(allowed)
 
 
 def test_a_breaking_change_needs_a_new_minor_version(tmp_path: Path) -> None:
@@ -262,10 +308,10 @@ def test_a_breaking_change_needs_a_new_minor_version(tmp_path: Path) -> None:
     text = init.read_text(encoding="utf-8")
     init.write_text(text.replace("__all__ = [", '__all__ = ["create", '), encoding="utf-8")
 
-    assert "  jaato_gc_truncate.create: no longer exported" in check.check_api(
+    assert "  jaato_gc_truncate.create: no longer exported" in changes.check_api(
         replace(now, version=Version("0.1.1")), [before]
     )
-    assert not list(check.check_api(replace(now, version=Version("0.2.0")), [before]))
+    assert not list(changes.check_api(replace(now, version=Version("0.2.0")), [before]))
 
 
 def test_a_sibling_required_without_a_range_fails() -> None:
@@ -274,4 +320,15 @@ def test_a_sibling_required_without_a_range_fails() -> None:
 
     assert list(check.check_requirements(build)) == [
         "requires jaato-gc==0.1.0: expected a range, such as >=0.1,<1"
+    ]
+
+
+def test_a_release_needs_releases_of_what_it_requires(repository: Repository) -> None:
+    core = repository.release(CORE, "0.1.0", "pluggy>=1")
+    plugin = repository.new(PLUGIN, "0.1.0", "jaato-gc>=0.1,<1")
+    newer = repository.new(PLUGIN, "0.2.0", "jaato-gc>=0.2,<1")
+
+    assert [*check.check_order(core), *check.check_order(plugin)] == []
+    assert list(check.check_order(newer)) == [
+        "requires jaato-gc<1,>=0.2: no release is in this range: release jaato-gc first"
     ]
