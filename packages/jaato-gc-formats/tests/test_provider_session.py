@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
@@ -18,6 +20,7 @@ from jaato_gc import (
     NotConfiguredError,
     PluginRegistry,
     Role,
+    count_tokens,
 )
 from jaato_gc.plugin import StrategyInfo, hookimpl
 from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request
@@ -250,6 +253,54 @@ def test_the_budget_follows_a_changed_system_prompt(case: str) -> None:
     assert agent.session.budget.total_tokens() == empty
     assert request.keys().isdisjoint(CALL_FIELDS[case])
     assert agent.session.get_gc_history() == []  # it is no edit of the history
+
+
+def placed(format: str, prompt: str | None, tools: list[Fields]) -> Fields:
+    """Returns the arguments of a call with a system prompt and tools."""
+    keys = {"openai-responses": "instructions", "anthropic": "system"}
+    fields: Fields = {keys.get(format, "system_instruction"): prompt} if prompt else {}
+    if tools:
+        fields["tools"] = tools
+    return {"config": fields} if format == "gemini" else fields
+
+
+@pytest.mark.parametrize("format", ["openai-responses", "anthropic", "gemini"])
+@given(
+    calls=st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=30)),
+            st.lists(st.sampled_from(["look", "listen", "read"]), max_size=3, unique=True),
+            st.text(max_size=30),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_budget_counts_what_the_next_request_sends(
+    format: str, calls: list[tuple[str | None, list[str], str]]
+) -> None:
+    def entries(agent: ProviderSession) -> list[Fields]:
+        budget = agent.session.budget
+        sources = (InstructionSource.SYSTEM, InstructionSource.PLUGIN)
+        return [
+            {key: child.tokens for key, child in budget.entries[source].children.items()}
+            for source in sources
+        ]
+
+    session = GCSession()
+    agent = ProviderSession(format, session)
+    agent.append("Hello.")
+    for prompt, names, description in calls:
+        tools = [{"name": name, "description": description} for name in names]
+        agent.call = placed(format, prompt, tools)
+        request = agent.request()
+        fresh = ProviderSession(format, GCSession(), call=agent.call)
+
+        assert entries(agent) == entries(fresh)
+        total = sum(sum(each.values()) for each in entries(agent))
+        messages = count_tokens(session.history, session.budget.counter)
+        assert session.budget.total_tokens() == total + messages
+        assert {name: request[name] for name in agent.call} == agent.call
 
 
 def test_a_longer_system_prompt_makes_a_collection_due() -> None:
@@ -526,14 +577,18 @@ def test_an_argument_that_does_not_belong_in_the_call_is_refused(
     refusal = pytest.raises(GCConfigError, match=rf"call\['{name}'\].*{remedy}")
 
     with refusal:
-        ProviderSession.open(format, context_limit=4_000, call={name: "anything"})
+        ProviderSession.open(
+            format, context_limit=4_000, call={name: "anything"}, strategy=OldestFirst()
+        )
     agent.call[name] = "anything"
     with refusal:
         agent.request()
     with refusal:
         agent.child()
     with refusal:
-        ProviderSession.restore(format, agent.session.save(), call=agent.call)
+        ProviderSession.restore(
+            format, agent.session.save(), call=agent.call, strategy=OldestFirst()
+        )
 
 
 def test_an_unset_conversation_of_the_provider_is_accepted() -> None:
@@ -563,7 +618,12 @@ def test_unknown_keyword_arguments_are_refused() -> None:
 
 def test_the_configuration_of_google_s_call_is_not_taken_for_ours() -> None:
     with pytest.raises(GCConfigError, match=r"got dict; put .* into call=\{'config': …\}"):
-        ProviderSession.open("gemini", context_limit=9, config={"tools": []})  # type: ignore[arg-type]
+        ProviderSession.open(
+            "gemini",
+            context_limit=9,
+            strategy=OldestFirst(),
+            config={"tools": []},  # type: ignore[arg-type]
+        )
 
 
 def test_open_passes_the_options_of_the_session_on() -> None:

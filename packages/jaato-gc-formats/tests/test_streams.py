@@ -383,6 +383,33 @@ def test_signed_text_of_google_s_model_stays_apart() -> None:
     assert agent.request()["contents"][-1]["parts"] == [{"text": "So it is."}, signed]
 
 
+def test_calls_of_google_s_model_in_pieces_are_refused() -> None:
+    call = {"name": "read", "partialArgs": [{"jsonPath": "$.path"}], "willContinue": True}
+    chunk = {"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}
+    agent = agent_of("gemini")
+
+    with pytest.raises(FormatError, match="without stream_function_call_arguments"):
+        list(agent.stream([chunk]))
+    assert len(agent.session.history) == 1
+
+
+def test_reasoning_of_other_servers_is_joined() -> None:
+    deltas: list[Fields] = [
+        {"role": "assistant", "reasoning_content": "First "},
+        {"reasoning_content": "this.", "content": None},
+        {"content": "Done."},
+    ]
+    chunks: list[Fields] = [{"choices": [{"delta": delta}]} for delta in deltas]
+    chunks[-1]["choices"][0]["finish_reason"] = "stop"
+    agent = agent_of("openai-chat")
+
+    list(agent.stream(chunks))
+
+    assert [part.thought or part.text for part in agent.session.history[-1].parts] == [
+        "First this.", "Done.",
+    ]  # fmt: skip
+
+
 def test_citations_and_server_tools_of_anthropic_are_kept() -> None:
     citation = {"type": "page_location", "cited_text": "x"}
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}

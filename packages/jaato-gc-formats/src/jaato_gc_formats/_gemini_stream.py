@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._wire import Fields
 
 
@@ -25,6 +26,12 @@ def joined(chunks: Iterable[Fields]) -> Fields | None:
 
 def _add_part(parts: list[Fields], part: Fields) -> None:
     """Adds a part. Text continues the part before it, unless one of the two is signed."""
+    call = part.get("functionCall") or {}
+    if call.get("partialArgs") or call.get("willContinue"):
+        raise FormatError(
+            "the arguments of a call are streamed in pieces, which can't be joined: make the call "
+            "without stream_function_call_arguments"
+        )
     if not _is_plain_text(part):
         parts.append(part)
     elif parts and _is_plain_text(parts[-1]) and _is_thought(parts[-1]) == _is_thought(part):

@@ -107,9 +107,8 @@ class ProviderSession:
             GCConfigError: The configuration or an argument is invalid.
             TypeError: There is no such argument.
         """
-        check_options(options)
-        call, registry = dict(call or {}), _with_defaults(options, format, call)
-        check_call(find_api(format, registry), call)
+        call = call or {}
+        registry = _set_defaults(options, format, call)
         session = GCSession(context_limit=context_limit, **options)
         plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
         session.set_gc_plugin(plugin, reserve_output(config or GCConfig(), call))
@@ -143,9 +142,7 @@ class ProviderSession:
             GCConfigError: An argument is invalid.
             TypeError: There is no such argument.
         """
-        check_options(options)
-        call, registry = dict(call or {}), _with_defaults(options, format, call)
-        check_call(find_api(format, registry), call)
+        _set_defaults(options, format, call or {})
         session = GCSession.restore(saved, plugin=strategy, **options)
         if context_limit is not None:
             session.set_context_limit(context_limit)
@@ -177,8 +174,7 @@ class ProviderSession:
             TypeError: There is no such argument.
         """
         check_options(options)
-        call = dict(self.call if call is None else call)
-        check_call(self._api, call)
+        call = self.call if call is None else call
         if call.get("model") != self.call.get("model"):
             registry = options.get("registry") or self.session.registry
             counter = counter_for(self._api.name, call.get("model"), registry=registry)
@@ -324,12 +320,11 @@ class ProviderSession:
         return [self.session.append(message) for message in read]
 
 
-def _with_defaults(
-    options: HostOptions, format: str, call: Mapping[str, Any] | None
-) -> PluginRegistry:
-    """Fills in the registry and the token counter. Returns the registry."""
+def _set_defaults(options: HostOptions, format: str, call: Mapping[str, Any]) -> PluginRegistry:
+    """Checks the options, and sets registry and token counter. Returns the registry."""
+    check_options(options)
     registry = options.get("registry") or default_registry()
     options["registry"] = registry
     if options.get("counter") is None:
-        options["counter"] = counter_for(format, (call or {}).get("model"), registry=registry)
+        options["counter"] = counter_for(format, call.get("model"), registry=registry)
     return registry
