@@ -662,6 +662,18 @@ def test_a_restored_session_can_have_another_window_and_stash() -> None:
     assert restored.session.stash is stash
 
 
+@pytest.mark.parametrize("strategy", ["gc_oldest", OldestFirst(), None])
+def test_a_restored_session_can_have_another_strategy(strategy: Any) -> None:
+    agent = open_session("anthropic")
+    agent.append("Hello.")
+
+    restored = ProviderSession.restore(
+        "anthropic", agent.session.save(), strategy=strategy, registry=agent.session.registry
+    )
+
+    assert isinstance(restored.session.plugin, OldestFirst)
+
+
 # --- sub-agents and recall ---
 
 

@@ -122,7 +122,7 @@ class ProviderSession:
         *,
         call: Mapping[str, Any] | None = None,
         context_limit: int | None = None,
-        strategy: GCPlugin | None = None,
+        strategy: str | GCPlugin | None = None,
         **options: Unpack[HostOptions],
     ) -> "ProviderSession":
         """Restores a saved session.
@@ -132,7 +132,7 @@ class ProviderSession:
             saved: The return value of ``session.save()``, from a session created with `open`.
             call: The other arguments of the client's call. They are not saved.
             context_limit: The model's context window, in tokens; by default, the saved one.
-            strategy: The strategy, if its name and options do not suffice to create it again.
+            strategy: Name of an installed strategy, or a strategy; by default, the saved one.
             **options: Other arguments of `GCSession`, the same as for `open`: callables and the
                 stash are not saved.
 
@@ -142,8 +142,9 @@ class ProviderSession:
             GCConfigError: An argument is invalid.
             TypeError: There is no such argument.
         """
-        _set_defaults(options, format, call or {})
-        session = GCSession.restore(saved, plugin=strategy, **options)
+        registry = _set_defaults(options, format, call or {})
+        plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
+        session = GCSession.restore(saved, plugin=plugin, **options)
         if context_limit is not None:
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)
