@@ -52,7 +52,7 @@ def long_runs() -> Iterator[Conversation]:
 
 def measure(run: Conversation, window: int, config: GCConfig) -> Figures:
     """Replays one run."""
-    report = replay(run, "gc_marksweep", limit=window, config=config)
+    report = replay(run, "gc_marksweep", context_limit=window, config=config)
     return Figures(
         report.cost + report.lookup_cost,
         sum(each.trigger == "cache_cold" for each in report.collections),

@@ -17,12 +17,14 @@ MAX_REQUESTS = 2_000
 class Loopback:
     """The requests that the server received, and those that it refused.
 
-    ``window`` is the context window in tokens. It can be changed at any time.
+    ``window`` is the context window in tokens. ``events_sent`` is the number of events after which
+    a stream breaks off; ``None``: it does not. Both can be changed at any time.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.window = 1_000_000
+        self.events_sent: int | None = None
         self._lock = threading.Lock()
         self.reset()
 
@@ -93,18 +95,21 @@ class _Handler(BaseHTTPRequestHandler):
         loopback: Loopback = self.server.loopback  # type: ignore[attr-defined]
         api, status, answer = loopback.respond(self.path, body)
         if api is not None and status == 200 and self._wants_a_stream(body):
-            self._send(status, "text/event-stream", _as_events(api, answer))
+            events = _as_events(api, answer)
+            sent = "".join(events[: loopback.events_sent])
+            self._send(status, "text/event-stream", sent, len("".join(events).encode()))
         else:
             self._send(status, "application/json", json.dumps(answer))
 
     def _wants_a_stream(self, body: bytes) -> bool:
         return "streamGenerateContent" in self.path or bool(json.loads(body).get("stream"))
 
-    def _send(self, status: int, kind: str, text: str) -> None:
+    def _send(self, status: int, kind: str, text: str, length: int | None = None) -> None:
+        """Sends a response. If it is shorter than its length, the connection breaks off."""
         data = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Length", str(len(data) if length is None else length))
         self.end_headers()
         self.wfile.write(data)
 
@@ -112,9 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing, so that the output of the tests stays readable."""
 
 
-def _as_events(api: Api, answer: Fields) -> str:
+def _as_events(api: Api, answer: Fields) -> list[str]:
     lines = []
     for name, data in api.events(answer):
         event = f"event: {name}\n" if name else ""
         lines.append(f"{event}data: {json.dumps(data)}\n\n")
-    return "".join(lines)
+    return lines

@@ -3,7 +3,7 @@
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,9 +23,15 @@ CALLS_BY_ROUND = [2, 1]
 """The number of parallel tool calls in each round of a turn. After the last round, it answers."""
 
 
+Model = Callable[[Fields, list[str], int], list[tuple[str, Fields]]]
+"""A scripted model: called with the request, the names of its tools, and how often it has called
+tools since the last user message. Returns the names and arguments of its next calls.
+"""
+
+
 @dataclass(frozen=True)
 class Call:
-    """A call of the first tool in the request."""
+    """A call of a tool."""
 
     id: str
     name: str
@@ -41,6 +47,18 @@ class Api(ABC):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
+        self._files = itertools.count(1)
+        self.model: Model = self._read_files
+
+    def _read_files(
+        self,
+        request: Fields,  # noqa: ARG002
+        tools: list[str],
+        rounds: int,
+    ) -> list[tuple[str, Fields]]:
+        """Calls the first tool some times, and then answers."""
+        count = CALLS_BY_ROUND[rounds] if tools and rounds < len(CALLS_BY_ROUND) else 0
+        return [(tools[0], {"path": f"file_{next(self._files)}.txt"}) for _ in range(count)]
 
     def respond(self, request: Fields, window: int) -> Fields:
         """Returns the response to a request.
@@ -52,11 +70,8 @@ class Api(ABC):
         message, code = self.too_long
         refuse_if(tokens > window, message.format(tokens=tokens, window=window), code)
         self.check(request)
-        rounds = self.rounds(request)
-        count = CALLS_BY_ROUND[rounds] if rounds < len(CALLS_BY_ROUND) else 0
-        name = self.tool_name(request)
-        numbers = [next(self._numbers) for _ in range(count if name else 0)]
-        calls = [Call(f"call_{n}", name or "", {"path": f"file_{n}.txt"}) for n in numbers]
+        chosen = self.model(request, self.tool_names(request), self.rounds(request))
+        calls = [Call(f"call_{next(self._numbers)}", name, args) for name, args in chosen]
         return self.answer(request, calls, tokens)
 
     @abstractmethod
@@ -67,7 +82,7 @@ class Api(ABC):
         """Returns how often the model has called tools since the last user message."""
 
     @abstractmethod
-    def tool_name(self, request: Fields) -> str | None: ...
+    def tool_names(self, request: Fields) -> list[str]: ...
 
     @abstractmethod
     def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields: ...
@@ -104,9 +119,8 @@ class Chat(Api):
         roles = [message["role"] for message in request["messages"]]
         return roles[_last(roles, "user") :].count("assistant")
 
-    def tool_name(self, request: Fields) -> str | None:
-        tools = request.get("tools")
-        return tools[0]["function"]["name"] if tools else None
+    def tool_names(self, request: Fields) -> list[str]:
+        return [tool["function"]["name"] for tool in request.get("tools") or ()]
 
     def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
         message: Fields = {
@@ -138,11 +152,21 @@ class Chat(Api):
 
     def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
         [choice] = answer["choices"]
-        delta = dict(choice["message"])
-        if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+        message = dict(choice["message"])
+        text, calls = message.pop("content"), message.pop("tool_calls", [])
+        deltas = [{**message, "content": ""}]
+        deltas += [{"content": piece} for piece in (_words(text) if text else ())]
+        for number, call in enumerate(calls):
+            function = call["function"]
+            start = {"index": number, **call, "function": {**function, "arguments": ""}}
+            pieces = [
+                {"index": number, "function": {"arguments": piece}}
+                for piece in function["arguments"].partition(":")
+            ]
+            deltas += [{"tool_calls": [piece]} for piece in (start, *pieces)]
         frame = {**answer, "object": "chat.completion.chunk", "usage": None}
-        yield None, {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas:
+            yield None, {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
         yield None, {**frame, "choices": [last]}
         yield None, {**frame, "choices": [], "usage": answer["usage"]}
@@ -172,9 +196,8 @@ class Responses(Api):
         roles = [item.get("role") or item.get("type") for item in items]
         return roles[_last(roles, "user") :].count("reasoning")
 
-    def tool_name(self, request: Fields) -> str | None:
-        tools = request.get("tools")
-        return tools[0]["name"] if tools else None
+    def tool_names(self, request: Fields) -> list[str]:
+        return [tool["name"] for tool in request.get("tools") or ()]
 
     def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
         number = next(self._answers)
@@ -248,9 +271,8 @@ class Anthropic(Api):
         roles = [speaker(message) for message in request["messages"]]
         return roles[_last(roles, "user") :].count("assistant")
 
-    def tool_name(self, request: Fields) -> str | None:
-        tools = request.get("tools")
-        return tools[0]["name"] if tools else None
+    def tool_names(self, request: Fields) -> list[str]:
+        return [tool["name"] for tool in request.get("tools") or ()]
 
     def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
         content: list[Fields] = []
@@ -311,9 +333,14 @@ def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
         thought = {"type": "thinking_delta", "thinking": block["thinking"]}
         signature = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, [thought, signature]
-    words = block["text"].split(" ")
-    texts = [words[0], *(f" {word}" for word in words[1:])]
+    texts = _words(block["text"])
     return {**block, "text": ""}, [{"type": "text_delta", "text": text} for text in texts]
+
+
+def _words(text: str) -> list[str]:
+    """Returns the pieces in which a text is streamed."""
+    first, *others = text.split(" ")
+    return [first, *(f" {word}" for word in others)]
 
 
 class Gemini(Api):
@@ -337,9 +364,9 @@ class Gemini(Api):
         ]  # fmt: skip
         return roles[_last(roles, "user") :].count("model")
 
-    def tool_name(self, request: Fields) -> str | None:
-        tools = request.get("tools")
-        return tools[0]["functionDeclarations"][0]["name"] if tools else None
+    def tool_names(self, request: Fields) -> list[str]:
+        declared = [tool["functionDeclarations"] for tool in request.get("tools") or ()]
+        return [declaration["name"] for each in declared for declaration in each]
 
     def answer(
         self,
@@ -369,6 +396,18 @@ class Gemini(Api):
     def refusal(self, refused: RefusedError) -> Fields:
         error = {"code": 400, "message": refused.message, "status": "INVALID_ARGUMENT"}
         return {"error": error}
+
+    def events(self, answer: Fields) -> Iterator[tuple[str | None, Fields]]:
+        [candidate] = answer["candidates"]
+        pieces: list[Fields] = []
+        for part in candidate["content"]["parts"]:
+            texts = _words(part["text"]) if "text" in part else []
+            pieces += [{**part, "text": text} for text in texts] or [part]
+        for number, piece in enumerate(pieces, 1):
+            content = {"content": {"role": "model", "parts": [piece]}, "index": 0}
+            is_last = number == len(pieces)
+            end = {"finishReason": candidate["finishReason"]} if is_last else {}
+            yield None, {**answer, "candidates": [{**content, **end}]}
 
 
 def _last(roles: list[Any], role: str) -> int:

@@ -92,7 +92,7 @@ def test_recorded_runs_are_collected_to_what_their_provider_accepts(
 
         after, result = collect(
             history,
-            limit=window,
+            context_limit=window,
             strategy=strategy,
             counter=COUNTER,
             summarizer=extractive_summary,
@@ -133,7 +133,9 @@ def test_collect_returns_the_messages_in_their_format_and_the_result(strategy: s
     messages = long_run()
     untouched = copy.deepcopy(messages)
 
-    left, result = collect(messages, limit=4_000, strategy=strategy, summarizer=extractive_summary)
+    left, result = collect(
+        messages, context_limit=4_000, strategy=strategy, summarizer=extractive_summary
+    )
 
     assert messages == untouched
     assert result.plugin_name == strategy
@@ -147,7 +149,7 @@ def test_collect_returns_the_messages_in_their_format_and_the_result(strategy: s
 
 def test_a_request_that_fits_is_returned_unchanged() -> None:
     messages = long_run(2)
-    left, result = collect(messages, limit=100_000)
+    left, result = collect(messages, context_limit=100_000)
 
     assert left == messages
     assert result.outcome is GCOutcome.NOT_NEEDED
@@ -161,8 +163,8 @@ def test_a_whole_request_keeps_its_other_fields_and_its_tools_count() -> None:
     described = {"type": "object", "description": "what it does " * 200}
     tool = {"type": "function", "function": {"name": "read", "parameters": described}}
 
-    plain = collect(request, limit=8_000)
-    with_tools = collect({**request, "tools": [tool]}, limit=8_000)
+    plain = collect(request, context_limit=8_000)
+    with_tools = collect({**request, "tools": [tool]}, context_limit=8_000)
 
     assert plain.request["temperature"] == 0.5
     assert with_tools.request["tools"] == [tool]
@@ -175,14 +177,14 @@ def test_the_configuration_is_applied() -> None:
 
     def left_at(target: float) -> int:
         config = GCConfig(target_percent=target, preserve_recent_turns=1)
-        return collect(messages, limit=8_000, config=config).result.tokens_after
+        return collect(messages, context_limit=8_000, config=config).result.tokens_after
 
     assert left_at(30.0) < 8_000 * 0.4 < left_at(75.0)
 
 
 def test_the_error_for_an_unknown_strategy_names_the_strategies() -> None:
     with pytest.raises(GCPluginError, match="gc_budget"):
-        collect(long_run(), limit=4_000, strategy="gc_bugdet")
+        collect(long_run(), context_limit=4_000, strategy="gc_bugdet")
 
 
 # --- third-party formats ---

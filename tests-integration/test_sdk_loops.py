@@ -4,7 +4,7 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -16,8 +16,8 @@ import openai
 import pytest
 from loopback import Loopback, running
 
-from jaato_gc import ContextFloorError, GCConfig
-from jaato_gc_formats import ProviderSession, check_request, formats
+from jaato_gc import ContextFloorError, FunctionCall, GCConfig
+from jaato_gc_formats import FormatError, ProviderSession, check_request, formats
 
 README = Path(__file__).parents[1] / "packages" / "jaato-gc-formats" / "README.md"
 WINDOW = 8_000
@@ -37,6 +37,9 @@ class Sdk:
         create: Sends a request and returns the response.
         stream: Sends a request, reads the stream and returns the complete response.
         create_async: Sends a request with the asynchronous client.
+        events: Sends a request and returns the stream of its events.
+        events_async: Sends a request with the asynchronous client and returns its events.
+        answers: Runs the tool calls of a message and returns the items with their results.
         said: Returns the items of a response that belong to the next request.
         results: Runs the tool calls of a response and returns the items with their results.
         refusal: Returns the exception class for a refused request.
@@ -48,6 +51,9 @@ class Sdk:
     create: Callable[[Any, Fields], Answer]
     stream: Callable[[Any, Fields], Answer]
     create_async: Callable[[Fields], Any]
+    events: Callable[[Any, Fields], Iterable[Any]]
+    events_async: Callable[[Fields], Any]
+    answers: Callable[[list[FunctionCall]], list[Any]]
     said: Callable[[Answer], list[Any]]
     results: Callable[[Answer], list[Any]]
     refusal: Callable[[], type[Exception]]
@@ -129,6 +135,14 @@ def anthropic_results(answer: Answer) -> list[Any]:
     return [{"role": "user", "content": results}] if results else []
 
 
+def anthropic_answers(calls: list[FunctionCall]) -> list[Any]:
+    results = [
+        {"type": "tool_result", "tool_use_id": call.id, "content": read_file(**call.args)}
+        for call in calls
+    ]
+    return [{"role": "user", "content": results}]
+
+
 # --- Google ---
 
 
@@ -165,6 +179,12 @@ def gemini_results(answer: Answer) -> list[Any]:
     return [types.Content(role="user", parts=parts)] if parts else []
 
 
+def gemini_answers(calls: list[FunctionCall]) -> list[Any]:
+    responses = [{"name": c.name, "response": {"output": read_file(**c.args)}} for c in calls]
+    parts = [{"functionResponse": response} for response in responses]
+    return [{"role": "user", "parts": parts}]
+
+
 def gemini_error() -> type[Exception]:
     from google.genai import errors
 
@@ -178,6 +198,16 @@ SDKS = {
         lambda client, call: client.chat.completions.create(**call),
         chat_stream,
         chat_async,
+        lambda client, call: client.chat.completions.create(
+            **call, stream=True, stream_options={"include_usage": True}
+        ),
+        lambda call: openai.AsyncOpenAI().chat.completions.create(
+            **call, stream=True, stream_options={"include_usage": True}
+        ),
+        lambda calls: [
+            {"role": "tool", "tool_call_id": call.id, "content": read_file(**call.args)}
+            for call in calls
+        ],
         lambda answer: [answer.choices[0].message],
         chat_results,
         lambda: openai.BadRequestError,
@@ -189,6 +219,12 @@ SDKS = {
         lambda client, call: client.responses.create(**call),
         responses_stream,
         responses_async,
+        lambda client, call: client.responses.create(**call, stream=True),
+        lambda call: openai.AsyncOpenAI().responses.create(**call, stream=True),
+        lambda calls: [
+            {"type": "function_call_output", "call_id": call.id, "output": read_file(**call.args)}
+            for call in calls
+        ],
         lambda answer: list(answer.output),
         responses_results,
         lambda: openai.BadRequestError,
@@ -200,6 +236,9 @@ SDKS = {
         lambda client, call: client.messages.create(**call),
         anthropic_stream,
         anthropic_async,
+        lambda client, call: client.messages.create(**call, stream=True),
+        lambda call: anthropic.AsyncAnthropic().messages.create(**call, stream=True),
+        anthropic_answers,
         lambda answer: [{"role": "assistant", "content": answer.content}],
         anthropic_results,
         lambda: anthropic.BadRequestError,
@@ -211,6 +250,9 @@ SDKS = {
         lambda client, call: client.models.generate_content(**call),
         gemini_stream,
         gemini_async,
+        lambda client, call: client.models.generate_content_stream(**call),
+        lambda call: gemini_client().aio.models.generate_content_stream(**call),
+        gemini_answers,
         lambda answer: [answer.candidates[0].content],
         gemini_results,
         gemini_error,
@@ -239,11 +281,17 @@ def copied_call(format: str) -> Fields:
     return {**agent.call, **SDKS[format].call}
 
 
-def opened(format: str, limit: int = WINDOW, strategy: str = "gc_budget") -> ProviderSession:
+def opened(
+    format: str, context_limit: int = WINDOW, strategy: str = "gc_budget"
+) -> ProviderSession:
     """Opens the session of the README's code with a small window."""
-    call = copy.deepcopy(copied_call(format))
-    config = GCConfig(preserve_recent_turns=1)
-    return ProviderSession.open(format, limit=limit, strategy=strategy, gc_config=config, **call)
+    return ProviderSession.open(
+        format,
+        context_limit=context_limit,
+        call=copy.deepcopy(copied_call(format)),
+        strategy=strategy,
+        config=GCConfig(preserve_recent_turns=1),
+    )
 
 
 def turn(
@@ -408,7 +456,7 @@ UNPREDICTABLE = {"a reasoning item is forged", "thinking is forged", "a signatur
 def test_an_invalid_request_is_refused_and_check_request_predicts_it(
     format: str, fault: str, providers: Loopback
 ) -> None:
-    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    sdk, agent = SDKS[format], opened(format, context_limit=1_000_000)
     client = sdk.client()
     for number in range(2):
         turn(format, agent, f"Question {number}", lambda call: sdk.create(client, call))
@@ -436,7 +484,7 @@ def test_an_invalid_request_is_refused_and_check_request_predicts_it(
 def test_a_valid_request_is_accepted_and_check_request_finds_nothing(
     format: str, providers: Loopback
 ) -> None:
-    agent = opened(format, limit=1_000_000)
+    agent = opened(format, context_limit=1_000_000)
     client = SDKS[format].client()
 
     turn(format, agent, "Question", lambda call: SDKS[format].create(client, call))
@@ -453,7 +501,7 @@ def test_a_valid_request_is_accepted_and_check_request_finds_nothing(
 def test_requests_are_the_same_as_with_the_sdk_alone(
     format: str, providers: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    sdk, agent = SDKS[format], opened(format, context_limit=1_000_000)
     providers.reset()
     client = sdk.client()
     for number in range(3):
@@ -489,6 +537,125 @@ def test_streamed_responses_are_accepted(format: str, providers: Loopback) -> No
     assert agent.session.get_gc_history()
 
 
+@each_sdk
+def test_a_stream_of_events_is_added_like_a_whole_response(
+    format: str, providers: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk, client, whole = SDKS[format], SDKS[format].client(), opened(format)
+    for number in range(3):
+        turn(format, whole, f"Question {number}", lambda call: sdk.create(client, call))
+
+    with running() as other:
+        for name, value in other.environment.items():
+            monkeypatch.setenv(name, value)
+        client, streamed = sdk.client(), opened(format)
+        for number in range(3):
+            stream_turn(format, streamed, f"Question {number}", client)
+
+    assert providers.refusals == other.refusals == []
+    assert len(providers.requests) == 9
+    assert [without_stream(each) for each in other.requests] == providers.requests
+    history = [(each.role, each.parts) for each in streamed.session.history]
+    assert history == [(each.role, each.parts) for each in whole.session.history]
+    assert streamed.session.get_context_usage() == whole.session.get_context_usage()
+
+
+def stream_turn(format: str, agent: ProviderSession, question: str, client: Any) -> None:
+    """Runs one turn with `ProviderSession.stream`, and tools that the SDK has no part in."""
+    agent.append(question)
+    while True:
+        stream = agent.stream(SDKS[format].events(client, agent.request()))
+        assert list(stream)
+        [message] = stream.messages
+        if not message.function_calls:
+            return
+        agent.append(*SDKS[format].answers(message.function_calls))
+
+
+def without_stream(request: Fields) -> Fields:
+    return {name: value for name, value in request.items() if "stream" not in name}
+
+
+@each_sdk
+def test_the_events_of_an_asynchronous_client_are_added(format: str, providers: Loopback) -> None:
+    agent = opened(format)
+    agent.append("Question")
+
+    async def read() -> int:
+        stream = agent.stream(await SDKS[format].events_async(agent.request()))
+        return len([event async for event in stream])
+
+    assert asyncio.run(read()) > 1
+    assert len(agent.session.history[-1].function_calls) == 2
+    assert providers.refusals == []
+
+
+@each_sdk
+def test_a_connection_that_breaks_off_adds_nothing(format: str, providers: Loopback) -> None:
+    sdk, client, agent = SDKS[format], SDKS[format].client(), opened(format)
+    agent.append("Question")
+    request = agent.request()
+    before = agent.session.save()
+    providers.events_sent = 1
+
+    # Each SDK has its own HTTP client, and its own exception.
+    with pytest.raises(Exception, match=r"peer closed connection|Connection error"):
+        list(agent.stream(sdk.events(client, request)))
+
+    assert agent.session.save() == before
+    providers.events_sent = None
+    list(agent.stream(sdk.events(client, agent.request())))
+    assert len(agent.session.history) == 2
+
+
+@each_sdk
+def test_a_stream_that_the_host_leaves_adds_nothing(format: str, providers: Loopback) -> None:
+    sdk, client, agent = SDKS[format], SDKS[format].client(), opened(format)
+    agent.append("Question")
+
+    for _event in agent.stream(sdk.events(client, agent.request())):
+        break
+
+    assert len(agent.session.history) == 1
+    turn(format, agent, "Another question", lambda call: sdk.create(client, call))
+    assert providers.refusals == []
+
+
+@each_sdk
+def test_a_response_in_place_of_a_stream_is_refused(format: str, providers: Loopback) -> None:
+    sdk, client, agent = SDKS[format], SDKS[format].client(), opened(format)
+    agent.append("Question")
+    response = sdk.create(client, agent.request())
+
+    with pytest.raises(FormatError, match=r"expected a stream.*stream=True"):
+        agent.stream(response)
+    assert len(providers.requests) == 1
+
+
+@pytest.mark.parametrize("format", ["openai-chat", "openai-responses", "anthropic"])
+def test_helpers_of_the_sdk_that_yield_events_can_be_streamed(
+    format: str, providers: Loopback
+) -> None:
+    client, agent = SDKS[format].client(), opened(format)
+    agent.append("Question")
+    request = agent.request()
+    managers = {
+        "openai-chat": lambda: client.chat.completions.stream(**request),
+        "openai-responses": lambda: client.responses.stream(**request),
+        "anthropic": lambda: client.messages.stream(**request),
+    }
+
+    with managers[format]() as helper:
+        stream = agent.stream(helper)
+        assert len(list(stream)) > 1
+
+    [message] = stream.messages
+    assert [call.args for call in message.function_calls] == [
+        {"path": "file_1.txt"}, {"path": "file_2.txt"},
+    ]  # fmt: skip
+    assert providers.refusals == []
+
+
 def test_a_content_assembled_from_google_s_chunks_is_accepted(providers: Loopback) -> None:
     from google.genai import types
 
@@ -502,6 +669,7 @@ def test_a_content_assembled_from_google_s_chunks_is_accepted(providers: Loopbac
 
     assert len(message.function_calls) == 2
     assert agent.session.get_context_usage()["confidence"] == "calibrated"
+    chunks[-1].candidates[0].content.parts = parts
     agent.append(*gemini_results(chunks[-1]))
     agent.answer(client.models.generate_content(**agent.request()))
     assert providers.refusals == []
@@ -535,7 +703,7 @@ def test_asynchronous_clients_work(format: str, providers: Loopback) -> None:
 def test_a_request_that_the_provider_refuses_as_too_long_is_shortened(
     format: str, providers: Loopback
 ) -> None:
-    sdk, agent = SDKS[format], opened(format, limit=3 * WINDOW)
+    sdk, agent = SDKS[format], opened(format, context_limit=3 * WINDOW)
     client = sdk.client()
     providers.window = WINDOW  # a third of what the session was told
 
@@ -559,7 +727,7 @@ def test_a_request_that_the_provider_refuses_as_too_long_is_shortened(
 
 @each_sdk
 def test_a_request_that_can_not_be_shortened_raises(format: str, providers: Loopback) -> None:
-    sdk, agent = SDKS[format], opened(format, limit=1_000_000)
+    sdk, agent = SDKS[format], opened(format, context_limit=1_000_000)
     client = sdk.client()
     providers.window = 500
     agent.append("Read this: " + LONG * 10)
@@ -587,7 +755,7 @@ def test_a_restored_session_sends_the_same_requests(format: str, providers: Loop
         turn(format, agent, f"Question {number}", create)
     before = agent.session.get_context_usage()
 
-    restored = ProviderSession.restore(format, agent.session.save(), **agent.call)
+    restored = ProviderSession.restore(format, agent.session.save(), call=agent.call)
     assert restored.session.get_context_usage() == before
     providers.requests.clear()
     create(agent.request())

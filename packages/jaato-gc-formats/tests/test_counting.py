@@ -18,7 +18,6 @@ from jaato_gc import (
     FunctionCall,
     GCSession,
     InlineData,
-    InstructionSource,
     Message,
     Part,
     PluginRegistry,
@@ -28,7 +27,7 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import TokenCounter, as_text, hookimpl
 from jaato_gc_formats import ProviderCounter, ProviderSession, counter_for, to_messages
-from jaato_gc_formats._counting import BY_MODEL, DEFAULTS, TOOL_USE, book_tools, tool_tokens
+from jaato_gc_formats._counting import BY_MODEL, DEFAULTS, TOOL_USE, tool_entries, tool_tokens
 from jaato_gc_formats._tool_text import as_typescript
 
 MODELS = [
@@ -284,10 +283,7 @@ def test_a_very_deep_schema_can_be_counted() -> None:
 
 
 def booked(*tools: Any, format: str) -> dict[str, int]:
-    session = GCSession(context_limit=10_000, counter=counter_for(format, registry=WORDS))
-    book_tools(session, tools)
-    entry = session.budget.get_entry(InstructionSource.PLUGIN)
-    return {key: child.tokens for key, child in entry.children.items()} if entry else {}
+    return tool_entries(tools, counter_for(format, registry=WORDS))
 
 
 def test_each_tool_has_a_budget_entry_and_tool_use_has_one() -> None:
@@ -306,7 +302,8 @@ def test_a_tool_with_deferred_loading_costs_nothing() -> None:
 
 def test_a_session_counts_its_tools() -> None:
     session = GCSession(context_limit=10_000, counter=counter_for("anthropic", registry=WORDS))
-    ProviderSession("anthropic", session, model="claude-x", max_tokens=10, tools=[{"name": "look"}])
+    call = {"model": "claude-x", "max_tokens": 10, "tools": [{"name": "look"}]}
+    ProviderSession("anthropic", session, call=call)
     assert session.budget.total_tokens() == 346 + 51
 
 

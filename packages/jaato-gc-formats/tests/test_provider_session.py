@@ -1,23 +1,30 @@
 """ProviderSession: a session in a provider's format."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
     GCConfig,
+    GCConfigError,
+    GCPolicy,
     GCSession,
     GCTriggerReason,
     InstructionSource,
     InvalidHistoryError,
     Message,
+    NotConfiguredError,
     PluginRegistry,
     Role,
+    count_tokens,
 )
 from jaato_gc.plugin import StrategyInfo, hookimpl
 from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request
-from jaato_gc_testing import OldestFirst
+from jaato_gc_testing import MemoryStash, OldestFirst
 
 Fields = dict[str, Any]
 
@@ -28,12 +35,22 @@ class Plugin:
         return [StrategyInfo("gc_oldest", OldestFirst, "Removes the oldest turns.")]
 
 
-def open_session(format: str, limit: int = 4_000, **call: Any) -> ProviderSession:
+RECENT = GCConfig(preserve_recent_turns=1)
+
+
+def open_session(
+    format: str, context_limit: int = 4_000, gc_config: GCConfig = RECENT, **call: Any
+) -> ProviderSession:
+    """Opens a session with the arguments of the client's call."""
     registry = PluginRegistry()
     registry.register(Plugin(), "test-plugin")
-    call.setdefault("gc_config", GCConfig(preserve_recent_turns=1))
     return ProviderSession.open(
-        format, limit=limit, strategy="gc_oldest", registry=registry, **call
+        format,
+        context_limit=context_limit,
+        call=call,
+        strategy="gc_oldest",
+        config=gc_config,
+        registry=registry,
     )
 
 
@@ -120,6 +137,18 @@ def test_changed_tools_are_counted_again() -> None:
     assert agent.session.budget.total_tokens() < before
 
 
+def test_a_tool_that_is_changed_in_place_is_counted_again() -> None:
+    look = {"name": "look", "input_schema": {"type": "object"}}
+    agent = open_session("anthropic", tools=[look])
+    agent.append("Hello.")
+    before = agent.session.budget.total_tokens()
+
+    look["description"] = LONG
+    agent.request()
+
+    assert agent.session.budget.total_tokens() > before + 100
+
+
 def test_an_invalid_item_leaves_the_history_unchanged() -> None:
     agent = open_session("anthropic")
     for garbage in (None, 5, {"role": "user", "content": 5}):
@@ -188,7 +217,7 @@ def test_system_prompt_and_tools_are_counted_and_sent_unchanged(case: str) -> No
         assert request[name] is value
     assert entries[InstructionSource.SYSTEM].total_tokens() > 100
     assert entries[InstructionSource.PLUGIN].total_tokens() > 100
-    assert len(agent.session.history) == 2
+    assert len(agent.session.history) == 1
 
 
 @pytest.mark.parametrize("case", CALL_FIELDS)
@@ -198,11 +227,128 @@ def test_a_restored_session_sends_the_same_request(case: str) -> None:
     agent.append("Hello.")
     registry, saved = agent.session.registry, agent.session.save()
 
-    restored = ProviderSession.restore(format, saved, registry=registry, **agent.call)
+    restored = ProviderSession.restore(format, saved, registry=registry, call=agent.call)
 
     assert restored.request() == agent.request()
     assert restored.session.get_context_usage() == agent.session.get_context_usage()
     assert restored.session.plugin is not None
+
+
+@pytest.mark.parametrize("case", CALL_FIELDS)
+def test_the_budget_follows_a_changed_system_prompt(case: str) -> None:
+    format = case.partition(",")[0]
+    agent = open_session(format, model="m")
+    agent.append("Hello.")
+    agent.request()
+    empty = agent.session.budget.total_tokens()
+
+    agent.call |= CALL_FIELDS[case]
+    agent.request()
+    full = agent.session.budget.total_tokens()
+    for name in CALL_FIELDS[case]:
+        del agent.call[name]
+    request = agent.request()
+
+    assert full > empty + 200
+    assert agent.session.budget.total_tokens() == empty
+    assert request.keys().isdisjoint(CALL_FIELDS[case])
+    assert agent.session.get_gc_history() == []  # it is no edit of the history
+
+
+def placed(format: str, prompt: str | None, tools: list[Fields]) -> Fields:
+    """Returns the arguments of a call with a system prompt and tools."""
+    keys = {"openai-responses": "instructions", "anthropic": "system"}
+    fields: Fields = {keys.get(format, "system_instruction"): prompt} if prompt else {}
+    if tools:
+        fields["tools"] = tools
+    return {"config": fields} if format == "gemini" else fields
+
+
+@pytest.mark.parametrize("format", ["openai-responses", "anthropic", "gemini"])
+@given(
+    calls=st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=30)),
+            st.lists(st.sampled_from(["look", "listen", "read"]), max_size=3, unique=True),
+            st.text(max_size=30),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_budget_counts_what_the_next_request_sends(
+    format: str, calls: list[tuple[str | None, list[str], str]]
+) -> None:
+    def entries(agent: ProviderSession) -> list[Fields]:
+        budget = agent.session.budget
+        sources = (InstructionSource.SYSTEM, InstructionSource.PLUGIN)
+        return [
+            {key: child.tokens for key, child in budget.entries[source].children.items()}
+            for source in sources
+        ]
+
+    session = GCSession()
+    agent = ProviderSession(format, session)
+    agent.append("Hello.")
+    for prompt, names, description in calls:
+        tools = [{"name": name, "description": description} for name in names]
+        agent.call = placed(format, prompt, tools)
+        request = agent.request()
+        fresh = ProviderSession(format, GCSession(), call=agent.call)
+
+        assert entries(agent) == entries(fresh)
+        total = sum(sum(each.values()) for each in entries(agent))
+        messages = count_tokens(session.history, session.budget.counter)
+        assert session.budget.total_tokens() == total + messages
+        assert {name: request[name] for name in agent.call} == agent.call
+
+
+def test_a_longer_system_prompt_makes_a_collection_due() -> None:
+    agent = open_session("anthropic", system="Be brief.")
+    for number in range(3):
+        agent.append(f"{number}: {LONG}")
+        agent.request()
+        agent.answer({"role": "assistant", "content": [{"type": "text", "text": "Fine."}]})
+    agent.append("And now?")
+    assert len(agent.request()["messages"]) == 7
+
+    agent.call["system"] = PROMPT * 10
+
+    assert len(agent.request()["messages"]) < 7
+    assert agent.session.get_context_usage()["percent_used"] < 80
+
+
+def test_a_restored_session_counts_its_own_call_and_not_the_saved_one() -> None:
+    agent = open_session("anthropic", system=PROMPT, tools=[TOOL])
+    agent.append("Hello.")
+    agent.session.budget.add_child(InstructionSource.PLUGIN, "own", 7, GCPolicy.LOCKED)
+    registry, saved = agent.session.registry, agent.session.save()
+
+    restored = ProviderSession.restore("anthropic", saved, registry=registry)
+
+    entries = restored.session.budget.entries
+    assert entries[InstructionSource.SYSTEM].total_tokens() == 0
+    assert entries[InstructionSource.PLUGIN].total_tokens() == 7  # the host's own
+    assert "system" not in restored.request()
+
+
+@pytest.mark.parametrize("case", ["anthropic", "gemini", "gemini, as an object"])
+def test_system_prompts_of_the_call_and_of_the_history_are_sent_and_counted(case: str) -> None:
+    session = GCSession()
+    session.append(Message.from_text(Role.SYSTEM, "Be brief."))
+    session.append(Message.from_text(Role.USER, "Hello."))
+    format = case.partition(",")[0]
+    agent = ProviderSession(format, session, call={"model": "m", **CALL_FIELDS[case]})
+
+    request = agent.request()
+    sent = request.get("system") or request["config"]["systemInstruction"]
+
+    assert PROMPT in str(sent)
+    assert "Be brief." in str(sent)
+    assert "system_instruction" not in request.get("config", {})
+    assert "tools" in request or "tools" in request["config"]
+    system = session.budget.entries[InstructionSource.SYSTEM]
+    assert [entry.tokens > 0 for entry in system.children.values()] == [True, True]
 
 
 def test_a_restored_session_fills_in_the_tool_names_of_results() -> None:
@@ -225,8 +371,8 @@ def test_a_system_prompt_in_the_sessions_history_is_sent(config: Any) -> None:
         made.append(Message.from_text(Role.USER, "Hello."))
         return made
 
-    claude = ProviderSession("anthropic", session(), model="m").request()
-    gemini = ProviderSession("gemini", session(), config=config).request()
+    claude = ProviderSession("anthropic", session(), call={"model": "m"}).request()
+    gemini = ProviderSession("gemini", session(), call={"config": config}).request()
 
     assert claude["system"] == [{"type": "text", "text": "Be brief."}]
     assert gemini["config"].pop("systemInstruction") == {"parts": [{"text": "Be brief."}]}
@@ -375,7 +521,7 @@ def test_request_collects_when_the_threshold_is_exceeded() -> None:
 
 
 def test_recover_collects_only_after_a_request_that_was_too_long() -> None:
-    agent = open_session("openai-chat", limit=100_000)
+    agent = open_session("openai-chat", context_limit=100_000)
     for number in range(4):
         agent.append(f"{number}: {LONG}")
         agent.request()
@@ -392,15 +538,242 @@ def test_recover_collects_only_after_a_request_that_was_too_long() -> None:
 
 
 def test_the_maximum_length_of_the_response_is_reserved() -> None:
-    def reserved(**call: Any) -> int:
-        return open_session("anthropic", **call).session.config.reserve_output_tokens
+    def reserved(config: GCConfig = RECENT, **call: Any) -> int:
+        agent = open_session("anthropic", gc_config=config, **call)
+        return agent.session.config.reserve_output_tokens
 
     assert reserved() == 0
     assert reserved(max_tokens=500) == 500
     assert reserved(max_completion_tokens=300) == 300
     given = GCConfig(reserve_output_tokens=100)
-    assert reserved(max_tokens=500, gc_config=given) == 100
+    assert reserved(given, max_tokens=500) == 100
     assert given.reserve_output_tokens == 100
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "remedy"),
+    [
+        ("openai-chat", "messages", r"add the messages with append\(\)"),
+        ("openai-responses", "input", r"add the messages with append\(\)"),
+        ("anthropic", "messages", r"add the messages with append\(\)"),
+        ("gemini", "contents", r"add the messages with append\(\)"),
+        ("openai-chat", "system", r"as a message; add it with append\(\)"),
+        ("openai-chat", "instructions", r"as a message; add it with append\(\)"),
+        ("openai-responses", "system", "as 'instructions'; rename it"),
+        ("anthropic", "system_instruction", "as 'system'; rename it"),
+        ("gemini", "system_instruction", "takes it in 'config'; move it there"),
+        ("gemini", "tools", "takes it in 'config'; move it there"),
+        ("anthropic", "stash", "pass stash=… instead"),
+        ("anthropic", "strategy", "pass strategy=… instead"),
+        ("openai-responses", "previous_response_id", "can't be collected; leave it out"),
+        ("openai-responses", "conversation", "can't be collected; leave it out"),
+    ],
+)
+def test_an_argument_that_does_not_belong_in_the_call_is_refused(
+    format: str, name: str, remedy: str
+) -> None:
+    agent = open_session(format)
+    agent.append("Hello.")
+    refusal = pytest.raises(GCConfigError, match=rf"call\['{name}'\].*{remedy}")
+
+    with refusal:
+        ProviderSession.open(
+            format, context_limit=4_000, call={name: "anything"}, strategy=OldestFirst()
+        )
+    agent.call[name] = "anything"
+    with refusal:
+        agent.request()
+    with refusal:
+        agent.child()
+    with refusal:
+        ProviderSession.restore(
+            format, agent.session.save(), call=agent.call, strategy=OldestFirst()
+        )
+
+
+def test_an_unset_conversation_of_the_provider_is_accepted() -> None:
+    agent = open_session("openai-responses", previous_response_id=None)
+    agent.append("Hello.")
+
+    assert agent.request()["previous_response_id"] is None
+
+
+def test_unknown_keyword_arguments_are_refused() -> None:
+    """Type checkers find them too: an unused "type: ignore" is an error."""
+    agent = open_session("anthropic")
+    saved, registry = agent.session.save(), agent.session.registry
+    misspelled = pytest.raises(TypeError, match=r"'stahs': put arguments of the client's call")
+
+    with misspelled:
+        ProviderSession.open("anthropic", context_limit=9, stahs=None)  # type: ignore[call-arg]
+    with misspelled:
+        ProviderSession.restore("anthropic", saved, registry=registry, stahs=None)  # type: ignore[call-arg]
+    with misspelled:
+        agent.child(stahs=None)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'tools'"):
+        ProviderSession.open("anthropic", context_limit=9, tools=[TOOL])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'model'"):
+        ProviderSession("anthropic", GCSession(), model="m")  # type: ignore[call-arg]
+
+
+def test_the_configuration_of_google_s_call_is_not_taken_for_ours() -> None:
+    with pytest.raises(GCConfigError, match=r"got dict; put .* into call=\{'config': …\}"):
+        ProviderSession.open(
+            "gemini",
+            context_limit=9,
+            strategy=OldestFirst(),
+            config={"tools": []},  # type: ignore[arg-type]
+        )
+
+
+def test_open_passes_the_options_of_the_session_on() -> None:
+    stash, strategy = MemoryStash(), OldestFirst()
+
+    agent = ProviderSession.open(
+        "anthropic",
+        context_limit=4_000,
+        strategy=strategy,
+        stash=stash,
+        agent_id="main-agent",
+        on_overflow="raise",
+        tool_policies={"read": GCPolicy.PRESERVABLE},
+    )
+
+    assert agent.session.plugin is strategy
+    assert agent.session.stash is stash
+    assert agent.session.budget.agent_id == "main-agent"
+
+
+def test_a_restored_session_can_have_another_window_and_stash() -> None:
+    agent = open_session("anthropic")
+    agent.append("Hello.")
+    stash = MemoryStash()
+
+    restored = ProviderSession.restore(
+        "anthropic",
+        agent.session.save(),
+        context_limit=9_000,
+        strategy=OldestFirst(),
+        stash=stash,
+        registry=agent.session.registry,
+    )
+
+    assert restored.session.budget.context_limit == 9_000
+    assert restored.session.stash is stash
+
+
+@pytest.mark.parametrize("strategy", ["gc_oldest", OldestFirst(), None])
+def test_a_restored_session_can_have_another_strategy(strategy: Any) -> None:
+    agent = open_session("anthropic")
+    agent.append("Hello.")
+
+    restored = ProviderSession.restore(
+        "anthropic", agent.session.save(), strategy=strategy, registry=agent.session.registry
+    )
+
+    assert isinstance(restored.session.plugin, OldestFirst)
+
+
+# --- sub-agents and recall ---
+
+
+def test_a_child_has_its_own_history_and_call() -> None:
+    agent = open_session("anthropic", model="m", system=PROMPT, max_tokens=900, tools=[TOOL])
+    agent.append("Hello.")
+
+    child = agent.child(call={"model": "m", "system": "Search.", "max_tokens": 100})
+    child.append("Find it.")
+
+    assert child.request() == {
+        "model": "m",
+        "system": "Search.",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Find it."}]}],
+    }
+    assert len(agent.session.history) == len(child.session.history) == 1
+    assert child.session.budget.entries[InstructionSource.PLUGIN].total_tokens() == 0
+    assert (
+        agent.session.config.reserve_output_tokens,
+        child.session.config.reserve_output_tokens,
+    ) == (900, 100)
+
+
+def test_a_child_inherits_the_call_unless_it_has_its_own() -> None:
+    agent = open_session("gemini", model="m", config={"tools": [TOOL]})
+    child = agent.child()
+    child.append("Find it.")
+
+    assert {**child.request(), "contents": None} == {**agent.call, "contents": None}
+    child.call["model"] = "other"
+    assert agent.call["model"] == "m"
+
+
+def test_a_child_counts_with_a_counter_for_its_own_model() -> None:
+    agent = open_session("openai-chat", model="gpt-4o")
+    counter = agent.session.budget.counter
+
+    assert agent.child().session.budget.counter is counter
+    other = agent.child(call={"model": "deepseek-chat"}, context_limit=2_000).session.budget
+    assert (other.counter.name != counter.name, other.context_limit) == (True, 2_000)
+
+
+def test_a_child_with_its_own_reserve_keeps_it() -> None:
+    agent = open_session("anthropic", max_tokens=900)
+    profile = {"gc": {"type": "oldest", "reserve_output_tokens": 50}}
+
+    assert agent.child(profile).session.config.reserve_output_tokens == 50
+    assert agent.child({"gc": {"type": "oldest"}}).session.config.reserve_output_tokens == 900
+    assert agent.child(call={}).session.config.reserve_output_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "where"),
+    [
+        ("openai-chat", ("function", "parameters")),
+        ("openai-responses", ("parameters",)),
+        ("anthropic", ("input_schema",)),
+        ("gemini", ("parameters_json_schema",)),
+    ],
+)
+def test_the_recall_tool_has_the_shape_of_the_provider(format: str, where: tuple[str, ...]) -> None:
+    stash = MemoryStash()
+    agent = ProviderSession.open(
+        format, context_limit=4_000, strategy=OldestFirst(), stash=stash, config=RECENT
+    )
+    [key] = stash.put("gc_1", [Message.from_text(Role.USER, "the code is 4711")])
+
+    definition, recall = agent.recall_tool("look_up")
+
+    schema: Any = definition
+    for name in where:
+        schema = schema[name]
+    assert set(schema["properties"]) == {"key", "query", "offset"}
+    assert "look_up" in (definition.get("name"), definition.get("function", {}).get("name"))
+    assert "4711" in recall({"key": key})
+    assert "4711" in recall(json.dumps({"query": "code"}))
+    for mistake in (None, "", "{", "[1]", 5, {"key": 5}):
+        assert recall(mistake) == "Give a key, or a query to search for."
+
+
+def test_a_recall_tool_needs_a_stash() -> None:
+    with pytest.raises(NotConfiguredError, match="stash"):
+        open_session("anthropic").recall_tool()
+
+
+def test_agents_do_not_recall_each_other_s_content() -> None:
+    agent = ProviderSession.open(
+        "anthropic", context_limit=4_000, strategy=OldestFirst(), stash=MemoryStash()
+    )
+    child = agent.child()
+    for each, word in ((agent, "parental"), (child, "childish")):
+        assert each.session.stash
+        each.session.stash.put("gc_1", [Message.from_text(Role.USER, f"a {word} secret")])
+
+    def found(each: ProviderSession) -> set[str]:
+        text = each.recall_tool().handler({"query": "secret"})
+        return {word for word in ("parental", "childish") if word in text}
+
+    assert (found(agent), found(child)) == ({"parental"}, {"childish"})
 
 
 def test_open_uses_a_counter_for_the_provider() -> None:

@@ -80,5 +80,5 @@ def watched_replay(
         patch.setattr("jaato_gc_lab._replay.GCSession", WatchedSession)
         config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=0)
         arguments.setdefault("config", config)
-        report = replay(transcript, strategy, limit=limit, registry=REGISTRY, **arguments)
+        report = replay(transcript, strategy, context_limit=limit, registry=REGISTRY, **arguments)
     return report, list(WatchedSession.sent)

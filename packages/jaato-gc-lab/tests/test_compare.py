@@ -176,7 +176,7 @@ def test_unknown_strategy_and_model_are_errors_before_the_replays(folder: Path) 
 def test_local_processes_and_a_given_executor_produce_the_same_results(
     folder: Path, thread: Executor
 ) -> None:
-    arguments: dict[str, Any] = {"limits": [900], "config": CONFIG}
+    arguments: dict[str, Any] = {"context_limits": [900], "config": CONFIG}
 
     own = compare([folder], ["truncate"], workers=1, **arguments)
     given = compare([folder], ["truncate"], executor=thread, **arguments)

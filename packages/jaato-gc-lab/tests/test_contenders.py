@@ -88,4 +88,4 @@ def test_head_tail_shortens_long_results_before_it_removes_any() -> None:
 def test_contenders_ignore_the_options_of_a_strategy() -> None:
     config = GCConfig(plugin_config={"max_result_tokens": 10})
 
-    assert replay(SAMPLE, KEEP_LAST, limit=32_000, config=config).requests
+    assert replay(SAMPLE, KEEP_LAST, context_limit=32_000, config=config).requests

@@ -201,7 +201,7 @@ def test_list_of_words_keeps_no_context_even_if_the_original_was_a_list() -> Non
     messages = [user("hello"), model("hi"), user("go"), *listing, *pressure(), user("now"), *use]
     config = GCConfig(preserve_recent_turns=1, preserve_recent_groups=0)
 
-    report = replay([*messages, model("done")], WordList(), limit=900, config=config)
+    report = replay([*messages, model("done")], WordList(), context_limit=900, config=config)
 
     assert report.collections
     assert report.names_lost == 0
@@ -259,7 +259,7 @@ def test_result_larger_than_the_window_is_shortened_and_the_run_goes_on() -> Non
         *huge(),
         model("ok"),
     ]
-    report = replay(messages, "truncate", limit=900)
+    report = replay(messages, "truncate", context_limit=900)
 
     assert report.refused_at is None
     assert report.overflows == 0
@@ -289,8 +289,8 @@ def test_run_with_a_request_larger_than_the_window_cannot_fit() -> None:
 def test_overhead_counts_as_fixed_content() -> None:
     messages = [user("hello"), model("hi")]
 
-    assert not replay(messages, "truncate", limit=900, overhead="none").cannot_fit
-    assert replay(messages, "truncate", limit=900, overhead=1_000).cannot_fit
+    assert not replay(messages, "truncate", context_limit=900, overhead="none").cannot_fit
+    assert replay(messages, "truncate", context_limit=900, overhead=1_000).cannot_fit
 
 
 # --- parallel calls ---

@@ -59,9 +59,9 @@ def test_overhead_is_part_of_every_request(tmp_path: Path) -> None:
     conversation = log(tmp_path, [20_300, 20_650, 21_000], [0, 1, 2])
     overhead = estimated_overhead(conversation, 0, COUNTER)
 
-    none = replay(conversation, "none", limit=10**6, overhead="none")
-    auto = replay(conversation, "none", limit=10**6)
-    some = replay(conversation, "none", limit=10**6, overhead=500)
+    none = replay(conversation, "none", context_limit=10**6, overhead="none")
+    auto = replay(conversation, "none", context_limit=10**6)
+    some = replay(conversation, "none", context_limit=10**6, overhead=500)
 
     for without, estimated, given in zip(none.requests, auto.requests, some.requests, strict=True):
         assert estimated.tokens == without.tokens + overhead
@@ -72,8 +72,8 @@ def test_request_after_the_lifetime_of_the_cache_pays_for_everything(tmp_path: P
     quick = log(tmp_path, [20_300, 20_650, 21_000], [0, 4, 8])
     slow = log(tmp_path, [20_300, 20_650, 21_000], [0, 4, 20])
 
-    warm = replay(quick, "none", limit=10**6)
-    cold = replay(slow, "none", limit=10**6)
+    warm = replay(quick, "none", context_limit=10**6)
+    cold = replay(slow, "none", context_limit=10**6)
 
     assert [each.idle_seconds for each in warm.requests] == [None, 240, 240]
     assert [each.idle_seconds for each in cold.requests] == [None, 240, 960]
@@ -84,7 +84,7 @@ def test_request_after_the_lifetime_of_the_cache_pays_for_everything(tmp_path: P
 
 def test_inspection_says_what_the_log_does_not_show(tmp_path: Path) -> None:
     conversation = log(tmp_path, [20_300, 20_650, 58_000], [0, 1, 2])
-    counted = replay(conversation, "none", limit=10**6, overhead="none").requests[-1].tokens
+    counted = replay(conversation, "none", context_limit=10**6, overhead="none").requests[-1].tokens
 
     found = inspect_conversation(conversation)
 

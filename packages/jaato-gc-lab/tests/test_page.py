@@ -315,11 +315,11 @@ def test_chart_can_show_any_transcript_and_window() -> None:
     grid = sample_grid({"long.jsonl": 120, "short.jsonl": 30}, limits=(8_000, 32_000))
 
     assert "long.jsonl" in chart_svg(grid.reports)
-    assert "short.jsonl" in chart_svg(grid.reports, transcript="short.jsonl", limit=8_000)
+    assert "short.jsonl" in chart_svg(grid.reports, transcript="short.jsonl", context_limit=8_000)
     with pytest.raises(ValueError, match=r"'other' in a window of 8,000"):
         chart_svg(grid.reports, transcript="other")
     with pytest.raises(ValueError, match="window of 999"):
-        chart_svg(grid.reports, limit=999)
+        chart_svg(grid.reports, context_limit=999)
 
 
 # --- numbers ---

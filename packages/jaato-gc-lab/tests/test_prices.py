@@ -63,11 +63,11 @@ def test_repeated_lookup_costs_one_more_request_and_the_reread_tokens() -> None:
 def test_collection_can_cost_more_than_it_saves() -> None:
     # One collection just before the end: the rewritten cache is never read.
     messages = turns(40, 200)
-    tokens = replay(messages, "none", limit=10**6).peak_tokens
+    tokens = replay(messages, "none", context_limit=10**6).peak_tokens
     late = GCConfig(threshold_percent=96.0, target_percent=90.0, preserve_recent_turns=1)
 
-    none = replay(messages, "none", limit=tokens)
-    truncated = replay(messages, "truncate", limit=tokens, config=late)
+    none = replay(messages, "none", context_limit=tokens)
+    truncated = replay(messages, "truncate", context_limit=tokens, config=late)
 
     assert truncated.input_tokens < none.input_tokens
     assert truncated.cost > none.cost
@@ -131,7 +131,7 @@ def test_custom_price_table_overrides_the_bundled_one(tmp_path: Path) -> None:
     assert prices.of().currency == "EUR"
     assert prices.of("gpt-5").input == 1
     assert prices.of("gpt-5-mini") == load_prices().of("gpt-5-mini")
-    report = replay(turns(3), "none", limit=999, prices=prices)
+    report = replay(turns(3), "none", context_limit=999, prices=prices)
     assert (report.model, report.currency) == ("mine", "EUR")
     assert report.cost == pytest.approx(prices.of().cost(report.requests))
 

@@ -124,7 +124,7 @@ def test_requests_after_a_collection_are_valid_for_the_provider() -> None:
 
 def test_same_arguments_produce_the_same_report() -> None:
     for strategy in STRATEGIES:
-        reports = [replay(sample_conversation(), strategy, limit=16_000) for _ in range(2)]
+        reports = [replay(sample_conversation(), strategy, context_limit=16_000) for _ in range(2)]
 
         assert without_seconds(reports[0]) == without_seconds(reports[1])
 
@@ -138,11 +138,11 @@ def test_a_cold_cache_is_recognised_by_the_times_of_the_recording(
     run = replace(SAMPLE, moments=moments)
     config = GCConfig(cache_ttl_seconds=300, cold_percent=10.0, cold_target_percent=5.0)
 
-    report = replay(run, "gc_truncate", limit=1_000_000, config=config)
+    report = replay(run, "gc_truncate", context_limit=1_000_000, config=config)
 
     assert report.collections == []  # the context takes less than a tenth
     config = GCConfig(cache_ttl_seconds=300, cold_percent=1.0, cold_target_percent=0.0)
-    report = replay(run, "gc_truncate", limit=1_000_000, config=config)
+    report = replay(run, "gc_truncate", context_limit=1_000_000, config=config)
     assert [each.trigger for each in report.collections] == triggers
 
 
@@ -152,7 +152,7 @@ def test_a_cold_cache_is_recognised_by_the_times_of_the_recording(
 def test_replay_without_a_strategy_sends_all_messages() -> None:
     messages = turns(6)
 
-    report = replay(messages, "none", limit=600)
+    report = replay(messages, "none", context_limit=600)
 
     expected = [count_tokens(messages[: 2 * n + 1], COUNTER) for n in range(6)]
     assert [request.tokens for request in report.requests] == expected
@@ -174,7 +174,7 @@ def test_replay_continues_after_a_request_that_does_not_fit() -> None:
 def test_consecutive_answers_count_as_one() -> None:
     messages = [user("go"), model("first"), model("second"), user("on"), model("third")]
 
-    report = replay(messages, "none", limit=1_000)
+    report = replay(messages, "none", context_limit=1_000)
 
     assert len(report.requests) == 2
     assert report.requests[0].output_tokens == count_tokens(messages[1:3], COUNTER)
@@ -183,15 +183,19 @@ def test_consecutive_answers_count_as_one() -> None:
 def test_messages_after_the_last_answer_are_ignored() -> None:
     open_call = Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look", {}))])
 
-    assert len(replay([user("go"), model("yes"), user("on")], "none", limit=99).requests) == 1
-    assert len(replay([user("go"), open_call], "none", limit=99).requests) == 1
-    assert replay([user("go")], "truncate", limit=99).requests == []
+    assert (
+        len(replay([user("go"), model("yes"), user("on")], "none", context_limit=99).requests) == 1
+    )
+    assert len(replay([user("go"), open_call], "none", context_limit=99).requests) == 1
+    assert replay([user("go")], "truncate", context_limit=99).requests == []
 
 
 def test_greeting_is_removed_and_a_missing_user_message_is_inserted() -> None:
-    greeted = replay([model("hello!"), user("hi"), model("yes?")], "none", limit=99)
+    greeted = replay([model("hello!"), user("hi"), model("yes?")], "none", context_limit=99)
     system = Message.from_text(Role.SYSTEM, "say hello")
-    silent = replay([system, user(""), model("hello?"), system, model("hey!")], "none", limit=99)
+    silent = replay(
+        [system, user(""), model("hello?"), system, model("hey!")], "none", context_limit=99
+    )
 
     assert len(greeted.requests) == 1
     assert len(silent.requests) == 2
@@ -213,9 +217,9 @@ def test_collection_between_turns_belongs_to_the_previous_turn() -> None:
 def test_output_reserve_also_applies_without_a_strategy() -> None:
     config = GCConfig(reserve_output_tokens=500)
 
-    narrow = replay(turns(6), "none", limit=1_000, config=config)
+    narrow = replay(turns(6), "none", context_limit=1_000, config=config)
 
-    assert narrow.overflows == replay(turns(6), "none", limit=500).overflows
+    assert narrow.overflows == replay(turns(6), "none", context_limit=500).overflows
     assert narrow.limit == 1_000
 
 
@@ -250,15 +254,15 @@ def test_a_strategy_can_be_told_to_extract_its_summaries() -> None:
 
 
 def test_strategy_can_be_a_short_name_or_an_instance() -> None:
-    assert replay(turns(1), "budget", limit=99).strategy == "gc_budget"
-    assert replay(turns(1), REGISTRY.create("budget"), limit=99).strategy == "gc_budget"
+    assert replay(turns(1), "budget", context_limit=99).strategy == "gc_budget"
+    assert replay(turns(1), REGISTRY.create("budget"), context_limit=99).strategy == "gc_budget"
 
 
 def test_unknown_strategy_and_unknown_model_are_errors() -> None:
     with pytest.raises(GCPluginError, match=r"did you mean 'budget'"):
-        replay(turns(1), "buget", limit=99)
+        replay(turns(1), "buget", context_limit=99)
     with pytest.raises(GCConfigError, match=r"no price for model 'gpt-0': expected .*gpt-5"):
-        replay(turns(1), "none", limit=99, model="gpt-0")
+        replay(turns(1), "none", context_limit=99, model="gpt-0")
 
 
 # --- isolation ---
@@ -284,7 +288,7 @@ def test_replay_uses_neither_stash_nor_observers_of_the_user() -> None:
     host, registry = Host(), PluginRegistry()
     registry.register(host, "host")
 
-    report = replay(SAMPLE, "truncate", limit=16_000, registry=registry)
+    report = replay(SAMPLE, "truncate", context_limit=16_000, registry=registry)
 
     assert report.collections
     assert host.results == []
@@ -294,7 +298,7 @@ def test_replay_uses_neither_stash_nor_observers_of_the_user() -> None:
 def test_replay_does_not_change_the_transcript() -> None:
     before = from_messages(SAMPLE.messages)
 
-    replay(SAMPLE, "marksweep", limit=16_000)
+    replay(SAMPLE, "marksweep", context_limit=16_000)
 
     after = from_messages(SAMPLE.messages)
     assert after == before
@@ -348,7 +352,7 @@ def test_replay_time_is_linear_in_the_length_of_the_recording(strategy: str) -> 
             count_tokens([message], COUNTER)
         config = GCConfig(preserve_recent_turns=1)
         return count_operations(
-            lambda: replay(history, strategy, limit=2_000, config=config, registry=REGISTRY)
+            lambda: replay(history, strategy, context_limit=2_000, config=config, registry=REGISTRY)
         )
 
     work(40)  # fills the caches
@@ -364,6 +368,6 @@ def test_thoughts_and_calls_are_separate_sources() -> None:
     )
     result = exchange("c", "look", "a result")[1]
 
-    report = replay([user("go"), said, result, model("done")], "none", limit=999)
+    report = replay([user("go"), said, result, model("done")], "none", context_limit=999)
 
     assert set(report.requests[1].by_source) == {"user", "model", "thoughts", "calls", "results"}

@@ -3,6 +3,7 @@
 Import everything public from here. Modules whose names start with an underscore are private.
 """
 
+from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._collect import Collected, collect
 from jaato_gc_formats._convert import (
@@ -20,14 +21,16 @@ from jaato_gc_formats._history import Conversation, History, Moment, Problem, Us
 from jaato_gc_formats._load import iter_conversations, iter_messages, load
 from jaato_gc_formats._log_format import Beside, Compaction, LogFormat
 from jaato_gc_formats._plugin import jaato_gc_register_formats
-from jaato_gc_formats._provider_session import ProviderSession
+from jaato_gc_formats._provider_session import ProviderSession, ProviderTool
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._repair import repaired
 from jaato_gc_formats._version import __version__
 
 __all__ = [
+    "AnswerStream",
     "ApiFormat",
+    "AsyncAnswerStream",
     "Beside",
     "Collected",
     "Compaction",
@@ -41,6 +44,7 @@ __all__ = [
     "Problem",
     "ProviderCounter",
     "ProviderSession",
+    "ProviderTool",
     "Record",
     "Refusal",
     "Usage",

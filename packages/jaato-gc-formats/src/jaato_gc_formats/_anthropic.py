@@ -6,6 +6,7 @@ from typing import Any
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._anthropic_rules import content_blocks, refusals
+from jaato_gc_formats._anthropic_stream import joined
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._call_ids import with_call_ids
 from jaato_gc_formats._refusals import Refusal
@@ -104,7 +105,14 @@ class AnthropicMessages(ApiFormat):
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
+    def join_events(self, events: Sequence[Any]) -> Fields | None:
+        return joined(map(plain, events))
+
     # --- writing ---
+
+    def write_tool(self, definition: Fields) -> Fields:
+        schema = definition["parameters"]
+        return {**without(definition, "parameters"), "input_schema": schema}
 
     def stands_beside(self, message: Message) -> bool:
         among = own_fields(message, self.name).get("role") == "system"

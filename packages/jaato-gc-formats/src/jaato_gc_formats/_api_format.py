@@ -11,7 +11,15 @@ from jaato_gc_formats._exchanges import split_exchanges
 from jaato_gc_formats._history import Conversation, History, Problem
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, Origin, original_items, plain, plain_dict, preview
+from jaato_gc_formats._wire import (
+    Fields,
+    Origin,
+    field_of,
+    original_items,
+    plain,
+    plain_dict,
+    preview,
+)
 
 
 class ApiFormat(ABC):
@@ -36,6 +44,8 @@ class ApiFormat(ABC):
 
     ``None`` if these fields are arguments themselves.
     """
+    stored_keys: ClassVar[tuple[str, ...]] = ()
+    """Arguments of the SDK's call that continue a conversation which the provider stores."""
     usage_key: ClassVar[str] = "usage"
     """Field of a response that contains the usage report."""
     input_usage: ClassVar[tuple[str, ...]] = ()
@@ -79,6 +89,22 @@ class ApiFormat(ABC):
             FormatError: ``answer`` is not a response, for example an error. Use `no_answer` to
                 build this exception.
         """
+
+    def join_events(self, events: Sequence[Any]) -> Any:
+        """Returns the response that the events of a stream make up; ``None`` if its end is missing.
+
+        Args:
+            events: The events or chunks, as objects of the SDK or plain data.
+        """
+        raise NotImplementedError(f"{self.name} can't read streams: pass the response to answer()")
+
+    def write_tool(self, definition: Fields) -> Fields:
+        """Converts a tool definition to the shape of this API.
+
+        Args:
+            definition: An object with ``name``, ``description`` and ``parameters``, a JSON schema.
+        """
+        raise NotImplementedError(f"{self.name} can't write tools")
 
     def user_item(self, text: str) -> Fields:
         """Returns a user message with the given text."""
@@ -231,6 +257,24 @@ class ApiFormat(ABC):
         if error:
             return FormatError(f"the provider returned an error: {preview(error)}")
         return FormatError(f"expected a response of {self.name}, got {preview(data)}")
+
+    def read_stream(self, events: Sequence[Any]) -> Any:
+        """Returns the complete response of a stream.
+
+        Raises:
+            FormatError: An event reports an error, or the stream ended early.
+        """
+        for event in events:
+            if field_of(event, "error"):
+                raise self.no_answer(plain(event))
+        with reading("the stream"):
+            answer = self.join_events(events)
+        if answer is None:
+            raise FormatError(
+                f"the stream of {self.name} ended before the response was complete: nothing was "
+                "added; send the request again"
+            )
+        return answer
 
     def problems(self, history: History) -> list[Problem]:
         """Returns the reasons for which the API would refuse a history, as problems."""

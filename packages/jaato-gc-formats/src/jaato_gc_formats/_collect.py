@@ -3,10 +3,11 @@
 from typing import Any, NamedTuple
 
 from jaato_gc import GCConfig, GCOutcome, GCResult, GCSession, GCTriggerReason, PluginRegistry
-from jaato_gc.plugin import SummarizerFunction, TokenCounter
+from jaato_gc.plugin import GCPlugin, SummarizerFunction, TokenCounter
 from jaato_gc_formats._convert import default_registry, detect, find_api, from_messages
-from jaato_gc_formats._counting import book_tools, counter_for, tools_of
+from jaato_gc_formats._counting import counter_for, tools_of
 from jaato_gc_formats._history import History
+from jaato_gc_formats._request_booking import RequestBooking
 
 
 class Collected(NamedTuple):
@@ -19,8 +20,8 @@ class Collected(NamedTuple):
 def collect(
     data: Any,
     *,
-    limit: int,
-    strategy: str = "gc_budget",
+    context_limit: int,
+    strategy: str | GCPlugin = "gc_budget",
     config: GCConfig | None = None,
     format: str | None = None,
     model: str | None = None,
@@ -36,8 +37,8 @@ def collect(
     Args:
         data: A list of messages or a request in the provider's format, or a `History` from
             `to_messages` or `load`. It is not modified.
-        limit: The model's context window, in tokens.
-        strategy: Name of an installed strategy.
+        context_limit: The model's context window, in tokens.
+        strategy: Name of an installed strategy, or a strategy.
         config: When to collect and how much to remove.
         format: The provider's format; detected by default.
         model: The model's name, which selects the token counter; by default, the ``model`` of the
@@ -60,16 +61,17 @@ def collect(
         history = api.to_history(data)
     model = model or (history.request or {}).get("model")
     session = GCSession(
-        context_limit=limit,
+        context_limit=context_limit,
         counter=counter or counter_for(api.name, model, registry=registry),
         registry=registry,
         journal_tokens=0,
         summarizer=summarizer,
     )
-    session.set_gc_plugin(registry.create(strategy), config)
+    plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
+    session.set_gc_plugin(plugin, config)
     for message in history:
         session.append(message)
-    book_tools(session, tools_of(history.request))
+    RequestBooking(api, session).follow({"tools": tools_of(history.request)})
     result = session.after_turn() or _not_needed(session)
     left = session.history if result.success else history
     session.close()

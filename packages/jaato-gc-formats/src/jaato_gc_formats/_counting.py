@@ -8,9 +8,6 @@ from typing import Any
 from jaato_gc import (
     Confidence,
     EstimateCounter,
-    GCPolicy,
-    GCSession,
-    InstructionSource,
     Message,
     Part,
     PluginRegistry,
@@ -213,21 +210,15 @@ def tools_of(request: Mapping[str, Any] | None) -> list[Any]:
     return list(tools) if isinstance(tools, list | tuple) else []
 
 
-def book_tools(session: GCSession, tools: Iterable[Any]) -> list[str]:
-    """Adds tool schemas to a session's budget, because they are sent with every request.
-
-    Returns the names of the budget entries.
-    """
-    counter = session.budget.counter
-    booked = {}
+def tool_entries(tools: Iterable[Any], counter: TokenCounter) -> dict[str, int]:
+    """Returns the budget entries for the tools of a request: their tokens by name."""
+    entries = {}
     for number, tool in enumerate(tools):
         schema = plain(tool)
-        booked[_tool_name(schema) or f"tool_{number}"] = tool_tokens(schema, counter)
-    if booked and (tokens := _costs_of(counter).request):
-        booked[TOOL_USE] = tokens
-    for name, tokens in booked.items():
-        session.budget.add_child(InstructionSource.PLUGIN, name, tokens, GCPolicy.LOCKED)
-    return list(booked)
+        entries[_tool_name(schema) or f"tool_{number}"] = tool_tokens(schema, counter)
+    if entries and (tokens := _costs_of(counter).request):
+        entries[TOOL_USE] = tokens
+    return entries
 
 
 def tool_tokens(schema: Any, counter: TokenCounter) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._gemini_rules import SNAKE_CASE, content_parts, refusals, spelling
+from jaato_gc_formats._gemini_stream import joined
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import INSIDE, group_results, is_inside, with_attachments
 from jaato_gc_formats._wire import (
@@ -94,7 +95,15 @@ class GeminiContents(ApiFormat):
         contents = [candidate.get("content") for candidate in data.get("candidates") or ()]
         return [content for content in contents[:1] if content and content.get("parts")]
 
+    def join_events(self, events: Sequence[Any]) -> Fields | None:
+        return joined(map(plain, events))
+
     # --- writing ---
+
+    def write_tool(self, definition: Fields) -> Fields:
+        """Returns a function declaration. The declarations of all tools are in one object."""
+        schema = definition["parameters"]
+        return {**without(definition, "parameters"), "parameters_json_schema": schema}
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
         contents: list[Any] = []

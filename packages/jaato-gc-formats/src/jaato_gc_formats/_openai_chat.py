@@ -26,6 +26,7 @@ from jaato_gc_formats._openai_chat_content import (
     write_content,
 )
 from jaato_gc_formats._openai_chat_rules import refusals
+from jaato_gc_formats._openai_chat_stream import joined
 from jaato_gc_formats._openai_common import (
     LEGACY,
     with_missing_ids,
@@ -153,7 +154,13 @@ class OpenAIChat(ApiFormat):
             for message in map(without_parsed, said)
         ]
 
+    def join_events(self, events: Sequence[Any]) -> Fields | None:
+        return joined(events)
+
     # --- writing ---
+
+    def write_tool(self, definition: Fields) -> Fields:
+        return {"type": "function", "function": definition}
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
         items: list[Any] = []

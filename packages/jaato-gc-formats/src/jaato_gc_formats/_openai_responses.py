@@ -62,6 +62,7 @@ from jaato_gc_formats._wire import (
     READ_AS,
     Fields,
     attachment_base64,
+    field_of,
     message_extra,
     opaque_part,
     original_items,
@@ -92,6 +93,7 @@ class OpenAIResponses(ApiFormat):
     summary = "OpenAI Responses items"
     items_key = "input"
     system_keys = ("instructions",)
+    stored_keys = ("previous_response_id", "conversation")
     input_usage = ("input_tokens",)
     output_usage = "output_tokens"
 
@@ -176,7 +178,23 @@ class OpenAIResponses(ApiFormat):
             raise self.no_answer(data)
         return [_as_input(plain_dict(item, "an item of the answer")) for item in items]
 
+    def join_events(self, events: Sequence[Any]) -> Any:
+        for event in events:
+            kind = field_of(event, "type")
+            if kind in ("response.completed", "response.incomplete"):
+                return field_of(event, "response")
+            if kind == "response.failed":
+                failed = plain_dict(field_of(event, "response"), "the response")
+                raise self.no_answer({"error": failed.get("error") or "the response failed"})
+            if kind == "error":
+                raise self.no_answer({"error": plain(event)})
+        return None
+
     # --- writing ---
+
+    def write_tool(self, definition: Fields) -> Fields:
+        # In strict mode, which is the default here, every argument is required.
+        return {"type": "function", "strict": False, **definition}
 
     def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
         """Returns the messages as a list of items, or as ``request`` with its items replaced."""

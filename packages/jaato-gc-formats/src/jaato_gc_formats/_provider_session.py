@@ -1,18 +1,36 @@
 """A session for a loop around a provider's client, in the provider's format."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
-from jaato_gc import (
-    GCConfig,
-    GCSession,
-    InstructionSource,
-    Message,
-    PluginRegistry,
-    is_context_refusal,
-)
+from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
+from jaato_gc.plugin import GCPlugin, HostOptions
+from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._convert import default_registry, find_api
-from jaato_gc_formats._counting import book_tools, counter_for, tools_of
+from jaato_gc_formats._counting import counter_for
+from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._provider_call import (
+    check_call,
+    check_options,
+    fields_of,
+    inherited_reserve,
+    reserve_output,
+)
+from jaato_gc_formats._request_booking import RequestBooking
+from jaato_gc_formats._wire import Fields, parse_arguments, without
+
+Event = TypeVar("Event")
+
+
+class ProviderTool(NamedTuple):
+    """A tool in a provider's format, and its handler.
+
+    ``definition`` belongs among the tools of the client's call. ``handler`` takes the arguments of
+    a call as the provider's client returns them, as an object or as JSON text, and returns text.
+    """
+
+    definition: Fields
+    handler: Callable[[object], str]
 
 
 class ProviderSession:
@@ -29,95 +47,148 @@ class ProviderSession:
             ``gemini``.
         session: The session, new or restored. Use it for everything else, such as `undo` and
             `manual_gc`.
-        **call: The other arguments of the client's call, such as ``model``, ``system`` and
-            ``tools``. They are sent unchanged with every request, and the system prompt and the
-            tools are counted. For Gemini, these two are in ``config``.
+        call: The other arguments of the client's call, such as ``model``, ``system`` and
+            ``tools``. They are sent unchanged with every request. For Gemini, system prompt and
+            tools are in ``config``.
 
     Attributes:
         session: The wrapped session.
         call: The other arguments of the client's call. They may be changed between requests, for
-            example to use another model or other tools. Changed tools are counted again; the
-            system prompt is counted once, when the session is created.
+            example to use another model or other tools. The budget counts the system prompt and
+            the tools that the next request sends. A system prompt in the history is sent after
+            that of the call.
+
+    Raises:
+        FormatError: The format is unknown, or the system prompt is invalid.
+        GCConfigError: An argument of the call is managed by the session.
     """
 
-    def __init__(self, format: str, session: GCSession, **call: Any) -> None:
+    def __init__(
+        self, format: str, session: GCSession, *, call: Mapping[str, Any] | None = None
+    ) -> None:
         self.session = session
+        self.call = dict(call or {})
         self._api = find_api(format, session.registry)
-        self.call = call
         self._names = {
             tool_call.id: tool_call.name
             for message in session.history
             for tool_call in message.function_calls
             if tool_call.id
         }
-        fields = self._call_fields()
-        self._has_system = any(fields.get(key) for key in self._api.system_keys)
-        if self._has_system and not any(map(self._api.stands_beside, session.history)):
-            prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}
-            self._append_all(self._api.to_history({self._api.items_key: [], **prompt}))
-        self._tools: list[Any] = []
-        self._booked_tools: list[str] = []
-        self._book_tools()
+        self._booking = RequestBooking(self._api, session)
+        self._follow_call()
 
     @classmethod
     def open(
         cls,
         format: str,
         *,
-        limit: int,
-        strategy: str = "gc_budget",
-        gc_config: GCConfig | None = None,
-        registry: PluginRegistry | None = None,
-        **call: Any,
+        context_limit: int,
+        call: Mapping[str, Any] | None = None,
+        strategy: str | GCPlugin = "gc_budget",
+        config: GCConfig | None = None,
+        **options: Unpack[HostOptions],
     ) -> "ProviderSession":
         """Creates a session with the best token counter for the provider and the model.
 
-        To use a stash, policies or other options of `GCSession`, create one and pass it to the
-        constructor.
-
         Args:
             format: The provider's format.
-            limit: The model's context window, in tokens.
-            strategy: Name of an installed strategy.
-            gc_config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
+            context_limit: The model's context window, in tokens.
+            call: The other arguments of the client's call, which are sent with every request.
+            strategy: Name of an installed strategy, or a strategy.
+            config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
                 set, the ``max_tokens`` of the call are reserved for the response.
-            registry: The registry that provides strategies and formats; by default, all installed
-                plugins.
-            **call: The other arguments of the client's call, which are sent with every request.
+            **options: Other arguments of `GCSession`, such as ``stash``, ``summarizer`` and
+                ``on_overflow``.
 
         Raises:
             FormatError: The format is unknown.
             GCPluginError: The strategy is unknown.
-            GCConfigError: The configuration is invalid.
+            GCConfigError: The configuration or an argument is invalid.
+            TypeError: There is no such argument.
         """
-        registry = registry or default_registry()
-        counter = counter_for(format, call.get("model"), registry=registry)
-        session = GCSession(context_limit=limit, counter=counter, registry=registry)
-        session.set_gc_plugin(
-            registry.create(strategy), _reserve_output(gc_config or GCConfig(), call)
-        )
-        return cls(format, session, **call)
+        call = call or {}
+        registry = _set_defaults(options, format, call)
+        session = GCSession(context_limit=context_limit, **options)
+        plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
+        session.set_gc_plugin(plugin, reserve_output(config or GCConfig(), call))
+        return cls(format, session, call=call)
 
     @classmethod
     def restore(
-        cls, format: str, saved: str, *, registry: PluginRegistry | None = None, **call: Any
+        cls,
+        format: str,
+        saved: str,
+        *,
+        call: Mapping[str, Any] | None = None,
+        context_limit: int | None = None,
+        strategy: str | GCPlugin | None = None,
+        **options: Unpack[HostOptions],
     ) -> "ProviderSession":
         """Restores a saved session.
 
         Args:
             format: The provider's format.
             saved: The return value of ``session.save()``, from a session created with `open`.
-            registry: The registry that provides strategies and formats; by default, all installed
-                plugins.
-            **call: The other arguments of the client's call, the same as for `open`.
+            call: The other arguments of the client's call. They are not saved.
+            context_limit: The model's context window, in tokens; by default, the saved one.
+            strategy: Name of an installed strategy, or a strategy; by default, the saved one.
+            **options: Other arguments of `GCSession`, the same as for `open`: callables and the
+                stash are not saved.
 
         Raises:
-            GCError: ``saved`` is invalid, or the session's token counter is not installed.
+            SavedSessionError: ``saved`` is invalid, or the session's token counter is not
+                installed.
+            GCConfigError: An argument is invalid.
+            TypeError: There is no such argument.
         """
-        registry = registry or default_registry()
-        counter = counter_for(format, call.get("model"), registry=registry)
-        session = GCSession.restore(saved, registry=registry, counter=counter)
-        return cls(format, session, **call)
+        registry = _set_defaults(options, format, call or {})
+        plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
+        session = GCSession.restore(saved, plugin=plugin, **options)
+        if context_limit is not None:
+            session.set_context_limit(context_limit)
+        return cls(format, session, call=call)
+
+    def child(
+        self,
+        profile: str | Mapping[str, Any] | None = None,
+        *,
+        call: Mapping[str, Any] | None = None,
+        context_limit: int | None = None,
+        **options: Unpack[HostOptions],
+    ) -> "ProviderSession":
+        """Returns a session for a sub-agent, in the same format and with its own history.
+
+        It inherits the strategy, the configuration, the summarizer and the stash, in which agents
+        do not find each other's content.
+
+        Args:
+            profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
+            call: The other arguments of the sub-agent's call; by default, those of this session.
+                They replace them all: ``{**agent.call, "system": …}`` changes one.
+            context_limit: The window of the sub-agent's model; by default, that of this session.
+            **options: Other arguments of `GCSession`. See `GCSession.child`.
+
+        Raises:
+            GCConfigError: The profile does not exist or is invalid, or an argument is invalid.
+            GCPluginError: The strategy can't be used, or can't be copied.
+            TypeError: There is no such argument.
+        """
+        check_options(options)
+        call = self.call if call is None else call
+        if call.get("model") != self.call.get("model"):
+            registry = options.get("registry") or self.session.registry
+            counter = counter_for(self._api.name, call.get("model"), registry=registry)
+            options.setdefault("counter", counter)
+        if context_limit is None:
+            context_limit = self.session.budget.context_limit
+        session = self.session.child(profile, context_limit=context_limit, **options)
+        config = inherited_reserve(session.config, self.call, call)
+        if session.plugin and config != session.config:
+            session.set_gc_plugin(session.plugin, config)
+        return type(self)(self._api.name, session, call=call)
+
+    # --- the loop ---
 
     def append(self, *items: Any) -> list[Message]:
         """Adds messages to the history and returns them, with the ids that can be used to pin them.
@@ -138,16 +209,19 @@ class ProviderSession:
         Raises:
             InvalidHistoryError: The provider would refuse the history.
             ContextFloorError: The request does not fit, and nothing more can be removed.
+            GCConfigError: An argument of the call is managed by the session.
         """
-        self._book_tools()
-        written: dict[str, Any] = self._api.from_messages(self.session.before_send(), {})
+        fields = self._follow_call()
+        messages = list(self.session.before_send())
+        has_prompt = any(map(self._api.stands_beside, messages)) and self._api.system_keys
+        if has_prompt:
+            messages = [*self._booking.prompt, *messages]
+        written: dict[str, Any] = self._api.from_messages(messages, {})
         items = written.pop(self._api.items_key)
         call = dict(self.call)
-        if written and not self._has_system:  # the system prompt is in the session's history
-            if config_key := self._api.call_key:
-                call[config_key] = {**self._call_fields(), **written}
-            else:
-                call |= written
+        if has_prompt:
+            fields = {**without(fields, *self._api.system_keys), **written}
+            call = {**call, self._api.call_key: fields} if self._api.call_key else fields
         return {**call, self._api.items_key: items}
 
     def answer(self, response: Any) -> list[Message]:
@@ -172,6 +246,37 @@ class ProviderSession:
             self.session.after_turn()
         return booked
 
+    @overload
+    def stream(self, events: Iterable[Event]) -> AnswerStream[Event]: ...
+    @overload
+    def stream(self, events: AsyncIterable[Event]) -> AsyncAnswerStream[Event]: ...
+    def stream(
+        self, events: Iterable[Event] | AsyncIterable[Event]
+    ) -> AnswerStream[Event] | AsyncAnswerStream[Event]:
+        """Yields the events of a streamed response, and adds the response when it is complete.
+
+        The response is added as by `answer` when the stream is exhausted. If the loop over it ends
+        early (an exception, ``break``, a cancelled task, a lost connection), nothing is added and
+        nothing is reported: the request can be sent again.
+
+        Args:
+            events: The stream of the provider's client, sync or async.
+
+        Raises:
+            FormatError: ``events`` is not a stream. In the loop: the stream reports an error, or
+                ended before the response was complete.
+        """
+        if isinstance(events, AsyncIterable):
+            return AsyncAnswerStream(events, self._answer_events)
+        # A complete response is iterable too.
+        if not isinstance(events, Iterable) or hasattr(events, "model_dump"):
+            kind = type(events).__name__
+            raise FormatError(
+                f"expected a stream, got {kind}: await the client's call, and make it with "
+                "stream=True; pass a complete response to answer()"
+            )
+        return AnswerStream(events, self._answer_events)
+
     def recover(self, error: Exception) -> bool:
         """Collects after a request that was too long, and returns whether to retry it.
 
@@ -181,35 +286,46 @@ class ProviderSession:
         """
         return is_context_refusal(error) and self.session.recover_from_refusal(error)
 
-    def _call_fields(self) -> dict[str, Any]:
-        """Returns the fields of the request other than the messages."""
-        if self._api.call_key is None:
-            return self.call
-        given = self.call.get(self._api.call_key) or {}
-        # Iterating over an object of the SDK yields pairs of name and value, including unset ones.
-        pairs = given.items() if isinstance(given, Mapping) else given
-        return {name: value for name, value in pairs if value is not None}
+    def recall_tool(self, name: str = "recall") -> ProviderTool:
+        """Returns a tool with which the model gets removed content back.
+
+        Add its definition to the tools of `call`. Answer its calls with the handler:
+
+            definition, recall = agent.recall_tool()
+            agent.call["tools"] = [*tools, definition]
+            ...
+            output = recall(block.input)
+
+        For Gemini, the definition is a function declaration.
+
+        Raises:
+            NotConfiguredError: There is no stash.
+        """
+        definition, handler = self.session.recall_tool(name)
+        return ProviderTool(
+            self._api.write_tool(definition), lambda given: handler(parse_arguments(given)[0])
+        )
+
+    def _follow_call(self) -> Fields:
+        """Checks the arguments of the call and counts them. Returns the fields of the request."""
+        check_call(self._api, self.call)
+        fields = fields_of(self._api, self.call)
+        self._booking.follow(fields)
+        return fields
+
+    def _answer_events(self, events: Iterable[Any]) -> list[Message]:
+        return self.answer(self._api.read_stream(list(events)))
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
         read = list(messages)  # read all first: an invalid item must leave the history unchanged
         return [self.session.append(message) for message in read]
 
-    def _book_tools(self) -> None:
-        """Counts the tools if they have changed."""
-        tools = tools_of(self._call_fields())
-        if tools != self._tools:
-            for name in self._booked_tools:
-                self.session.budget.remove_child(InstructionSource.PLUGIN, name)
-            self._booked_tools = book_tools(self.session, tools)
-            self._tools = tools
 
-
-def _reserve_output(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:
-    """Reserves the maximum length of the response, unless the configuration sets a reserve.
-
-    Anthropic and OpenAI refuse a request that, with this length added, exceeds the window.
-    """
-    room = call.get("max_tokens") or call.get("max_completion_tokens")
-    if not isinstance(room, int) or "reserve_output_tokens" in config.model_fields_set:
-        return config
-    return config.model_copy(update={"reserve_output_tokens": room})
+def _set_defaults(options: HostOptions, format: str, call: Mapping[str, Any]) -> PluginRegistry:
+    """Checks the options, and sets registry and token counter. Returns the registry."""
+    check_options(options)
+    registry = options.get("registry") or default_registry()
+    options["registry"] = registry
+    if options.get("counter") is None:
+        options["counter"] = counter_for(format, call.get("model"), registry=registry)
+    return registry

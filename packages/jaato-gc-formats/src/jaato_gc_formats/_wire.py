@@ -74,6 +74,11 @@ def plain_dict(value: Any, what: str) -> Fields:
     return data
 
 
+def field_of(value: Any, name: str) -> Any:
+    """Returns a field of an SDK's object or of plain data; ``None`` if it has none."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
 def preview(value: Any) -> str:
     """Returns the type and the beginning of a value, for error messages."""
     text = as_text(value)

@@ -26,7 +26,7 @@ Progress = Callable[[int, int, CellResult], None]
 def compare(
     paths: Iterable[str | Path],
     strategies: Sequence[str] | None = None,
-    limits: Sequence[int] = (128_000,),
+    context_limits: Sequence[int] = (128_000,),
     *,
     config: GCConfig | None = None,
     model: str | None = None,
@@ -51,7 +51,7 @@ def compare(
         paths: Files with transcripts in any installed format, or folders that contain such files.
         strategies: Names of strategies and contenders; all installed strategies by default. The
             name ``all`` stands for these and all contenders.
-        limits: Window sizes in tokens.
+        context_limits: Window sizes in tokens.
         config: Thresholds and other collection settings.
         model: Model whose prices apply; by default the default of the price table.
         prices: The price table; by default the bundled one.
@@ -68,7 +68,7 @@ def compare(
     table = prices or load_prices()
     name = table.known(model or table.default)
     only = Prices({name: table.by_model[name]}, name)  # keeps the pickled jobs small
-    comparison = Comparison([NONE, KEEP_LAST, *chosen], list(dict.fromkeys(limits)))
+    comparison = Comparison([NONE, KEEP_LAST, *chosen], list(dict.fromkeys(context_limits)))
     with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
         cells = [
@@ -215,7 +215,7 @@ def _replay_cell(
         report = replay(
             _conversations(cell.path)[cell.index],
             cell.strategy,
-            limit=cell.limit,
+            context_limit=cell.limit,
             config=config,
             name=cell.transcript,
             prices=prices,

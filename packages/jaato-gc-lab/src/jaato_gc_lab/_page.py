@@ -88,7 +88,7 @@ def chart_svg(
     reports: Iterable[ReplayReport],
     *,
     transcript: str | None = None,
-    limit: int | None = None,
+    context_limit: int | None = None,
 ) -> str:
     """Returns the window usage chart as a standalone SVG document.
 
@@ -97,14 +97,15 @@ def chart_svg(
     Args:
         reports: The replays.
         transcript: Name of the transcript; by default the one with the most freed tokens.
-        limit: Window size; by default the largest in which every strategy collected three times.
+        context_limit: Window size; by default the largest in which every strategy collected three
+            times.
 
     Raises:
         ValueError: ``reports`` is empty or has no report of that transcript and window.
     """
     runs = Runs(list(reports))
     name = runs.transcripts_by_freed_tokens()[0] if transcript is None else transcript
-    window = runs.default_limit(name) if limit is None else limit
+    window = runs.default_limit(name) if context_limit is None else context_limit
     of_cell = runs.of(name, window)
     if not of_cell:
         raise ValueError(f"no report of {name!r} in a window of {window:,} tokens")

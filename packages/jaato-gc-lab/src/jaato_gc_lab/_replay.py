@@ -35,7 +35,7 @@ def replay(
     transcript: Conversation | Sequence[Message],
     strategy: str | GCPlugin = "gc_budget",
     *,
-    limit: int,
+    context_limit: int,
     config: GCConfig | None = None,
     name: str | None = None,
     model: str | None = None,
@@ -66,7 +66,7 @@ def replay(
         strategy: Name of an installed strategy or of a contender such as ``"keep-last"``, or a
             strategy instance; ``"none"`` for the run without collection. A strategy that needs a
             summarizer gets core's extractive one, so no model is called.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         config: Thresholds and other collection settings; ``plugin_config`` has the options of the
             strategy.
         name: Display name of the transcript; by default its name in the file.
@@ -95,7 +95,7 @@ def replay(
     else:
         plugin = strategy
     log = _Log()
-    session = _session(plugin, config, limit, counter, log)
+    session = _session(plugin, config, context_limit, counter, log)
     tools_tokens = tools_tokens_of(recording.request, counter)
     if overhead == "auto":
         tools_tokens += estimated_overhead(transcript, tools_tokens, counter)
@@ -106,14 +106,14 @@ def replay(
     report = ReplayReport(
         name if name is not None else recording.name,
         plugin.name if plugin else NONE,
-        limit,
+        context_limit,
         session.config.threshold_percent,
         session.config.target_percent,
         currency=price.currency,
         model=table.known(model or table.default),
     )
     fixed = tools_tokens + fixed_tokens(recording.messages, counter)
-    report.cannot_fit = fixed > (config.request_limit(limit) or limit)
+    report.cannot_fit = fixed > (config.request_limit(context_limit) or context_limit)
     validity = Validity(recording.format, recording.request, registry)
     player = _Player(session, log, report, validity, counter, tools_tokens, recording)
     player.play(recording.messages)

@@ -58,7 +58,7 @@ from jaato_gc.policies import (
     DEFAULT_TOOL_POLICIES,
     DEFAULT_TURN_POLICIES,
 )
-from jaato_gc.session import Provider, ToolHandler
+from jaato_gc.session import GCSessionOptions, HostOptions, Provider, ToolHandler
 from jaato_gc.stash import RecallTool, Stash, StashEntry, StashHit, StashStats, recall_tool
 from jaato_gc.summaries import (
     Summarizer,
@@ -90,10 +90,12 @@ __all__ = [
     "FrameCosts",
     "GCConfigOverrides",
     "GCPlugin",
+    "GCSessionOptions",
     "GCStrategy",
     "Goal",
     "Group",
     "Hold",
+    "HostOptions",
     "InstalledPlugin",
     "Layout",
     "Piece",

@@ -56,7 +56,7 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
     with ThreadPoolExecutor(1) as executor, progress("replaying") as advance:
         comparison = compare(
             [sample_path()],
-            limits=[limit],
+            context_limits=[limit],
             prices=prices,
             executor=executor,
             on_progress=lambda done, total, latest: advance(done, total, latest.cell.strategy),

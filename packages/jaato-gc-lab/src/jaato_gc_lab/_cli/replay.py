@@ -102,7 +102,7 @@ def command(
                 report = replay(
                     conversation,
                     named or "gc_budget",
-                    limit=limit,
+                    context_limit=limit,
                     config=config,
                     name=name,
                     model=model,

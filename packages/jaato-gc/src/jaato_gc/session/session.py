@@ -25,6 +25,7 @@ from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
+from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.planning import Planner
 from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler, window_in
@@ -594,7 +595,7 @@ class GCSession:
         provider: Provider | None = None,
         *,
         plugin: GCPlugin | None = None,
-        **options: Any,
+        **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session that behaves as the saved one would have.
 
@@ -610,8 +611,9 @@ class GCSession:
                 summarizer is missing.
         """
         document = parse(saved)
-        agent_id = document["budget"]["agent_id"]  # a plugin's stash belongs to the agent
-        session = cls(provider, **{"agent_id": agent_id, **options})
+        # A plugin's stash belongs to the agent.
+        options.setdefault("agent_id", document["budget"]["agent_id"])
+        session = cls(provider, **options)
         load(session, document, plugin)
         if "context_limit" in options:  # the model may be another one
             session.set_context_limit(options["context_limit"])
@@ -623,7 +625,7 @@ class GCSession:
         provider: Provider | None = None,
         *,
         profiles: str | Path = DEFAULT_PROFILES,
-        **options: Any,
+        **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session for a sub-agent.
 
@@ -642,17 +644,14 @@ class GCSession:
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
         own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
-        options = {
-            "context_limit": self.budget.context_limit,
-            "counter": self.budget.counter,
-            "tools": self.tools,
-            "summarizer": self._summarizer,
-            "registry": self.registry,
-            "agent_id": own_id,
-            **options,
-        }
+        options.setdefault("context_limit", self.budget.context_limit)
+        options.setdefault("counter", self.budget.counter)
+        options.setdefault("tools", self.tools)
+        options.setdefault("summarizer", self._summarizer)
+        options.setdefault("registry", self.registry)
+        agent_id = options.setdefault("agent_id", own_id)
         if "stash" not in options and self.stash is not None:
-            options["stash"] = self.stash.for_agent(options["agent_id"])
+            options["stash"] = self.stash.for_agent(agent_id)
         child = GCSession(provider or self.provider, **options)
         found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
         if found:

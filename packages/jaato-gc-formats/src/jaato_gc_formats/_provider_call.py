@@ -1,0 +1,117 @@
+"""The arguments of a client's call other than the messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaato_gc import GCConfig, GCConfigError
+from jaato_gc.plugin import HostOptions
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._wire import Fields
+
+HISTORIES = ("messages", "input", "contents")
+"""Arguments with the messages, in the calls of all SDKs."""
+PROMPTS = ("system", "instructions", "system_instruction", "systemInstruction")
+"""Arguments with the system prompt, in the calls of all SDKs."""
+OPTIONS = {"context_limit", "strategy", *HostOptions.__optional_keys__}
+"""Arguments of `ProviderSession.open` that no SDK has."""
+
+
+def check_call(api: ApiFormat, call: Mapping[str, Any]) -> None:
+    """Refuses arguments that the session would lose, not count, or not be able to collect.
+
+    Other names are left to the SDK, which refuses those that it does not know.
+
+    Raises:
+        GCConfigError: An argument belongs elsewhere. The message says where.
+    """
+    for name, value in call.items():
+        if problem := _problem(api, name, value):
+            raise GCConfigError(f"call[{name!r}]: {problem}")
+
+
+def _problem(api: ApiFormat, name: str, value: Any) -> str | None:
+    if name in (api.items_key, *HISTORIES):
+        return "the session sends its own history; add the messages with append()"
+    if name in OPTIONS:
+        return f"this is an argument of the session; pass {name}=… instead"
+    if name in api.stored_keys and value is not None:
+        return (
+            "a conversation that the provider stores can't be collected; leave it out, and the "
+            "session sends the whole history"
+        )
+    if api.call_key:
+        is_inside = name in PROMPTS or name == "tools"
+        return f"{api.name} takes it in {api.call_key!r}; move it there" if is_inside else None
+    if name in PROMPTS and name not in api.system_keys:
+        if not api.system_keys:
+            return f"{api.name} takes the system prompt as a message; add it with append()"
+        return f"{api.name} takes the system prompt as {api.system_keys[0]!r}; rename it"
+    return None
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuses keyword arguments that a session does not have.
+
+    Raises:
+        TypeError: There is one. Type checkers find it too.
+    """
+    for name in options:
+        if name not in HostOptions.__optional_keys__:
+            raise TypeError(
+                f"unexpected keyword argument {name!r}: put arguments of the client's call into "
+                f"call={{{name!r}: …}}"
+            )
+
+
+def fields_of(api: ApiFormat, call: Mapping[str, Any]) -> Fields:
+    """Returns the fields of the request other than the messages."""
+    if api.call_key is None:
+        return dict(call)
+    given = call.get(api.call_key) or {}
+    # Iterating over an object of the SDK yields pairs of name and value, including unset ones.
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return {name: value for name, value in pairs if value is not None}
+
+
+def reserve_output(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:
+    """Reserves the maximum length of the response, unless the configuration sets a reserve.
+
+    Anthropic and OpenAI refuse a request that, with this length added, exceeds the window.
+
+    Raises:
+        GCConfigError: ``config`` is something else, such as the ``config`` of Google's call.
+    """
+    if not isinstance(config, GCConfig):
+        raise GCConfigError(
+            f"config: expected a GCConfig, got {type(config).__name__}; put the configuration of "
+            "the client's call into call={'config': …}"
+        )
+    if "reserve_output_tokens" in config.model_fields_set:
+        return config
+    return _with_reserve(config, _output_room(call))
+
+
+def inherited_reserve(
+    config: GCConfig, parent: Mapping[str, Any], call: Mapping[str, Any]
+) -> GCConfig:
+    """Reserves the maximum length of a sub-agent's response instead of that of its parent's.
+
+    Args:
+        config: The configuration of the sub-agent.
+        parent: The arguments of its parent's call.
+        call: The arguments of its own call.
+    """
+    if config.reserve_output_tokens == _output_room(parent):
+        return _with_reserve(config, _output_room(call))
+    return reserve_output(config, call)
+
+
+def _output_room(call: Mapping[str, Any]) -> int:
+    room = call.get("max_tokens") or call.get("max_completion_tokens")
+    return room if isinstance(room, int) else 0
+
+
+def _with_reserve(config: GCConfig, tokens: int) -> GCConfig:
+    if config.reserve_output_tokens == tokens:
+        return config
+    return config.model_copy(update={"reserve_output_tokens": tokens})

@@ -1,0 +1,65 @@
+"""Books the parts of a request that are not in the history: the system prompt and the tools."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaato_gc import GCPolicy, GCSession, InstructionSource, Message, count_tokens
+from jaato_gc.plugin import as_text
+from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._counting import tool_entries, tools_of
+from jaato_gc_formats._wire import plain
+
+SYSTEM_PROMPT = "(system prompt)"
+"""Budget entry for the system prompt of the request."""
+MARK = {"booked_by": "jaato-gc-formats"}
+"""Metadata of the entries, so that a restored session knows which ones to replace."""
+
+
+class RequestBooking:
+    """Keeps the budget of a session equal to what the next request sends beside the history.
+
+    Args:
+        api: The provider's format.
+        session: The session.
+    """
+
+    def __init__(self, api: ApiFormat, session: GCSession) -> None:
+        self._api = api
+        self._session = session
+        self._booked: list[str] | None = None
+        self.prompt: list[Message] = []
+        """The system prompt of the request, as messages."""
+
+    def follow(self, fields: Mapping[str, Any]) -> None:
+        """Books the system prompt and the tools if they have changed.
+
+        They are compared as text, because hosts also change them in place.
+
+        Args:
+            fields: The fields of the next request.
+
+        Raises:
+            FormatError: The system prompt is invalid.
+        """
+        prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}
+        tools = [plain(tool) for tool in tools_of(fields)]
+        seen = [as_text(plain(value)) for value in (*prompt.values(), *tools)]
+        # The number of prompts distinguishes a prompt from a tool with the same text.
+        seen.append(str(len(prompt)))
+        if seen == self._booked:
+            return
+        self.prompt = list(self._api.to_history({self._api.items_key: [], **prompt}))
+        counter = self._session.budget.counter
+        prompts = {SYSTEM_PROMPT: count_tokens(self.prompt, counter)} if self.prompt else {}
+        self._book(InstructionSource.SYSTEM, prompts)
+        self._book(InstructionSource.PLUGIN, tool_entries(tools, counter))
+        self._booked = seen
+
+    def _book(self, source: InstructionSource, tokens: Mapping[str, int]) -> None:
+        budget = self._session.budget
+        with budget.lock:  # so that no snapshot shows half of the change
+            for key, entry in budget.entries[source].children.items():
+                if entry.metadata.items() >= MARK.items():
+                    budget.remove_child(source, key)
+            for key, number in tokens.items():
+                budget.add_child(source, key, number, GCPolicy.LOCKED, metadata=MARK)
