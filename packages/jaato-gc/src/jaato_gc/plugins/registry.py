@@ -20,6 +20,7 @@ from jaato_gc.plugins.discovery import (
     PluginStatus,
     installed_entry_points,
 )
+from jaato_gc.plugins.hook_calls import announced, call, check_implementation
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
 from jaato_gc.stash import Stash
@@ -162,7 +163,7 @@ class PluginRegistry:
         """Returns the first result of a hook. A plugin that fails is listed as broken."""
         for plugin, implementation in self._implementations(hook):
             try:
-                answer = _call(implementation, arguments)
+                answer = call(implementation, arguments)
                 if isinstance(answer, kind):
                     return answer
                 if answer is not None:
@@ -182,7 +183,7 @@ class PluginRegistry:
         """Calls every observer of a hook. Errors are logged and do not stop the others."""
         for plugin, implementation in self._implementations(hook):
             try:
-                _call(implementation, arguments)
+                call(implementation, arguments)
             except BaseException as error:
                 if not is_failure(error):
                     raise
@@ -231,7 +232,8 @@ class PluginRegistry:
             for caller in self._manager.get_hookcallers(plugin) or ():
                 for implementation in caller.get_hookimpls():
                     if implementation.plugin is plugin:
-                        _check_and_read(implementation, caller.name, record)
+                        check_implementation(implementation, caller)
+                        _read(implementation, caller.name, record)
         except BaseException:
             # By name: the same object may be registered under another one.
             if self._manager.has_plugin(key):
@@ -317,23 +319,9 @@ def _missing_members(strategy: GCPlugin) -> list[str]:
     return missing
 
 
-def _check_and_read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
-    """Checks an implementation, and lists what it announces."""
-    if implementation.wrapper or implementation.hookwrapper:
-        raise GCPluginError(f"{hook} can't be wrapped, only implemented")
+def _read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
+    """Lists what an implementation announces."""
     if hook == "jaato_gc_register_strategies":
-        record.strategies += _announced(implementation, hook, StrategyInfo)
+        record.strategies += announced(implementation, hook, StrategyInfo)
     elif hook == "jaato_gc_register_formats":
-        record.formats += _announced(implementation, hook, FormatInfo)
-
-
-def _announced(implementation: pluggy.HookImpl, hook: str, kind: type[InfoT]) -> list[InfoT]:
-    infos = list(_call(implementation, {}))
-    for info in infos:
-        if not isinstance(info, kind) or not isinstance(info.name, str):
-            raise GCPluginError(f"{hook}: expected a {kind.__name__}, got {info!r:.80}")
-    return infos
-
-
-def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
-    return implementation.function(*(arguments[name] for name in implementation.argnames))
+        record.formats += announced(implementation, hook, FormatInfo)

@@ -43,6 +43,7 @@ class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
 
 class _BudgetState(_State):
     agent_id: str
+    session_id: str
     context_limit: int
     correction: int
     collections: int

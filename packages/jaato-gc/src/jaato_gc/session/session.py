@@ -4,23 +4,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, Self, Unpack, get_args
 
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import (
-    ContextFloorError,
-    GCConfigError,
-    MessageError,
-    NotConfiguredError,
-)
+from jaato_gc.errors import ContextFloorError, GCConfigError, MessageError, NotConfiguredError
 from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
-from jaato_gc.session.children import configuration_of
+from jaato_gc.session.children import configuration_of, inherited_options
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
@@ -60,7 +55,7 @@ class GCSession:
         counter: Counts tokens; chosen by ``model`` if not given.
         model: The model's name, to choose a counter.
         registry: The registry of plugins.
-        session_id: An id for the budget's snapshots.
+        session_id: An id for observers and for the budget's snapshots.
         agent_id: The agent's id, for displays.
         agent_type: The agent's type, for displays; by default its id.
         policy_of: Returns the policy for a message, or ``None`` for the default.
@@ -166,6 +161,7 @@ class GCSession:
             clock=clock,
         )
         self._turn_callback: ThresholdCallback | None = None
+        self._observers.started()
 
     # --- setting up ---
 
@@ -209,8 +205,18 @@ class GCSession:
         return self._collections.collect_automatically(reason) if reason else None
 
     def close(self) -> None:
-        """Shuts the strategy down. The history stays readable."""
+        """Shuts the strategy down and tells observers that the session ended, once.
+
+        The history stays readable. ``with GCSession(…) as session:`` closes it at the end.
+        """
         self.remove_gc_plugin()
+        self._observers.ended()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def _use(self, planner: Planner | None) -> None:
         previous = self._schedule.use(planner)
@@ -400,22 +406,17 @@ class GCSession:
         Raises:
             MessageError: There is no message with this id.
         """
+        arguments.check_message_id(message_id)
         with self._live.lock:
-            self._check_message_id(message_id)
             if self.budget.entry_of(message_id) is None:
                 raise MessageError(f"there is no message {message_id!r} to pin")
             self.budget.pinned_message_ids.add(message_id)
 
     def unpin(self, message_id: str) -> None:
         """Stops keeping a message."""
+        arguments.check_message_id(message_id)
         with self._live.lock:
-            self._check_message_id(message_id)
             self.budget.pinned_message_ids.discard(message_id)
-
-    def _check_message_id(self, message_id: object) -> None:
-        if not isinstance(message_id, str):
-            hint = "give message.message_id"
-            raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
 
     # --- collecting ---
 
@@ -610,9 +611,14 @@ class GCSession:
                 summarizer is missing.
         """
         document = parse(saved)
-        agent_id = document["budget"]["agent_id"]  # a plugin's stash belongs to the agent
-        session = cls(provider, **{"agent_id": agent_id, **options})
-        load(session, document, plugin)
+        # A plugin's stash belongs to the agent, and observers know a session by its ids.
+        ids = {key: document["budget"][key] for key in ("agent_id", "session_id")}
+        session = cls(provider, **{**ids, **options})
+        try:
+            load(session, document, plugin)
+        except BaseException:
+            session.close()
+            raise
         if "context_limit" in options:  # the model may be another one
             session.set_context_limit(options["context_limit"])
         return session
@@ -634,25 +640,16 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
-            **options: As for a new session. Window, counter, tools, summarizer, registry and stash
-                are inherited. In the stash, agents do not find each other's content.
+            **options: As for a new session. Window, counter, tools, summarizer, registry, stash and
+                the session's id are inherited. In the stash, agents do not find each other's
+                content.
 
         Raises:
             GCConfigError: The profile does not exist or is invalid.
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
         own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
-        options = {
-            "context_limit": self.budget.context_limit,
-            "counter": self.budget.counter,
-            "tools": self.tools,
-            "summarizer": self._summarizer,
-            "registry": self.registry,
-            "agent_id": own_id,
-            **options,
-        }
-        if "stash" not in options and self.stash is not None:
-            options["stash"] = self.stash.for_agent(options["agent_id"])
+        options = inherited_options(self, {"agent_id": own_id, **options})
         child = GCSession(provider or self.provider, **options)
         found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
         if found:
