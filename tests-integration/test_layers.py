@@ -15,6 +15,7 @@ LAYERS = [
     "errors",
     "frozen",
     "policies",
+    "settings",
     "config",
     "deadline",
     "messages",

@@ -3,13 +3,15 @@
 # ruff: noqa: ARG002  mutants have the signature of the method that they override
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, is_hypothesis_test, settings
+from pydantic import AfterValidator
 
 from jaato_gc import (
     ContextUsage,
@@ -28,7 +30,7 @@ from jaato_gc import (
     SyntheticKind,
     count_tokens,
 )
-from jaato_gc.plugin import Collection, Hold, lay_out, protect
+from jaato_gc.plugin import Collection, Hold, StrategySettings, lay_out, protect
 from jaato_gc_testing import (
     NoGCPlugin,
     OldestFirst,
@@ -226,6 +228,28 @@ class FailsToShutDown(OldestFirst):
 @caught_by("test_has_the_shape_of_a_plugin")
 class HasNoName(OldestFirst):
     name = ""
+
+
+class Patterns(StrategySettings):
+    """An option whose validator does not accept its own result."""
+
+    pattern: Annotated[str, AfterValidator(re.compile)] = "a*"
+
+
+@caught_by("test_options_can_come_from_a_file")
+class ReadsItsOptionsOnce(OldestFirst):
+    settings_model = Patterns
+
+
+class Counted(StrategySettings):
+    """An option that is not the same when it is read again."""
+
+    depth: Annotated[int, AfterValidator(lambda depth: depth + 1)] = 1
+
+
+@caught_by("test_options_can_come_from_a_file")
+class ChangesItsOptions(OldestFirst):
+    settings_model = Counted
 
 
 @caught_by("test_does_not_collect_far_below_every_limit")

@@ -71,7 +71,7 @@ def seen() -> dict[tuple[str, str, str], list[Any]]:
         for hook, arguments in WITH_ARGUMENTS.items():
             for argument in arguments:
                 plugin = observer_of(hook, argument, form, record)
-                registry.register(plugin, f"{hook}.{argument}.{len(seen)}")
+                registry.register(plugin, f"{hook}.{argument}.{form}")
     run_through_every_hook(registry)
     return seen
 
@@ -94,6 +94,9 @@ def run_through_every_hook(registry: PluginRegistry) -> None:
         [item, *_] = session.manual_gc().removal_list
         session.restore_stashed(item.stash_keys)
         session.undo()
+    for plugin in registry.plugins():
+        if plugin.name.startswith("jaato_gc_configure."):
+            registry.configure({plugin.name: {"depth": 3}})
 
 
 @pytest.mark.parametrize("form", FORMS)

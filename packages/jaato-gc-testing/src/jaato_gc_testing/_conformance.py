@@ -3,6 +3,7 @@
 import copy
 import functools
 import gc
+import json
 import traceback
 import weakref
 from abc import ABC, abstractmethod
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
 from hypothesis import HealthCheck, given, note, settings
@@ -18,14 +20,17 @@ import jaato_gc
 from jaato_gc import (
     ContextUsage,
     GCConfig,
+    GCConfigError,
     GCOutcome,
     GCPlugin,
     GCResult,
     GCTriggerReason,
     Message,
+    PluginRegistry,
     ReadOnlyError,
     SyntheticKind,
     count_tokens,
+    load_gc_from_file,
     split_into_turns,
 )
 from jaato_gc.plugin import (
@@ -33,7 +38,9 @@ from jaato_gc.plugin import (
     GCStrategy,
     Group,
     ReadOnlyBudget,
+    StrategyInfo,
     check_collection,
+    hookimpl,
 )
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
@@ -102,6 +109,17 @@ class StrategyConformance(ABC):
         assert plugin.name
         assert isinstance(plugin.name, str)
         plugin.shutdown()
+
+    def test_options_can_come_from_a_file(self) -> None:
+        """The options, written as JSON into a configuration file and loaded, give equal settings.
+
+        Functions are left out.
+        """
+        plugin = self.factory()
+        if not isinstance(plugin, GCStrategy):
+            return
+        for key, value, read in _through_a_file(plugin, self.factory):
+            assert read == value, f"option {key} is {value!r}, and {read!r} from a file"
 
     def test_does_not_collect_far_below_every_limit(self) -> None:
         """``should_collect`` returns false for an almost empty window."""
@@ -357,6 +375,40 @@ class StrategyConformance(ABC):
         session = Situation(history, GCConfig(), GCTriggerReason.THRESHOLD, tokens).session(plugin)
         given = arguments(session, plugin, GCTriggerReason.THRESHOLD)
         return count_operations(lambda: plugin.collect(*given))
+
+
+def _through_a_file(
+    plugin: GCStrategy[Any], factory: Callable[[], GCPlugin]
+) -> Iterator[tuple[str, object, object]]:
+    """Yields the options of a strategy, each with its value and with the one from a file."""
+    given: Any = plugin.settings
+    keys = [key for key in type(given).model_fields if not callable(getattr(given, key))]
+    registry = PluginRegistry(load_installed=False)
+    registry.register(_Offer(StrategyInfo(plugin.name, factory)), "yours")
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "gc.json")
+        options = given.model_dump(mode="json", include=set(keys))
+        file.write_text(json.dumps({"type": plugin.name, **options}), encoding="utf-8")
+        try:
+            loaded = load_gc_from_file(file, registry=registry)
+        except GCConfigError as error:
+            hint = "a validator has to accept JSON, and its own result"
+            raise AssertionError(f"options can't be read from a file: {error}; {hint}") from error
+    assert loaded is not None
+    read: Any = getattr(loaded[0], "settings", None)
+    for key in keys:
+        yield key, getattr(given, key), getattr(read, key)
+
+
+class _Offer:
+    """A plugin with one strategy."""
+
+    def __init__(self, info: StrategyInfo) -> None:
+        self._info = info
+
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [self._info]
 
 
 _GOAL_IS_PLAIN = (

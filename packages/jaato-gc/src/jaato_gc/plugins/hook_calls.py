@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import pluggy
+from pydantic import BaseModel
 
 from jaato_gc.errors import GCPluginError
 
@@ -54,3 +55,15 @@ def announced(implementation: pluggy.HookImpl, hook: str, kind: type[KindT]) -> 
         if not isinstance(info, kind) or not isinstance(getattr(info, "name", None), str):
             raise GCPluginError(f"{hook}: expected a {kind.__name__}, got {info!r:.80}")
     return infos
+
+
+def announced_model(implementation: pluggy.HookImpl, hook: str) -> type[BaseModel]:
+    """Returns the model that an implementation announces.
+
+    Raises:
+        GCPluginError: It announces something else.
+    """
+    model = call(implementation, {})
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise GCPluginError(f"{hook}: expected a class of a pydantic model, got {model!r:.80}")
+    return model

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pluggy
+from pydantic import BaseModel
 
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.messages import Message
@@ -67,6 +68,42 @@ def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-b
         @hookimpl
         def jaato_gc_register_formats():
             return [FormatInfo("acme-chat", AcmeFormat, "Acme's chat logs.")]
+    """
+
+
+@hookspec
+def jaato_gc_register_options() -> type[BaseModel]:  # type: ignore[empty-body]
+    """Register the model of the plugin's own options, which are not those of a strategy.
+
+    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        class AcmeSettings(Settings):
+            channels: tuple[str, ...] = ()
+
+        @hookimpl
+        def jaato_gc_register_options():
+            return AcmeSettings
+    """
+
+
+@hookspec
+def jaato_gc_configure(options: Any) -> None:
+    """Called with the plugin's own options: from the ``plugins`` block of a file, or from code.
+
+    Called by `PluginRegistry.configure`, only if there are options for the plugin, and again if
+    they are given again. If it raises, so does the registry.
+
+    Args:
+        options: An instance of the model of `jaato_gc_register_options`; a dict if there is none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_configure(options):
+            alarm.channels = options.channels
     """
 
 
