@@ -11,6 +11,7 @@ import pytest
 
 from jaato_gc import (
     GCConfig,
+    GCConfigError,
     GCPluginError,
     GCTriggerReason,
     PluginRegistry,
@@ -549,3 +550,42 @@ def test_loading_a_strategy_does_not_load_tiktoken() -> None:
 
     assert "jaato_gc_truncate" in modules
     assert "tiktoken" not in modules
+
+
+CONFIGURABLE = """
+from jaato_gc.plugin import hookimpl
+
+given = []
+
+@hookimpl
+def jaato_gc_configure(options):
+    given.append(options)
+"""
+
+
+@pytest.mark.parametrize("name", ["alarm", "Acme_Alarm"])
+def test_an_installed_plugin_gets_its_options_by_its_name_or_its_distribution(
+    install: Install, name: str
+) -> None:
+    install("acme-alarm", CONFIGURABLE, entry_point="alarm")
+    PluginRegistry().configure({name: {"channels": ["ops"]}})
+
+    assert sys.modules["acme_alarm"].given == [{"channels": ["ops"]}]
+
+
+def test_options_of_a_blocked_plugin_have_no_effect_and_are_logged(
+    install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Blocking a plugin needs no change of the configuration file."""
+    install("acme-alarm", CONFIGURABLE, entry_point="alarm")
+    monkeypatch.setenv("JAATO_GC_DISABLED_PLUGINS", "alarm")
+    PluginRegistry().configure({"alarm": {}})
+
+    assert "plugin 'alarm' of acme-alarm 1.2 is blocked: its options have no effect" in caplog.text
+
+
+def test_options_of_a_broken_plugin_are_an_error_with_the_cause(install: Install) -> None:
+    install("acme-alarm", "raise RuntimeError('no disk left')", entry_point="alarm")
+
+    with pytest.raises(GCConfigError, match=r"plugin 'alarm'.* is broken: RuntimeError: no disk"):
+        PluginRegistry().configure({"alarm": {}})

@@ -17,6 +17,7 @@ LAYERS = [
     "errors",
     "frozen",
     "policies",
+    "settings",
     "config",
     "deadline",
     "messages",

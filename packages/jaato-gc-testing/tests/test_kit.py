@@ -3,13 +3,15 @@
 # ruff: noqa: ARG002  mutants have the signature of the method that they override
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, is_hypothesis_test, settings
+from pydantic import AfterValidator
 
 from jaato_gc import (
     ContextUsage,
@@ -28,7 +30,7 @@ from jaato_gc import (
     SyntheticKind,
     count_tokens,
 )
-from jaato_gc.plugin import Collection, Hold, lay_out, protect
+from jaato_gc.plugin import Collection, Hold, StrategySettings, lay_out, protect
 from jaato_gc_testing import (
     NoGCPlugin,
     OldestFirst,
@@ -228,6 +230,28 @@ class HasNoName(OldestFirst):
     name = ""
 
 
+class Patterns(StrategySettings):
+    """An option whose validator does not accept its own result."""
+
+    pattern: Annotated[str, AfterValidator(re.compile)] = "a*"
+
+
+@caught_by("test_options_can_come_from_a_file")
+class ReadsItsOptionsOnce(OldestFirst):
+    settings_model = Patterns
+
+
+class Counted(StrategySettings):
+    """An option that is not the same when it is read again."""
+
+    depth: Annotated[int, AfterValidator(lambda depth: depth + 1)] = 1
+
+
+@caught_by("test_options_can_come_from_a_file")
+class ChangesItsOptions(OldestFirst):
+    settings_model = Counted
+
+
 @caught_by("test_does_not_collect_far_below_every_limit")
 class AlwaysWantsTo(OldestFirst):
     def should_collect(
@@ -244,7 +268,7 @@ class NeverWantsTo(OldestFirst):
         return False, None
 
 
-@caught_by("test_collects_in_a_full_window", by=ValueError)
+@caught_by("test_collects_in_a_full_window")
 class ReturnsAnUnknownReason(OldestFirst):
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig

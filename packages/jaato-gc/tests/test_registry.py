@@ -573,6 +573,10 @@ class Observer:
         self.seen: list[tuple[Any, ...]] = []
 
     @hookimpl
+    def jaato_gc_session_started(self, agent_id: str, session_id: str) -> None:
+        self.seen.append((agent_id, session_id))
+
+    @hookimpl
     def jaato_gc_before_collect(
         self,
         plugin_name: str,
@@ -580,24 +584,48 @@ class Observer:
         context_usage: ContextUsage,
         reason: GCTriggerReason,
         agent_id: str,
+        session_id: str,
     ) -> None:
-        self.seen.append((plugin_name, history, context_usage, reason, agent_id))
+        self.seen.append((plugin_name, history, context_usage, reason, agent_id, session_id))
 
     @hookimpl
     def jaato_gc_after_collect(
-        self, result: GCResult, history: tuple[Message, ...], agent_id: str, seconds: float
+        self,
+        result: GCResult,
+        history: tuple[Message, ...],
+        agent_id: str,
+        seconds: float,
+        session_id: str,
     ) -> None:
-        self.seen.append((result, history, agent_id, seconds))
+        self.seen.append((result, history, agent_id, seconds, session_id))
+
+    @hookimpl
+    def jaato_gc_after_undo(
+        self, result: GCResult, history: tuple[Message, ...], agent_id: str, session_id: str
+    ) -> None:
+        self.seen.append((result, history, agent_id, session_id))
+
+    @hookimpl
+    def jaato_gc_after_restore(
+        self, result: GCResult, history: tuple[Message, ...], agent_id: str, session_id: str
+    ) -> None:
+        self.seen.append((result, history, agent_id, session_id))
 
     @hookimpl
     def jaato_gc_threshold_crossed(
-        self, percent_used: float, threshold: float, agent_id: str
+        self, percent_used: float, threshold: float, agent_id: str, session_id: str
     ) -> None:
-        self.seen.append((percent_used, threshold, agent_id))
+        self.seen.append((percent_used, threshold, agent_id, session_id))
 
     @hookimpl
-    def jaato_gc_budget_updated(self, agent_id: str, snapshot: dict[str, Any]) -> None:
-        self.seen.append((agent_id, snapshot))
+    def jaato_gc_budget_updated(
+        self, agent_id: str, snapshot: dict[str, Any], session_id: str
+    ) -> None:
+        self.seen.append((agent_id, snapshot, session_id))
+
+    @hookimpl
+    def jaato_gc_session_ended(self, agent_id: str, session_id: str) -> None:
+        self.seen.append((agent_id, session_id))
 
 
 HISTORY = (Message.from_text(Role.USER, "hello"),)
@@ -610,26 +638,32 @@ RESULT = GCResult(
     trigger_reason=GCTriggerReason.MANUAL,
 )
 
+IDS = {"agent_id": "main", "session_id": "s-1"}
 OBSERVED: dict[str, dict[str, Any]] = {
+    "jaato_gc_session_started": IDS,
     "jaato_gc_before_collect": {
         "plugin_name": "gc_loose",
         "history": HISTORY,
         "context_usage": {"percent_used": 81.0},
         "reason": GCTriggerReason.THRESHOLD,
-        "agent_id": "main",
+        **IDS,
     },
     "jaato_gc_after_collect": {
         "result": RESULT,
         "history": HISTORY,
         "agent_id": "main",
         "seconds": 0.25,
+        "session_id": "s-1",
     },
-    "jaato_gc_threshold_crossed": {
-        "percent_used": 81.0,
-        "threshold": 80.0,
+    "jaato_gc_after_undo": {"result": RESULT, "history": HISTORY, **IDS},
+    "jaato_gc_after_restore": {"result": RESULT, "history": HISTORY, **IDS},
+    "jaato_gc_threshold_crossed": {"percent_used": 81.0, "threshold": 80.0, **IDS},
+    "jaato_gc_budget_updated": {
         "agent_id": "main",
+        "snapshot": {"utilization_percent": 81.0},
+        "session_id": "s-1",
     },
-    "jaato_gc_budget_updated": {"agent_id": "main", "snapshot": {"utilization_percent": 81.0}},
+    "jaato_gc_session_ended": IDS,
 }
 each_observed = pytest.mark.parametrize(("hook", "arguments"), OBSERVED.items(), ids=OBSERVED)
 
@@ -647,6 +681,10 @@ def check_observers(registry: PluginRegistry, hook: str) -> None:
         assert [id(value) for value in seen] == [id(value) for value in OBSERVED[hook].values()]
 
 
+def test_jaato_gc_session_started(registry: PluginRegistry) -> None:
+    check_observers(registry, "jaato_gc_session_started")
+
+
 def test_jaato_gc_before_collect(registry: PluginRegistry) -> None:
     check_observers(registry, "jaato_gc_before_collect")
 
@@ -655,12 +693,24 @@ def test_jaato_gc_after_collect(registry: PluginRegistry) -> None:
     check_observers(registry, "jaato_gc_after_collect")
 
 
+def test_jaato_gc_after_undo(registry: PluginRegistry) -> None:
+    check_observers(registry, "jaato_gc_after_undo")
+
+
+def test_jaato_gc_after_restore(registry: PluginRegistry) -> None:
+    check_observers(registry, "jaato_gc_after_restore")
+
+
 def test_jaato_gc_threshold_crossed(registry: PluginRegistry) -> None:
     check_observers(registry, "jaato_gc_threshold_crossed")
 
 
 def test_jaato_gc_budget_updated(registry: PluginRegistry) -> None:
     check_observers(registry, "jaato_gc_budget_updated")
+
+
+def test_jaato_gc_session_ended(registry: PluginRegistry) -> None:
+    check_observers(registry, "jaato_gc_session_ended")
 
 
 @each_observed
@@ -813,7 +863,9 @@ HOOKS = [name for name in vars(hookspecs) if name.startswith("jaato_gc_")]
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_hook_has_a_test_named_after_it(hook: str) -> None:
-    assert f"\ndef test_{hook}" in Path(__file__).read_text(encoding="utf-8")
+    tests = Path(__file__).parent.glob("test_*.py")
+
+    assert any(f"\ndef test_{hook}" in each.read_text(encoding="utf-8") for each in tests)
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -3,29 +3,36 @@
 import copy
 import functools
 import gc
+import json
+import math
 import traceback
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 
 import jaato_gc
 from jaato_gc import (
     ContextUsage,
     GCConfig,
+    GCConfigError,
     GCOutcome,
     GCPlugin,
     GCResult,
     GCTriggerReason,
     Message,
+    PluginRegistry,
     ReadOnlyError,
     SyntheticKind,
     count_tokens,
+    load_gc_from_file,
     split_into_turns,
 )
 from jaato_gc.plugin import (
@@ -33,13 +40,17 @@ from jaato_gc.plugin import (
     GCStrategy,
     Group,
     ReadOnlyBudget,
+    StrategyInfo,
     check_collection,
+    hookimpl,
 )
+from jaato_gc_testing._differences import difference
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
 from jaato_gc_testing._sessions import COUNTER, new_session
 from jaato_gc_testing._situations import (
+    Answer,
     Situation,
     arguments,
     ask,
@@ -50,6 +61,8 @@ from jaato_gc_testing._situations import (
 _property = settings(
     max_examples=40,
     deadline=None,
+    phases=[phase for phase in Phase if phase is not Phase.explain],  # it names lines of core
+    report_multiple_bugs=False,  # one failure is easier to read than a group of them
     suppress_health_check=[
         HealthCheck.differing_executors,  # every subclass runs the same checks, by design
         HealthCheck.too_slow,
@@ -98,10 +111,27 @@ class StrategyConformance(ABC):
     def test_has_the_shape_of_a_plugin(self) -> None:
         """The strategy has a name and all methods of `GCPlugin`, and can be shut down."""
         plugin = self.factory()
-        assert isinstance(plugin, GCPlugin)
-        assert plugin.name
-        assert isinstance(plugin.name, str)
+        lacks = [each for each in _MEMBERS if not hasattr(plugin, each)]
+        assert not lacks, f"{type(plugin).__name__} lacks {', '.join(lacks)}"
+        for each in _MEMBERS[1:]:
+            assert callable(getattr(plugin, each)), (
+                f"{type(plugin).__name__}.{each} can't be called"
+            )
+        name = plugin.name
+        is_a_name = isinstance(name, str) and bool(name)
+        assert is_a_name, f"name is {name!r}: expected text such as 'gc_mine'"
         plugin.shutdown()
+
+    def test_options_can_come_from_a_file(self) -> None:
+        """The options, written as JSON into a configuration file and loaded, give equal settings.
+
+        Functions are left out.
+        """
+        plugin = self.factory()
+        if not isinstance(plugin, GCStrategy):
+            return
+        for key, value, read in _through_a_file(plugin, self.factory):
+            assert read == value, f"option {key} is {value!r}, and {read!r} from a file"
 
     def test_does_not_collect_far_below_every_limit(self) -> None:
         """``should_collect`` returns false for an almost empty window."""
@@ -111,8 +141,8 @@ class StrategyConformance(ABC):
             "percent_used": 0.01,
             "turns": 1,
         }
-        due, _ = self.factory().should_collect(usage, GCConfig())
-        assert not due
+        due, reason = self.factory().should_collect(usage, GCConfig())
+        assert not due, f"should_collect returned {reason} with 10 of 100,000 tokens in use"
 
     def test_collects_in_a_full_window(self) -> None:
         """``should_collect`` returns true for a full window, with a known reason or ``None``."""
@@ -124,15 +154,19 @@ class StrategyConformance(ABC):
             "turns": 9,
         }
         due, reason = self.factory().should_collect(usage, GCConfig())
-        assert due
-        assert reason is None or GCTriggerReason(reason)
+        assert due, "should_collect returned false with 1000 of 1000 tokens in use"
+        known = ", ".join(GCTriggerReason)
+        assert reason is None or reason in set(GCTriggerReason), (
+            f"should_collect returned reason {reason!r}: expected one of {known}"
+        )
 
     def test_leaves_an_empty_history_empty(self) -> None:
         """Collecting an empty history succeeds and adds nothing."""
         for reason in GCTriggerReason:
             answer = ask(self.factory(), Situation([], GCConfig(), reason, 1000))
-            assert answer.after == []
-            assert answer.result.success
+            with_reason = f"with reason {reason.name}"
+            assert answer.after == [], f"an empty history got {_ids(answer.after)} {with_reason}"
+            assert answer.result.success, f"it failed {with_reason}: {answer.result.error}"
 
     # --- a collection ---
 
@@ -140,7 +174,8 @@ class StrategyConformance(ABC):
     def test_breaks_no_invariant(self, situation: Situation) -> None:
         """A valid history stays valid, in the same order, with unchanged thoughts."""
         answer = ask(self.factory(), situation)
-        assert check_collection(answer.before, answer.after, answer.result.removal_list) == []
+        broken = check_collection(answer.before, answer.after, answer.result.removal_list)
+        assert not broken, "; ".join(map(str, broken))
 
     @_in_any_situation
     def test_keeps_what_is_protected(self, situation: Situation) -> None:
@@ -178,16 +213,27 @@ class StrategyConformance(ABC):
         sizes, left = _sizes(answer.before), _sizes(answer.after)
         listed: list[str] = []
         for item in answer.result.removal_list:
-            assert item.source in answer.session.budget.collectable_sources, item
-            assert all(each in sizes for each in item.message_ids), item
+            named = f"the item {item.child_key!r} of the removal list"
+            assert item.source in answer.session.budget.collectable_sources, (
+                f"{named} removes from {item.source}, which the host can't drop"
+            )
+            unknown = [each for each in item.message_ids if each not in sizes]
+            assert not unknown, f"{named} has messages that were not in the history: {unknown}"
             freed = sum(sizes[each] - left.get(each, 0) for each in item.message_ids)
-            assert item.tokens_freed == freed, item
+            assert item.tokens_freed == freed, (
+                f"{named} has {item.tokens_freed} tokens, and its messages {item.message_ids} "
+                f"freed {freed}"
+            )
             listed += item.message_ids
-        assert len(listed) == len(set(listed)), "a message is in the removal list twice"
+        twice = [each for each, count in Counter(listed).items() if count > 1]
+        assert not twice, f"messages are in the removal list twice: {twice}"
         changed = {each for each, size in sizes.items() if left.get(each) != size}
         # Synthetic messages may be in the list, but need not be.
         own = {message.message_id for message in answer.before if message.synthetic}
-        assert set(listed) - own == changed - own
+        missing = sorted(changed - own - set(listed))
+        assert not missing, f"changed messages are not in the removal list: {missing}"
+        unchanged = sorted(set(listed) - own - changed)
+        assert not unchanged, f"unchanged messages are in the removal list: {unchanged}"
 
     @_in_any_situation
     def test_counts_are_honest(self, situation: Situation) -> None:
@@ -195,24 +241,29 @@ class StrategyConformance(ABC):
         answer = ask(self.factory(), situation)
         before, after = (count_tokens(each, COUNTER) for each in (answer.before, answer.after))
         total = answer.session.budget.total_tokens()
-        assert answer.result.tokens_before == total
-        assert answer.result.tokens_after == total - (before - after)
-        assert after <= before
+        counted = {"tokens_before": total, "tokens_after": total - (before - after)}
+        for figure, expected in counted.items():
+            given = getattr(answer.result, figure)
+            assert given == expected, f"{figure} is {given}, and a recount gives {expected}"
+        assert after <= before, f"the history grew from {before} to {after} tokens"
 
     @_in_any_situation
     def test_outcome_is_honest(self, situation: Situation) -> None:
         """REACHED is at the goal, SHORT is above it, NOT_NEEDED and NO_GAIN change nothing."""
         answer = ask(self.factory(), situation)
         result, outcome = answer.result, answer.result.outcome
-        assert result.success
+        assert result.success, f"the collection failed: {result.error}"
+        says = f"the outcome is {outcome.name}"
         if outcome in (GCOutcome.NOT_NEEDED, GCOutcome.NO_GAIN):
-            assert answer.after == answer.before
+            change = difference(answer.before, answer.after)
+            assert not change, f"{says}, and the history changed: {change}"
         else:
-            assert outcome in (GCOutcome.REACHED, GCOutcome.SHORT)
-            assert result.tokens_freed > 0
+            assert outcome in (GCOutcome.REACHED, GCOutcome.SHORT), f"{says}, without an error"
+            assert result.tokens_freed > 0, f"{says}, and {result.tokens_freed} tokens were freed"
         if situation.reason in _GOAL_IS_PLAIN:
             reached = outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED)
-            assert reached == _is_at_goal(situation, answer.after, result)
+            left, goal = _left_and_goal(situation, answer.after, result)
+            assert reached == (left <= goal), f"{says}, with {left} of at most {goal} left"
 
     @_in_any_situation
     def test_leaves_its_input_alone(self, situation: Situation) -> None:
@@ -268,23 +319,17 @@ class StrategyConformance(ABC):
             return
         alone = ask(plugin, situation)
         plan = alone.session.plan_gc(situation.reason)
-        assert plan.result.error is None
-        assert plan.result.removal_list == alone.result.removal_list
-        assert plan.result.outcome is alone.result.outcome
-        assert plan.result.notification == alone.result.notification
-        assert plan.result.tokens_after == alone.result.tokens_after
-        assert list(plan.after) == alone.after
+        assert plan.result.error is None, f"in a session it fails: {plan.result.error}"
+        _assert_same("in a session", plan.after, plan.result, alone, "tokens_after")
 
     @_in_any_situation
     def test_is_deterministic(self, situation: Situation) -> None:
         """The same situation gives the same answer, from the same instance and from another."""
         plugin = self.factory()
         first = ask(plugin, situation)
-        for again in (ask(plugin, situation), ask(self.factory(), situation)):
-            assert again.after == first.after
-            assert again.result.removal_list == first.result.removal_list
-            assert again.result.outcome is first.result.outcome
-            assert again.result.notification == first.result.notification
+        for who, other in (("the second time", plugin), ("in another instance", self.factory())):
+            again = ask(other, situation)
+            _assert_same(who, again.after, again.result, first)
 
     @_in_any_situation
     def test_is_idempotent_at_the_target(self, situation: Situation) -> None:
@@ -298,7 +343,9 @@ class StrategyConformance(ABC):
         result = session.apply(session.plan_gc(reason))
         assume_answer(plugin, history, result)
         if result.outcome is GCOutcome.REACHED:
-            assert session.plan_gc(reason).changes_nothing
+            plan = session.plan_gc(reason)
+            change = difference(plan.before, plan.after)
+            assert not change, f"the same collection changed something again: {change}"
 
     @_in_any_situation
     def test_budget_follows(self, situation: Situation) -> None:
@@ -309,19 +356,24 @@ class StrategyConformance(ABC):
         result = session.apply(session.plan_gc(situation.reason))
         assume_answer(plugin, history, result)
         counted = count_tokens(session.history, COUNTER) + situation.schema_tokens
-        assert session.budget.counted_tokens() == counted
+        booked = session.budget.counted_tokens()
+        assert booked == counted, f"the budget has {booked} tokens, and a recount gives {counted}"
         if session.history != history:
             session.undo()
-        assert session.history == history
-        assert session.budget.snapshot() == budget
+        change = difference(history, session.history)
+        assert not change, f"undo did not restore the history: {change}"
+        assert session.budget.snapshot() == budget, "undo did not restore the budget"
 
     @_in_any_situation
     def test_says_who_and_why(self, situation: Situation) -> None:
         """The result has the name of the strategy and the given reason."""
         plugin = self.factory()
         result = ask(plugin, situation).result
-        assert result.plugin_name == plugin.name
-        assert result.trigger_reason is situation.reason
+        name, reason = result.plugin_name, result.trigger_reason
+        assert name == plugin.name, f"plugin_name is {name!r}: expected {plugin.name!r}"
+        assert reason is situation.reason, (
+            f"trigger_reason is {reason!r}: expected {situation.reason!r}"
+        )
 
     # --- long sessions and long histories ---
 
@@ -338,17 +390,24 @@ class StrategyConformance(ABC):
         for turn in range(150):
             session.send_message(f"request {turn}")
             history = session.history
-            assert session.budget.counted_tokens() == count_tokens(history, COUNTER)
-            assert sum(each.synthetic is SyntheticKind.NOTICE for each in history) <= 1
-        assert model.refusals == 0
-        for result in session.get_gc_history():
-            assert result.success
-            assert not result.details.get("relaxed"), result
+            booked, counted = session.budget.counted_tokens(), count_tokens(history, COUNTER)
+            assert booked == counted, f"turn {turn}: the budget has {booked} tokens, not {counted}"
+            notices = [each for each in history if each.synthetic is SyntheticKind.NOTICE]
+            assert len(notices) <= 1, f"turn {turn}: there are {len(notices)} notices"
+        assert model.refusals == 0, f"the model refused {model.refusals} requests"
+        for number, result in enumerate(session.get_gc_history()):
+            which = f"collection {number} of {result.plugin_name}"
+            assert result.success, f"{which} failed: {result.error}"
+            steps = result.details.get("relaxed")
+            assert not steps, f"{which}: core had to make the request fit ({', '.join(steps)})"
 
     def test_work_grows_with_the_history_only(self) -> None:
         """A history four times as long takes about four times as many operations."""
         small, large = (self._operations(turns) for turns in (100, 400))
-        assert large <= 4 * small * 1.3
+        assert large <= 4 * small * 1.3, (
+            f"100 turns take {small} operations, and 400 turns {large}: {large / small:.1f} times "
+            "as many"
+        )
 
     def _operations(self, turns: int) -> int:
         history = long_history(turns)
@@ -359,6 +418,54 @@ class StrategyConformance(ABC):
         return count_operations(lambda: plugin.collect(*given))
 
 
+def _through_a_file(
+    plugin: GCStrategy[Any], factory: Callable[[], GCPlugin]
+) -> Iterator[tuple[str, object, object]]:
+    """Yields the options of a strategy, each with its value and with the one from a file."""
+    given: Any = plugin.settings
+    keys = [key for key in type(given).model_fields if not callable(getattr(given, key))]
+    registry = PluginRegistry(load_installed=False)
+    registry.register(_Offer(StrategyInfo(plugin.name, factory)), "yours")
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "gc.json")
+        options = given.model_dump(mode="json", include=set(keys))
+        file.write_text(json.dumps({"type": plugin.name, **options}), encoding="utf-8")
+        try:
+            loaded = load_gc_from_file(file, registry=registry)
+        except GCConfigError as error:
+            hint = "a validator has to accept JSON, and its own result"
+            raise AssertionError(f"options can't be read from a file: {error}; {hint}") from error
+    assert loaded is not None
+    read: Any = getattr(loaded[0], "settings", None)
+    for key in keys:
+        yield key, getattr(given, key), getattr(read, key)
+
+
+class _Offer:
+    """A plugin with one strategy."""
+
+    def __init__(self, info: StrategyInfo) -> None:
+        self._info = info
+
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [self._info]
+
+
+_MEMBERS = ("name", "initialize", "shutdown", "should_collect", "collect")
+
+
+def _assert_same(
+    who: str, after: Sequence[Message], result: GCResult, first: Answer, *more: str
+) -> None:
+    """Fails if an answer differs from another one."""
+    change = difference(first.after, after)
+    assert not change, f"{who}, the history is another: {change}"
+    for field in ("removal_list", "outcome", "notification", *more):
+        other, own = getattr(first.result, field), getattr(result, field)
+        assert own == other, f"{who}, {field} is {own!r:.300}, not {other!r:.300}"
+
+
 _GOAL_IS_PLAIN = (
     GCTriggerReason.THRESHOLD,
     GCTriggerReason.PRE_MESSAGE,
@@ -367,12 +474,15 @@ _GOAL_IS_PLAIN = (
 """Reasons whose goal is a figure. Once it is reached, nothing more has to be removed."""
 
 
-def _is_at_goal(situation: Situation, after: list[Message], result: GCResult) -> bool:
+def _left_and_goal(
+    situation: Situation, after: list[Message], result: GCResult
+) -> tuple[int, float]:
+    """Returns the turns or tokens that are left, and how many may be."""
     config = situation.config
     if situation.reason is GCTriggerReason.TURN_LIMIT:
-        return config.max_turns is None or len(split_into_turns(after)) <= config.max_turns
+        return len(split_into_turns(after)), config.max_turns or math.inf
     target = config.target_tokens(situation.context_limit)
-    return target is None or result.tokens_after <= target
+    return result.tokens_after, math.inf if target is None else target
 
 
 def _sizes(history: list[Message]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import FunctionCall, Message, Part, Role, StashError, ToolResult
@@ -17,6 +17,8 @@ from jaato_gc_testing._stash_messages import odd_messages, stash_messages
 _few = settings(
     max_examples=30,
     deadline=None,
+    phases=[phase for phase in Phase if phase is not Phase.explain],  # it names lines of core
+    report_multiple_bugs=False,  # one failure is easier to read than a group of them
     suppress_health_check=[
         HealthCheck.differing_executors,  # every subclass runs the same checks, by design
         HealthCheck.function_scoped_fixture,  # examples may share a stash

@@ -2,16 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypedDict, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Self, TypedDict
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -21,13 +18,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from jaato_gc.errors import GCConfigError
 from jaato_gc.frozen import FrozenDict, frozen
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
+from jaato_gc.settings import ModelT, Settings, message_of, read_settings, unknown_key
 
 ENVIRONMENT_VARIABLES = {
     "threshold_percent": "JAATO_GC_THRESHOLD",
@@ -79,21 +74,6 @@ PressureOfJaato = Annotated[
 ]
 
 
-class Settings(BaseModel):
-    """Base class of everything that a user configures: strict, immutable, one clear error."""
-
-    # Built on first use: a program may import this and never configure anything.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(data)
-        except ValidationError as error:
-            raise GCConfigError(explain(error, cls.model_fields)) from None
-
-
 def _from_environment(key: str, default: float, kind: Any = Percent) -> Callable[[], float]:
     def read() -> float:
         variable = ENVIRONMENT_VARIABLES[key]
@@ -104,7 +84,7 @@ def _from_environment(key: str, default: float, kind: Any = Percent) -> Callable
             return TypeAdapter[float](kind).validate_python(text)
         except ValidationError as error:
             where = f"environment variable {variable}={text!r} (correct it or unset it)"
-            raise GCConfigError(f"{where}: {key}: {_message(error.errors()[0])}") from None
+            raise GCConfigError(f"{where}: {key}: {message_of(error.errors()[0])}") from None
 
     return read
 
@@ -326,49 +306,4 @@ def validate_options(
     # Validates them, whatever the environment says: a host may have another configuration.
     anything_goes = GCConfig(threshold_percent=100, target_percent=0, pressure_percent=100)
     anything_goes.for_one_collection(shared)
-    try:
-        return model(**own), shared
-    except ValidationError as error:
-        raise GCConfigError(f"{name}: {explain(error, model.model_fields)}") from None
-
-
-def explain(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
-    """Returns one line with everything that is wrong with the data for a model."""
-    problems = []
-    for item in error.errors():
-        key = ".".join(str(step) for step in item["loc"])
-        if item["type"] == "extra_forbidden":
-            problems.append(unknown_key(key, _sibling_keys(item["loc"], fields)))
-        else:
-            field = fields.get(key)
-            is_null = item["input"] is None and field is not None and not field.is_required()
-            hint = "; leave the key out to use its default" if is_null else ""
-            problems.append(f"{key}={item['input']!r:.80}: {_message(item)}{hint}")
-    return "; ".join(problems)
-
-
-def _message(problem: ErrorDetails) -> str:
-    return problem["msg"][0].lower() + problem["msg"][1:]
-
-
-def _sibling_keys(path: Sequence[int | str], fields: Mapping[str, FieldInfo]) -> list[str]:
-    """Returns the valid keys beside an unknown one, from the outermost model on."""
-    for step in path[:-1]:
-        field = fields.get(str(step))
-        fields = getattr(field.annotation, "model_fields", {}) if field else {}
-    return [".".join(map(str, [*path[:-1], name])) for name in fields]
-
-
-def unknown_key(key: str, known_keys: Iterable[str]) -> str:
-    """Returns the message for an unknown key, with the closest valid one."""
-    known = sorted(known_keys)
-    near = closest(key, known)
-    hint = f"did you mean {near!r}?" if near else f"valid keys are {', '.join(known)}"
-    return f"unknown key {key!r}: {hint}"
-
-
-def closest(word: str, known: Sequence[str]) -> str | None:
-    """Returns the known word that is most like a misspelled one, if there is any."""
-    import difflib  # here, because only mistakes need it
-
-    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
+    return read_settings(model, own, f"{name}: "), shared

@@ -16,7 +16,7 @@ from jaato_gc.collecting import (
     trigger_tokens,
     without_shortenable,
 )
-from jaato_gc.config import ENVIRONMENT_VARIABLES, GCConfigOverrides, Settings, StrategySettings
+from jaato_gc.config import ENVIRONMENT_VARIABLES, GCConfigOverrides, StrategySettings
 from jaato_gc.facts import (
     ToolKind,
     ToolNames,
@@ -59,6 +59,7 @@ from jaato_gc.policies import (
     DEFAULT_TURN_POLICIES,
 )
 from jaato_gc.session import GCSessionOptions, HostOptions, Provider, ToolHandler
+from jaato_gc.settings import Settings
 from jaato_gc.stash import RecallTool, Stash, StashEntry, StashHit, StashStats, recall_tool
 from jaato_gc.summaries import (
     Summarizer,

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import BaseModel
+
 from jaato_gc._version import __version__
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
 from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
@@ -50,6 +52,7 @@ class InstalledPlugin:
         cause: Why it can't be used, if it can't.
         strategies: The strategies that it offers.
         formats: The formats that it offers.
+        options_model: The model of its own options, if it has one.
         core_range: The version of jaato-gc that it requires, such as ``jaato-gc<1,>=0.1``.
         is_factory: Whether it has no hooks, and only creates the strategy of its name.
     """
@@ -61,6 +64,7 @@ class InstalledPlugin:
     cause: str | None = None
     strategies: list[StrategyInfo] = field(default_factory=list)
     formats: list[FormatInfo] = field(default_factory=list)
+    options_model: type[BaseModel] | None = None
     core_range: str | None = None
     is_factory: bool = False
 
@@ -68,6 +72,10 @@ class InstalledPlugin:
     def origin(self) -> str:
         """The plugin with its distribution and version, for error messages."""
         return f"plugin {self.name!r} of {self.distribution} {self.version}".removesuffix(" -")
+
+    def is_named(self, name: str) -> bool:
+        """Returns whether a name is that of the plugin or of its distribution, in any spelling."""
+        return _normalized(name) in (_normalized(self.name), _normalized(self.distribution))
 
     def fail(self, error: BaseException) -> None:
         """Marks the plugin as broken."""
@@ -120,11 +128,10 @@ class PluginEntryPoint(NamedTuple):
             core_range=self.core_range,
             is_factory=self.entry_point.group == FACTORY_GROUP,
         )
-        names = {_normalized(name), _normalized(self.distribution)}
         allowed, blocked = _names_in(ALLOWED_VARIABLE), _names_in(BLOCKED_VARIABLE)
-        if names & blocked:
+        if any(map(record.is_named, blocked)):
             record.cause = f"it is named in {BLOCKED_VARIABLE}"
-        elif allowed and not names & allowed:
+        elif allowed and not any(map(record.is_named, allowed)):
             record.cause = f"it is not named in {ALLOWED_VARIABLE}"
         if record.cause:
             record.status = PluginStatus.BLOCKED
@@ -186,9 +193,9 @@ def _core_range(distribution: "Distribution") -> str | None:
     return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
 
 
-def _names_in(variable: str) -> set[str]:
+def _names_in(variable: str) -> list[str]:
     names = os.environ.get(variable, "").split(",")
-    return {_normalized(name.strip()) for name in names if name.strip()}
+    return [name.strip() for name in names if name.strip()]
 
 
 def _normalized(name: str) -> str:

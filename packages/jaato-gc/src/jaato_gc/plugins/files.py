@@ -1,13 +1,14 @@
 """Strategy and configuration from a file, a sub-agent's profile, or a dict in code."""
 
 import importlib
+import json
 import logging
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCConfigError, GCError
@@ -39,15 +40,28 @@ class GCProfileConfig(GCConfig):
     """Tell the model when something was removed."""
     summarize_middle_turns: int | None = None
     """The number of turns that gc_hybrid summarizes instead of truncating."""
+    plugins: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of plugins that are not strategies, by the name of the plugin."""
+
+    _from_json: bool = PrivateAttr(default=False)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Mapping[str, Any], *, from_json: bool = False) -> Self:
         """Returns the profile of a ``gc`` block, in either shape.
+
+        Args:
+            document: The block.
+            from_json: It was read from JSON, which has no tuples, sets, enums, paths or durations.
 
         Raises:
             GCConfigError: A value is invalid, or given twice.
         """
-        return cls.model_validate(_flatten(document))
+        settings = _flatten(document)
+        if not from_json:
+            return cls.model_validate(settings)
+        profile = cls.model_validate_json(json.dumps(settings))
+        profile._from_json = True
+        return profile
 
     def to_gc_config(self) -> GCConfig:
         """Returns the settings of the session."""
@@ -67,6 +81,8 @@ class GCProfileConfig(GCConfig):
         self, registry: PluginRegistry | None = None, where: str = "gc"
     ) -> tuple[GCPlugin, GCConfig]:
         """Returns the strategy, initialized, and the configuration of the session.
+
+        Other plugins of the registry get their options.
 
         Args:
             registry: The registry of strategies.
@@ -89,8 +105,9 @@ class GCProfileConfig(GCConfig):
         named = options.get("summarizer")
         if isinstance(named, str) and _summarizes(info):
             options["summarizer"] = _function_named(named)
-        plugin = registry.create(self.type, options)
+        plugin = registry.create(self.type, options, from_json=self._from_json)
         config.merged(getattr(plugin, "overrides", {}))  # raise now, while the file is known
+        registry.configure(self.plugins, from_json=self._from_json)
         given = {*(self.model_extra or ()), *self.model_fields_set}
         if ignored := [key for key in (*MEDIA_KEYS, *foreign) if key in given]:
             text = "%s: these keys have no effect with %s and can be removed: %s"
@@ -131,7 +148,7 @@ def load_gc_from_file(
         document = read_json(path)
     except GCConfigError as error:
         raise GCConfigError(f"{agent}{error}") from error.__cause__
-    plugin, config = _load(f"{agent}{path}", document, registry)
+    plugin, config = _load(f"{agent}{path}", document, registry, from_json=True)
     logger.info("%s%s configures %s", agent, path, plugin.name)
     return plugin, config
 
@@ -154,7 +171,7 @@ def load_gc_from_profile(
         GCPluginError: The strategy can't be used.
     """
     path = find_profile(profile, directory)
-    return _load_block(str(path), read_json(path), registry)
+    return _load_block(str(path), read_json(path), registry, from_json=True)
 
 
 def load_gc_inline(
@@ -166,11 +183,15 @@ def load_gc_inline(
         GCConfigError: The configuration is invalid.
         GCPluginError: The strategy can't be used.
     """
-    return _load_block("inline config", inline_config, registry)
+    return _load_block("inline config", inline_config, registry, from_json=False)
 
 
 def _load_block(
-    where: str, document: Mapping[str, Any], registry: PluginRegistry | None
+    where: str,
+    document: Mapping[str, Any],
+    registry: PluginRegistry | None,
+    *,
+    from_json: bool,
 ) -> tuple[GCPlugin, GCConfig] | None:
     if not isinstance(document, Mapping):
         raise GCConfigError(f"{where}: {document!r:.80} must be an object with a 'gc' block")
@@ -179,14 +200,14 @@ def _load_block(
         return None
     if not isinstance(block, Mapping):
         raise GCConfigError(f"{where}: gc={block!r:.80}: must be an object of settings")
-    return _load(f"{where}: gc", block, registry)
+    return _load(f"{where}: gc", block, registry, from_json=from_json)
 
 
 def _load(
-    where: str, document: Mapping[str, Any], registry: PluginRegistry | None
+    where: str, document: Mapping[str, Any], registry: PluginRegistry | None, *, from_json: bool
 ) -> tuple[GCPlugin, GCConfig]:
     try:
-        return GCProfileConfig.from_dict(document).load(registry, where)
+        return GCProfileConfig.from_dict(document, from_json=from_json).load(registry, where)
     except GCError as error:
         raise type(error)(f"{where}: {error}") from error.__cause__
 

@@ -14,13 +14,15 @@ as an entry point of the group ``jaato_gc``::
     [project.entry-points.jaato_gc]
     mine = "my_package"
 
-An implementation may leave out arguments that it does not need.
+An implementation may leave out arguments that it does not need. An argument with a default gets its
+value too, and may be one that only newer versions of core have.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 import pluggy
+from pydantic import BaseModel
 
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.messages import Message
@@ -69,6 +71,42 @@ def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-b
     """
 
 
+@hookspec
+def jaato_gc_register_options() -> type[BaseModel]:  # type: ignore[empty-body]
+    """Register the model of the plugin's own options, which are not those of a strategy.
+
+    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
+    listed as broken, and all others stay available.
+
+    Example::
+
+        class AcmeSettings(Settings):
+            channels: tuple[str, ...] = ()
+
+        @hookimpl
+        def jaato_gc_register_options():
+            return AcmeSettings
+    """
+
+
+@hookspec
+def jaato_gc_configure(options: Any) -> None:
+    """Called with the plugin's own options: from the ``plugins`` block of a file, or from code.
+
+    Called by `PluginRegistry.configure`, only if there are options for the plugin, and again if
+    they are given again. If it raises, so does the registry.
+
+    Args:
+        options: An instance of the model of `jaato_gc_register_options`; a dict if there is none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_configure(options):
+            alarm.channels = options.channels
+    """
+
+
 @hookspec(firstresult=True)
 def jaato_gc_stash(agent_id: str) -> Stash | None:
     """Returns the stash for an agent. The first plugin that has one wins.
@@ -110,12 +148,32 @@ def jaato_gc_token_counter(model: str | None) -> TokenCounter | None:
 
 
 @hookspec
+def jaato_gc_session_started(agent_id: str, session_id: str) -> None:
+    """Called when a session is created or restored.
+
+    Called by the session at the end of its constructor. An error is logged with the plugin's
+    distribution and version.
+
+    Args:
+        agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_session_started(agent_id, session_id):
+            dashboard.open(session_id, agent_id)
+    """
+
+
+@hookspec
 def jaato_gc_before_collect(
     plugin_name: str,
     history: tuple[Message, ...],
     context_usage: ContextUsage,
     reason: GCTriggerReason,
     agent_id: str,
+    session_id: str,
 ) -> None:
     """Called before a collection runs.
 
@@ -128,6 +186,7 @@ def jaato_gc_before_collect(
         context_usage: How full the window is.
         reason: Why the collection runs.
         agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
 
     Example::
 
@@ -139,7 +198,7 @@ def jaato_gc_before_collect(
 
 @hookspec
 def jaato_gc_after_collect(
-    result: GCResult, history: tuple[Message, ...], agent_id: str, seconds: float
+    result: GCResult, history: tuple[Message, ...], agent_id: str, seconds: float, session_id: str
 ) -> None:
     """Called after a collection, even if it failed.
 
@@ -151,6 +210,7 @@ def jaato_gc_after_collect(
         history: The history after it, read-only.
         agent_id: The agent of the session.
         seconds: The time that planning and applying took.
+        session_id: The session's id, as its host gave it; empty if it gave none.
 
     Example::
 
@@ -161,7 +221,56 @@ def jaato_gc_after_collect(
 
 
 @hookspec
-def jaato_gc_threshold_crossed(percent_used: float, threshold: float, agent_id: str) -> None:
+def jaato_gc_after_undo(
+    result: GCResult, history: tuple[Message, ...], agent_id: str, session_id: str
+) -> None:
+    """Called after a collection was undone.
+
+    Called by the session when history and budget are as before the collection. Edits of the host,
+    repairs and restored content can be undone too. An error is logged with the plugin's
+    distribution and version.
+
+    Args:
+        result: The result of what was undone.
+        history: The history after it, read-only.
+        agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_after_undo(result):
+            metrics.count("gc.tokens_freed", -result.tokens_freed)
+    """
+
+
+@hookspec
+def jaato_gc_after_restore(
+    result: GCResult, history: tuple[Message, ...], agent_id: str, session_id: str
+) -> None:
+    """Called after removed content was restored from the stash.
+
+    Called by the session when history and budget are in their new state. An error is logged with
+    the plugin's distribution and version.
+
+    Args:
+        result: The result; its ``details["restored"]`` has the ids of the messages.
+        history: The history after it, read-only.
+        agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_after_restore(result):
+            metrics.count("gc.restored", len(result.details["restored"]))
+    """
+
+
+@hookspec
+def jaato_gc_threshold_crossed(
+    percent_used: float, threshold: float, agent_id: str, session_id: str
+) -> None:
     """Called when usage crosses the threshold while an answer is streaming.
 
     Called by the session at most once per turn. An error is logged with the plugin's distribution
@@ -171,6 +280,7 @@ def jaato_gc_threshold_crossed(percent_used: float, threshold: float, agent_id: 
         percent_used: How full the window is.
         threshold: The threshold, or the target in continuous mode.
         agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
 
     Example::
 
@@ -181,7 +291,7 @@ def jaato_gc_threshold_crossed(percent_used: float, threshold: float, agent_id: 
 
 
 @hookspec
-def jaato_gc_budget_updated(agent_id: str, snapshot: dict[str, Any]) -> None:
+def jaato_gc_budget_updated(agent_id: str, snapshot: dict[str, Any], session_id: str) -> None:
     """Called after every change of the budget.
 
     Called by the session after every change. An error is logged with the plugin's distribution and
@@ -190,10 +300,30 @@ def jaato_gc_budget_updated(agent_id: str, snapshot: dict[str, Any]) -> None:
     Args:
         agent_id: The agent of the session.
         snapshot: `InstructionBudget.snapshot`.
+        session_id: The session's id, as its host gave it; empty if it gave none.
 
     Example::
 
         @hookimpl
         def jaato_gc_budget_updated(agent_id, snapshot):
             dashboard.show(agent_id, snapshot["utilization_percent"])
+    """
+
+
+@hookspec
+def jaato_gc_session_ended(agent_id: str, session_id: str) -> None:
+    """Called when a session is closed, once.
+
+    Called by `GCSession.close`, after the strategy was shut down. A session that its host never
+    closes does not end. An error is logged with the plugin's distribution and version.
+
+    Args:
+        agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_session_ended(agent_id, session_id):
+            dashboard.close(session_id, agent_id)
     """

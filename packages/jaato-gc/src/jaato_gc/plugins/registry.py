@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from jaato_gc.config import closest, validate_options
+from jaato_gc.config import validate_options
 from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins import hookspecs
@@ -20,8 +20,11 @@ from jaato_gc.plugins.discovery import (
     PluginStatus,
     installed_entry_points,
 )
+from jaato_gc.plugins.hook_calls import announced, announced_model, call, check_implementation
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
+from jaato_gc.plugins.plugin_options import find_plugin, read_options
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
+from jaato_gc.settings import closest, options_from_json
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
 
@@ -112,12 +115,16 @@ class PluginRegistry:
         """
         return self._choose(name)[1]
 
-    def create(self, name: str, config: Mapping[str, Any] | None = None) -> GCPlugin:
+    def create(
+        self, name: str, config: Mapping[str, Any] | None = None, *, from_json: bool = False
+    ) -> GCPlugin:
         """Returns a strategy, initialized with its options.
 
         Args:
             name: Its name, with or without ``gc_``.
             config: Its options.
+            from_json: The options are from a JSON document. Lists become tuples or sets there, and
+                texts become enums, paths or durations, as the model of the options says.
 
         Raises:
             GCPluginError: It is not installed, or can't be used.
@@ -129,6 +136,8 @@ class PluginRegistry:
             strategy = info.factory()
             missing = _missing_members(strategy)
             if not missing:
+                if from_json:
+                    options = _from_json(info, strategy, options)
                 # Our own base class validates its options itself.
                 if info.config_model is not None and not isinstance(strategy, GCStrategy):
                     validate_options(info.name, options, info.config_model)
@@ -143,6 +152,43 @@ class PluginRegistry:
                 f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
             ) from error
         raise GCPluginError(f"{plugin.origin}: strategy {info.name!r} lacks {', '.join(missing)}")
+
+    def configure(
+        self, options: Mapping[str, Mapping[str, Any]], *, from_json: bool = False
+    ) -> None:
+        """Gives plugins that are not strategies their options. All are validated first.
+
+        Args:
+            options: The options, by the name of the plugin or of its distribution.
+            from_json: The options are from a JSON document: see `create`.
+
+        Raises:
+            GCConfigError: A plugin is not installed, broken, or takes no options; or an option is
+                unknown or has an invalid value.
+            GCPluginError: A plugin failed.
+        """
+        hook = "jaato_gc_configure"
+        takers = {id(plugin): taker for plugin, taker in self._implementations(hook)}
+        candidates = [plugin for plugin in self.plugins() if not plugin.is_factory]
+        validated = []
+        for name, given in options.items():
+            try:
+                plugin = find_plugin(name, candidates)
+                if plugin is None:
+                    continue
+                if id(plugin) not in takers:
+                    raise GCConfigError(f"{plugin.origin} takes no options")
+                validated.append((plugin, read_options(plugin, given, from_json=from_json)))
+            except GCConfigError as error:
+                raise GCConfigError(f"options for plugin {name!r}: {error}") from error.__cause__
+        for plugin, settings in validated:
+            try:
+                call(takers[id(plugin)], {"options": settings})
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                cause = f"{type(error).__name__}: {error}"
+                raise GCPluginError(f"{plugin.origin} failed in {hook}: {cause}") from error
 
     def token_counter(self, model: str | None = None) -> TokenCounter:
         """Returns the counter for a model: from a plugin, or core's choice."""
@@ -162,7 +208,7 @@ class PluginRegistry:
         """Returns the first result of a hook. A plugin that fails is listed as broken."""
         for plugin, implementation in self._implementations(hook):
             try:
-                answer = _call(implementation, arguments)
+                answer = call(implementation, arguments)
                 if isinstance(answer, kind):
                     return answer
                 if answer is not None:
@@ -182,7 +228,7 @@ class PluginRegistry:
         """Calls every observer of a hook. Errors are logged and do not stop the others."""
         for plugin, implementation in self._implementations(hook):
             try:
-                _call(implementation, arguments)
+                call(implementation, arguments)
             except BaseException as error:
                 if not is_failure(error):
                     raise
@@ -231,7 +277,8 @@ class PluginRegistry:
             for caller in self._manager.get_hookcallers(plugin) or ():
                 for implementation in caller.get_hookimpls():
                     if implementation.plugin is plugin:
-                        _check_and_read(implementation, caller.name, record)
+                        check_implementation(implementation, caller)
+                        _read(implementation, caller.name, record)
         except BaseException:
             # By name: the same object may be registered under another one.
             if self._manager.has_plugin(key):
@@ -307,6 +354,12 @@ def _unambiguous(
     return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
 
 
+def _from_json(info: StrategyInfo, strategy: GCPlugin, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options from a JSON document as the strategy's model has them."""
+    model = strategy.settings_model if isinstance(strategy, GCStrategy) else info.config_model
+    return options if model is None else options_from_json(info.name, options, model)
+
+
 def _missing_members(strategy: GCPlugin) -> list[str]:
     members = ("name", "initialize", "shutdown", "should_collect", "collect")
     missing = [member for member in members if not hasattr(strategy, member)]
@@ -317,23 +370,11 @@ def _missing_members(strategy: GCPlugin) -> list[str]:
     return missing
 
 
-def _check_and_read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
-    """Checks an implementation, and lists what it announces."""
-    if implementation.wrapper or implementation.hookwrapper:
-        raise GCPluginError(f"{hook} can't be wrapped, only implemented")
+def _read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
+    """Lists what an implementation announces."""
     if hook == "jaato_gc_register_strategies":
-        record.strategies += _announced(implementation, hook, StrategyInfo)
+        record.strategies += announced(implementation, hook, StrategyInfo)
     elif hook == "jaato_gc_register_formats":
-        record.formats += _announced(implementation, hook, FormatInfo)
-
-
-def _announced(implementation: pluggy.HookImpl, hook: str, kind: type[InfoT]) -> list[InfoT]:
-    infos = list(_call(implementation, {}))
-    for info in infos:
-        if not isinstance(info, kind) or not isinstance(info.name, str):
-            raise GCPluginError(f"{hook}: expected a {kind.__name__}, got {info!r:.80}")
-    return infos
-
-
-def _call(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
-    return implementation.function(*(arguments[name] for name in implementation.argnames))
+        record.formats += announced(implementation, hook, FormatInfo)
+    elif hook == "jaato_gc_register_options":
+        record.options_model = announced_model(implementation, hook)

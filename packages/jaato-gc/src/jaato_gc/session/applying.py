@@ -194,10 +194,7 @@ class Collections:
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
         """Notifies the observers of a collection that has ended."""
-        history = tuple(self._live.messages)
-        self._observers.notify(
-            "jaato_gc_after_collect", result=result, history=history, seconds=seconds
-        )
+        self._observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
         return result
 
     def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
@@ -317,6 +314,7 @@ class Collections:
                 self._live.budget.forget_collection()
             self._schedule.waits_for_message = True
         self._observers.budget_changed()
+        self._observers.notify_of(entry.result, "jaato_gc_after_undo")
 
     def restore(self, keys: Sequence[str], at: Place) -> GCResult:
         """Puts stashed messages back.
@@ -350,6 +348,7 @@ class Collections:
             self._schedule.history_changed()
             self._schedule.waits_for_message = True
         self._observers.budget_changed()
+        self._observers.notify_of(result, "jaato_gc_after_restore")
         return result
 
     def forget(self, keys: Iterable[str]) -> int:

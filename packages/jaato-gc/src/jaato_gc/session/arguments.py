@@ -1,10 +1,10 @@
-"""Numbers that the host gives to a session."""
+"""Numbers and ids that the host gives to a session."""
 
 import math
 import operator
 
 from jaato_gc.deadline import LONGEST_WAIT
-from jaato_gc.errors import GCConfigError, GCError
+from jaato_gc.errors import GCConfigError, GCError, MessageError
 
 
 def window(context_limit: object) -> int:
@@ -64,6 +64,17 @@ def usage(input_tokens: object, output_tokens: object) -> tuple[float, float]:
     if written is None or not 0 <= written < math.inf:
         raise GCError(f"output_tokens={output_tokens!r:.80}: expected a number of 0 or more")
     return read, written
+
+
+def check_message_id(message_id: object) -> None:
+    """Checks that something can be the id of a message.
+
+    Raises:
+        MessageError: It is not text.
+    """
+    if not isinstance(message_id, str):
+        hint = "give message.message_id"
+        raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
 
 
 def _number(value: object) -> float | None:

@@ -1,9 +1,9 @@
-"""Sub-agents: where their strategy and configuration come from."""
+"""Sub-agents: where their strategy, configuration and options come from."""
 
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCPluginError
@@ -14,7 +14,31 @@ from jaato_gc.plugins import (
     load_gc_from_profile,
     load_gc_inline,
 )
+from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.planning import Planner
+
+if TYPE_CHECKING:
+    from jaato_gc.session.session import GCSession
+
+
+def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessionOptions:
+    """Returns the options of a sub-agent's session, with what it inherits from its parent.
+
+    Args:
+        parent: The session of the parent.
+        options: The options that are given, with the agent's id among them.
+    """
+    inherited: GCSessionOptions = {
+        "context_limit": parent.budget.context_limit,
+        "counter": parent.budget.counter,
+        "tools": parent.tools,
+        "summarizer": parent._summarizer,
+        "registry": parent.registry,
+        "session_id": parent.budget.session_id,
+    }
+    if parent.stash is not None and "stash" not in options:
+        inherited["stash"] = parent.stash.for_agent(options["agent_id"])
+    return {**inherited, **options}
 
 
 def configuration_of(

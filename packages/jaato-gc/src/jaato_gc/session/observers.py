@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from jaato_gc.collecting import GCResult
 from jaato_gc.deadline import is_failure
 from jaato_gc.plugins import PluginRegistry
 from jaato_gc.session.live_history import LiveHistory
@@ -35,6 +36,18 @@ class Observers:
         self._registry = registry
         self._on_budget = on_budget
         self._show = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
+        self._has_ended = False
+
+    def started(self) -> None:
+        """Notifies that the session is ready."""
+        self.notify("jaato_gc_session_started")
+
+    def ended(self) -> None:
+        """Notifies that the session is closed, if it was not before."""
+        with self._live.lock:
+            is_first, self._has_ended = not self._has_ended, True
+        if is_first:
+            self.notify("jaato_gc_session_ended")
 
     def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
         """Calls an observer, if there is one. Errors are logged."""
@@ -48,8 +61,17 @@ class Observers:
             logger.exception("an observer failed; the turn goes on")
 
     def notify(self, hook: str, **arguments: Any) -> None:
-        """Calls the plugins that implement a hook, with the arguments and the agent's id."""
-        self._registry.notify(hook, agent_id=self._live.budget.agent_id, **arguments)
+        """Calls the plugins that implement a hook, with the arguments and the session's ids."""
+        budget = self._live.budget
+        self._registry.notify(
+            hook, agent_id=budget.agent_id, session_id=budget.session_id, **arguments
+        )
+
+    def notify_of(self, result: GCResult, hook: str, **arguments: Any) -> None:
+        """Calls the plugins that implement a hook, with a result and the history after it."""
+        with self._live.lock:
+            history = tuple(self._live.messages)
+        self.notify(hook, result=result, history=history, **arguments)
 
     def budget_changed(self) -> None:
         """Notifies that the budget changed."""

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import to_jsonable_python
 
 from jaato_gc.budget import InstructionBudget
-from jaato_gc.config import GCConfig, explain
+from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
@@ -18,6 +19,7 @@ from jaato_gc.session.saved_journal import (
     read_message,
     results_to_dict,
 )
+from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
 
 class _BudgetState(_State):
     agent_id: str
+    session_id: str
     context_limit: int
     correction: int
     collections: int
@@ -170,7 +173,7 @@ def _restoring() -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         if isinstance(error, ValidationError):
-            problem = explain(error, {})
+            problem = explain(error)
         raise SavedSessionError(
             f"the saved session can't be restored, it is damaged or not a saved session: {problem}"
         ) from error
@@ -205,7 +208,7 @@ def _options(plugin: GCPlugin) -> dict[str, Any] | None:
     if options and _uses_summarizer(plugin):
         options = _without_summarizer(options)
     try:
-        return dict(json.loads(json.dumps(options)))
+        return dict(to_jsonable_python(options))
     except (TypeError, ValueError):
         return None
 
@@ -213,8 +216,11 @@ def _options(plugin: GCPlugin) -> dict[str, Any] | None:
 def _config(config: GCConfig, plugin: GCPlugin) -> dict[str, Any]:
     """Returns the settings that were given, without a summarizer among them."""
     given = config.given()
-    if "plugin_config" in given and _uses_summarizer(plugin):
-        given["plugin_config"] = _without_summarizer(config.plugin_config)
+    if "plugin_config" in given:
+        options = config.plugin_config
+        if _uses_summarizer(plugin):
+            options = _without_summarizer(options)
+        given["plugin_config"] = to_jsonable_python(options)
     return given
 
 
@@ -238,7 +244,7 @@ def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin
         raise SavedSessionError(
             f"the options of {name!r} could not be saved: give the strategy to restore(plugin=…)"
         )
-    return registry.create(name, options)
+    return registry.create(name, options, from_json=True)
 
 
 def _culprit(session: "GCSession") -> str:

@@ -4,23 +4,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, Self, Unpack, get_args
 
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import (
-    ContextFloorError,
-    GCConfigError,
-    MessageError,
-    NotConfiguredError,
-)
+from jaato_gc.errors import ContextFloorError, GCConfigError, MessageError, NotConfiguredError
 from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.applying import Collections, SourceRemover
-from jaato_gc.session.children import configuration_of
+from jaato_gc.session.children import configuration_of, inherited_options
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
 from jaato_gc.session.live_history import LiveHistory
@@ -61,7 +56,7 @@ class GCSession:
         counter: Counts tokens; chosen by ``model`` if not given.
         model: The model's name, to choose a counter.
         registry: The registry of plugins.
-        session_id: An id for the budget's snapshots.
+        session_id: An id for observers and for the budget's snapshots.
         agent_id: The agent's id, for displays.
         agent_type: The agent's type, for displays; by default its id.
         policy_of: Returns the policy for a message, or ``None`` for the default.
@@ -167,6 +162,7 @@ class GCSession:
             clock=clock,
         )
         self._turn_callback: ThresholdCallback | None = None
+        self._observers.started()
 
     # --- setting up ---
 
@@ -210,8 +206,18 @@ class GCSession:
         return self._collections.collect_automatically(reason) if reason else None
 
     def close(self) -> None:
-        """Shuts the strategy down. The history stays readable."""
+        """Shuts the strategy down and tells observers that the session ended, once.
+
+        The history stays readable. ``with GCSession(…) as session:`` closes it at the end.
+        """
         self.remove_gc_plugin()
+        self._observers.ended()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def _use(self, planner: Planner | None) -> None:
         previous = self._schedule.use(planner)
@@ -401,22 +407,17 @@ class GCSession:
         Raises:
             MessageError: There is no message with this id.
         """
+        arguments.check_message_id(message_id)
         with self._live.lock:
-            self._check_message_id(message_id)
             if self.budget.entry_of(message_id) is None:
                 raise MessageError(f"there is no message {message_id!r} to pin")
             self.budget.pinned_message_ids.add(message_id)
 
     def unpin(self, message_id: str) -> None:
         """Stops keeping a message."""
+        arguments.check_message_id(message_id)
         with self._live.lock:
-            self._check_message_id(message_id)
             self.budget.pinned_message_ids.discard(message_id)
-
-    def _check_message_id(self, message_id: object) -> None:
-        if not isinstance(message_id, str):
-            hint = "give message.message_id"
-            raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
 
     # --- collecting ---
 
@@ -611,10 +612,15 @@ class GCSession:
                 summarizer is missing.
         """
         document = parse(saved)
-        # A plugin's stash belongs to the agent.
+        # A plugin's stash belongs to the agent, and observers know a session by its ids.
         options.setdefault("agent_id", document["budget"]["agent_id"])
+        options.setdefault("session_id", document["budget"]["session_id"])
         session = cls(provider, **options)
-        load(session, document, plugin)
+        try:
+            load(session, document, plugin)
+        except BaseException:
+            session.close()
+            raise
         if "context_limit" in options:  # the model may be another one
             session.set_context_limit(options["context_limit"])
         return session
@@ -636,22 +642,17 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
-            **options: As for a new session. Window, counter, tools, summarizer, registry and stash
-                are inherited. In the stash, agents do not find each other's content.
+            **options: As for a new session. Window, counter, tools, summarizer, registry, stash and
+                the session's id are inherited. In the stash, agents do not find each other's
+                content.
 
         Raises:
             GCConfigError: The profile does not exist or is invalid.
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
         own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
-        options.setdefault("context_limit", self.budget.context_limit)
-        options.setdefault("counter", self.budget.counter)
-        options.setdefault("tools", self.tools)
-        options.setdefault("summarizer", self._summarizer)
-        options.setdefault("registry", self.registry)
-        agent_id = options.setdefault("agent_id", own_id)
-        if "stash" not in options and self.stash is not None:
-            options["stash"] = self.stash.for_agent(agent_id)
+        options.setdefault("agent_id", own_id)
+        options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
         found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
         if found:
