@@ -1,9 +1,14 @@
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from releasing import pages, releases
+from releasing.clone import Clone
+from releasing.rehearsal import STRATEGY
+from releasing.releases import CORE, KIT
 from releasing.sandbox import Sandbox, build_wheel, requirement
 from releasing.small_repository import Repository
 
@@ -72,3 +77,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     monkeypatch.setattr(releases, "DIST", tmp_path / "dist")
     monkeypatch.setattr(releases, "WHEELHOUSE", tmp_path / "wheelhouse")
     return Repository(root)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Iterator[Clone]:
+    """A clone of this repository with one strategy, for the running Python only."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    yield Clone(tmp_path / "clone", [CORE, KIT, STRATEGY], [python])
+    shutil.rmtree(tmp_path)  # with all environments
