@@ -18,6 +18,7 @@ LAYERS = [
     "settings",
     "config",
     "deadline",
+    "calling",
     "messages",
     "tokens",
     "history",
