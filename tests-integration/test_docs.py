@@ -262,8 +262,8 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
 
 
 WITH_A_REASON = {
-    "Edit", "Garbage", "_of_result", "_remove", "_take_oldest", "drop_repeated_lines",
-    "force_shorter", "remove_oldest", "shorten", "summarize", "summarize_oldest", "take",
+    "Edit", "Garbage", "_of_result", "_remove", "drop_repeated_lines", "force_shorter",
+    "remove_in_order", "remove_oldest", "shorten", "summarize", "summarize_oldest", "take",
     "take_source", "_force"}  # fmt: skip
 """Functions and methods with a reason among their arguments."""
 ACTIONS = {"remove", "shorten", "summarize"}

@@ -20,6 +20,7 @@ LAYERS = [
     "settings",
     "config",
     "deadline",
+    "calling",
     "messages",
     "tokens",
     "history",

@@ -788,7 +788,7 @@ def test_tools_of_your_own_are_recognised_by_a_file(tmp_path: Path) -> None:
         ({"tools": {"reads": ["x"]}}, "did you mean 'tools.read'"),
         ({"tools": {"read": "x"}}, "read"),
         ({"tools": {"path_arguments": [1]}}, "path_arguments"),
-        ({"tools": ["x"]}, "ToolNames"),
+        ({"tools": ["x"]}, r"tools=\['x'\]"),
     ],
 )
 def test_an_invalid_option_is_a_gc_config_error(

@@ -8,6 +8,7 @@ from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato_gc.plugin import (
     Collection,
     Group,
+    Piece,
     Shortening,
     Turn,
     find_tool_uses,
@@ -100,7 +101,7 @@ def remove_ephemeral(
         *_groups(ages, budget, GCPolicy.EPHEMERAL),
         *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
     ]
-    _take_oldest(collection, candidates, "ephemeral")
+    collection.remove_in_order(_by_age(candidates), "ephemeral")
 
 
 def remove_old_turns(collection: Collection) -> None:
@@ -120,22 +121,15 @@ def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBu
         *_groups(ages, budget, GCPolicy.PRESERVABLE),
         *_schemas(collection, budget, GCPolicy.PRESERVABLE),
     ]
-    _take_oldest(collection, candidates, "preservable_under_pressure")
+    collection.remove_in_order(_by_age(candidates), "preservable_under_pressure")
 
 
-Candidate = tuple[float, str, list[Group] | SourceEntry]
-"""The place by age, the key, and what to remove: groups of the history, or another entry."""
+Candidate = tuple[float, Piece | SourceEntry]
+"""The place by age, and what to remove: a piece of the history, or another entry."""
 
 
-def _take_oldest(collection: Collection, candidates: list[Candidate], reason: str) -> None:
-    candidates.sort(key=itemgetter(0))
-    for _, key, what in candidates:
-        if not collection.needs_more:
-            return
-        if isinstance(what, SourceEntry):
-            collection.take_source(what.source, key, what.total_tokens(), reason)
-        else:
-            collection.take(what, key, reason)
+def _by_age(candidates: list[Candidate]) -> list[Piece | SourceEntry]:
+    return [what for _, what in sorted(candidates, key=itemgetter(0))]
 
 
 def ages_of(collection: Collection) -> Ages:
@@ -150,13 +144,14 @@ def _groups(ages: Ages, budget: InstructionBudget, policy: GCPolicy) -> Iterable
 
     Protected groups are among them: ``take`` leaves them out.
     """
-    by_key: dict[str, tuple[float, str, list[Group]]] = {}
+    by_key: dict[str, tuple[float, Piece]] = {}
     for place, group in ages:
         if group.policy is policy:
             message_id = group.messages[0].message_id
             entry = budget.entry_of(message_id)
             key = (entry and entry.key) or message_id
-            by_key.setdefault(key, (place, key, []))[2].append(group)
+            _, piece = by_key.setdefault(key, (place, Piece(key, [])))
+            piece.groups.append(group)
     return by_key.values()
 
 
@@ -181,7 +176,7 @@ def _schemas(
         entries = list(_wholly_under(policy, root)) if source in elsewhere else []
         entries.sort(key=lambda entry: entry.created_at)
         for entry in entries[:-1] if keep_newest else entries:
-            yield bisect_left(times, entry.created_at) - 0.5, entry.key or "", entry
+            yield bisect_left(times, entry.created_at) - 0.5, entry
 
 
 def _wholly_under(policy: GCPolicy, entry: SourceEntry) -> Iterator[SourceEntry]:

@@ -49,9 +49,7 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         ancient, middle = self._generations(collection)
         if self.settings.summarize_ancient:
             ancient, middle = [], [*ancient, *middle]
-        for key, groups in ancient:
-            if collection.needs_more:
-                collection.take(groups, key, "ancient_truncated")
+        collection.remove_in_order(ancient, "ancient_truncated")
         self._summarize(collection, middle)
         recent = [turn for turn in collection.turns if collection.is_recent(turn)]
         collection.remove_oldest(recent, "recent_truncated")
@@ -85,10 +83,9 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         if self.settings.can_summarize:
             TurnSummarizer(collection, self.settings).summarize(middle, "middle_summarized")
             return
-        for key, groups in middle:
-            if collection.needs_more:
-                collection.details["summarizer"] = "none, so the middle was truncated"
-                collection.take(groups, key, "truncated_fallback")
+        if collection.needs_more:
+            collection.details["summarizer"] = "none, so the middle was truncated"
+            collection.remove_in_order(middle, "truncated_fallback")
 
 
 def _may_go(collection: Collection, piece: Piece) -> bool:

@@ -56,10 +56,7 @@ class Sweep:
         collection, place_of = self._collection, self._place_of
         groups = [group for group in self._groups if collection.may_remove(group)]
         groups.sort(key=lambda group: (not _is_marked_ephemeral(group), place_of[id(group)]))
-        for group in groups:
-            if not collection.needs_more:
-                return
-            collection.take([group], collection.key_of(group), "swept")
+        collection.remove_in_order(groups, "swept")
 
     def _garbage_of(self, rung: Rung) -> list[Garbage]:
         may_shorten = self._collection.may_shorten

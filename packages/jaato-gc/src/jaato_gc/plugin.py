@@ -4,6 +4,7 @@
 """
 
 from jaato_gc.budget import ReadOnlyBudget
+from jaato_gc.calling import call
 from jaato_gc.collecting import (
     Collection,
     Goal,
@@ -125,6 +126,7 @@ __all__ = [
     "TurnSummarizer",
     "Violation",
     "as_text",
+    "call",
     "check_collection",
     "ensure_tool_call_integrity",
     "extract_facts",

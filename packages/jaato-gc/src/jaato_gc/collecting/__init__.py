@@ -7,7 +7,7 @@ from jaato_gc.collecting.account import (
     failure,
     open_collection,
 )
-from jaato_gc.collecting.collection import Collection, Piece
+from jaato_gc.collecting.collection import Collection
 from jaato_gc.collecting.fitting import CORE, fits
 from jaato_gc.collecting.floor import Floor, can_fit
 from jaato_gc.collecting.goal import Goal, goal_of
@@ -19,6 +19,7 @@ from jaato_gc.collecting.outcome import (
     check_collection,
     is_user_text,
 )
+from jaato_gc.collecting.pieces import Piece
 from jaato_gc.collecting.protection import protect
 from jaato_gc.collecting.results import (
     CacheImpact,

@@ -4,11 +4,12 @@ import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting.edit_log import EditLog
+from jaato_gc.budget import InstructionBudget, SourceEntry
+from jaato_gc.collecting.edit_log import EditLog, Item
 from jaato_gc.collecting.goal import Goal, goal_of
+from jaato_gc.collecting.pieces import Piece, include_request
 from jaato_gc.collecting.protection import protect, recent_turns
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
@@ -44,21 +45,6 @@ from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
 
 _REMOVALS: dict[str, EditAction] = {"remove": "remove", "summarize": "summarize"}
 _NOTICE, _LEDGER = SyntheticKind.NOTICE, SyntheticKind.LEDGER
-
-
-class Piece(NamedTuple):
-    """Groups that are removed together, with their key in the removal list."""
-
-    key: str
-    groups: list[Group]
-
-
-class Item(NamedTuple):
-    """One entry of the removal list so far."""
-
-    key: str | None
-    reason: str
-    action: EditAction
 
 
 @dataclass(frozen=True)
@@ -182,14 +168,7 @@ class Collection:
     @property
     def items(self) -> list[Item]:
         """The removal list so far, one item per key."""
-        found: dict[object, Item] = {}
-        for change in self._log.changes:
-            if isinstance(change, SourceRemoval):
-                key: object = (change.source, change.child_key)
-                found.setdefault(key, Item(change.child_key, change.reason, "remove"))
-            elif change.before is not None:
-                found.setdefault(change.key, Item(change.key, change.reason, change.action))
-        return list(found.values())
+        return self._log.items
 
     def may_remove(self, group: Group) -> bool:
         """Returns whether a group may be removed and is still there."""
@@ -246,13 +225,37 @@ class Collection:
             policies: Remove only groups under one of these policies.
             to_goal: False: remove all of them.
         """
+        pieces: Iterable[Piece] = self.pieces(turns, policies)
+        if self.reason is GCTriggerReason.TURN_LIMIT:
+            pieces = (
+                each for each in pieces if include_request(filter(self.may_remove, each.groups))
+            )
+        self.remove_in_order(pieces, reason, to_goal=to_goal)
+
+    def remove_in_order(
+        self,
+        candidates: Iterable[Piece | Group | SourceEntry],
+        reason: str,
+        *,
+        to_goal: bool = True,
+    ) -> None:
+        """Removes what is given, in this order, until the goal is reached.
+
+        Args:
+            candidates: Pieces, single groups, or entries of the budget outside of the history.
+            reason: The reason in the removal list.
+            to_goal: False: remove all of them.
+        """
         self._check_open()
-        for key, groups in self.pieces(turns, policies):
+        for each in candidates:
             if to_goal and not self.needs_more:
                 return
-            by_turns = self.reason is GCTriggerReason.TURN_LIMIT
-            if not by_turns or include_request(filter(self.may_remove, groups)):
-                self.take(groups, key, reason)
+            if isinstance(each, Piece):
+                self.take(each.groups, each.key, reason)
+            elif isinstance(each, Group):
+                self.take([each], self.key_of(each), reason)
+            else:
+                self.take_source(each.source, each.key, each.total_tokens(), reason)
 
     def pieces(
         self, turns: Iterable[Turn], policies: Container[GCPolicy] = tuple(GCPolicy)
@@ -544,8 +547,3 @@ class Collection:
         if message.message_id not in keys:
             keys[message.message_id] = stash_key(message)
         return keys[message.message_id]
-
-
-def include_request(groups: Iterable[Group]) -> bool:
-    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
-    return any(group.opens_turn for group in groups)

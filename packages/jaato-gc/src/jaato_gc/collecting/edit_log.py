@@ -1,11 +1,26 @@
 """The edits of one collection so far, and what they free."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from jaato_gc.history import Edit, EditAction, Group, SourceRemoval
 from jaato_gc.messages import Message
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import TokenCounter, message_tokens, recount
+
+
+class Item(NamedTuple):
+    """One entry of the removal list so far.
+
+    Args:
+        key: The key in the removal list.
+        reason: The reason in it.
+        action: What happens to the content.
+    """
+
+    key: str | None
+    reason: str
+    action: EditAction
 
 
 class EditLog:
@@ -40,6 +55,18 @@ class EditLog:
     def changes(self) -> list[Edit | SourceRemoval]:
         """All changes, in the order in which they were made."""
         return list(self._changes.values())
+
+    @property
+    def items(self) -> list[Item]:
+        """The removal list so far, one item per key."""
+        found: dict[object, Item] = {}
+        for change in self._changes.values():
+            if isinstance(change, SourceRemoval):
+                key: object = (change.source, change.child_key)
+                found.setdefault(key, Item(change.child_key, change.reason, "remove"))
+            elif change.before is not None:
+                found.setdefault(change.key, Item(change.key, change.reason, change.action))
+        return list(found.values())
 
     def position(self, message: Message) -> int:
         """Returns the position of a message in the history."""

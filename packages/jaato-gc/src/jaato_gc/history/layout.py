@@ -19,11 +19,17 @@ class Hold(StrEnum):
     """Why a group may not be removed."""
 
     LOCKED = "locked"
+    """Its policy is LOCKED, or it is a system message."""
     PINNED = "pinned"
+    """The host pinned it, or its turn."""
     OPEN_CALL = "open_call"
+    """It is a call that waits for its result."""
     NEWEST_USER = "newest_user"
+    """It is the newest user message."""
     FIRST_USER = "first_user"
+    """It is the user message that the history begins with."""
     RECENT = "recent"
+    """It belongs to the recent turns or to the last calls."""
 
     @property
     def is_fixed(self) -> bool:

@@ -16,9 +16,13 @@ class Role(StrEnum):
     """The author of a message."""
 
     USER = "user"
+    """The user, or the agent in place of the user."""
     MODEL = "model"
+    """The model."""
     TOOL = "tool"
+    """A tool: the message has the results of calls."""
     SYSTEM = "system"
+    """The host: the message has instructions."""
 
 
 _set = object.__setattr__
@@ -32,16 +36,24 @@ class SyntheticKind(StrEnum):
     """The kind of a message that a collection added."""
 
     NOTICE = "notice"
+    """Tells the model that something was removed."""
     SUMMARY = "summary"
+    """Replaces what it summarizes."""
     LEDGER = "ledger"
+    """Lists what removed calls were about."""
     RECALL = "recall"
+    """Has content that came back from the stash."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
     """A tool call made by the model.
 
-    ``id`` may be ``None`` (some providers give none) and may repeat within a history.
+    Args:
+        id: The id, which its result repeats. Some providers give none, and it may occur again
+            within a history.
+        name: The name of the tool.
+        args: The arguments.
     """
 
     id: str | None
@@ -51,7 +63,14 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call. ``result`` is a string or any JSON-like value."""
+    """The result of a tool call.
+
+    Args:
+        call_id: The id of the call.
+        name: The name of the tool.
+        result: A string or any JSON-like value.
+        is_error: Whether the call failed.
+    """
 
     call_id: str | None
     name: str
@@ -63,8 +82,14 @@ class ToolResult:
 class InlineData:
     """An image or another attachment: raw bytes, base64 text, or a reference to it.
 
-    Give ``width`` and ``height`` if they are known and the payload is missing: images are counted
-    by their dimensions, never by the length of their payload.
+    Images are counted by their dimensions, never by the length of their payload.
+
+    Args:
+        mime_type: The type of the content, such as ``image/png``.
+        data: The payload.
+        uri: Where the payload is, if it is elsewhere.
+        width: The width of an image. Give it if it is known and the payload is missing.
+        height: The height of an image.
     """
 
     mime_type: str
@@ -78,8 +103,15 @@ class InlineData:
 class Part:
     """One piece of a message. Usually exactly one of the first five fields is set.
 
-    ``extra`` carries a provider's own fields (signatures, cache markers) unchanged. A field with
-    ``signature`` in its name marks the part as signed by the provider: it is never changed.
+    Args:
+        text: Text.
+        function_call: A tool call.
+        function_response: The result of a tool call.
+        inline_data: An image or another attachment.
+        thought: A thought of the model.
+        extra: A provider's own fields (signatures, cache markers), which are kept unchanged. A
+            field with ``signature`` in its name marks the part as signed by the provider: it is
+            never changed.
     """
 
     text: str | None = None

@@ -35,7 +35,9 @@ class GCStrategy(Generic[SettingsT]):
     """
 
     name: ClassVar[str]
+    """The canonical name, such as ``gc_truncate``."""
     settings_model: ClassVar[type[StrategySettings]] = StrategySettings
+    """The model of the options."""
     needs_summarizer: ClassVar[bool] = False
     """Whether a session refuses the strategy if there is no summarizer for it."""
 

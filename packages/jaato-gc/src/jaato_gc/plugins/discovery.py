@@ -35,9 +35,13 @@ class PluginStatus(StrEnum):
     """Whether an installed plugin can be used."""
 
     OK = "ok"
+    """It is loaded."""
     BROKEN = "broken"
+    """It can't be imported, or a hook is invalid."""
     BLOCKED = "blocked"
+    """An environment variable excludes it."""
     SHADOWED = "shadowed"
+    """It is a factory whose strategy a plugin with hooks offers too."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,12 @@ ToolHandler = Callable[[FunctionCall], Any]
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The usage that the provider reports for a request, anywhere in a stream or with an answer."""
+    """The usage that the provider reports for a request, anywhere in a stream or with an answer.
+
+    Args:
+        input_tokens: The tokens of the request, including cached ones.
+        output_tokens: The tokens of the answer so far.
+    """
 
     input_tokens: int
     output_tokens: int = 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from jaato_gc.calling import HOST_LOOP
 from jaato_gc.deadline import Work
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc.session.provider import (
@@ -19,7 +20,6 @@ from jaato_gc.session.provider import (
     is_context_refusal,
     refuse_awaitable,
 )
-from jaato_gc.summaries import HOST_LOOP
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession

@@ -1,11 +1,10 @@
 """Summaries: writing, validating and placing them."""
 
 from jaato_gc.summaries.placing import TurnSummarizer
-from jaato_gc.summaries.summarizer import HOST_LOOP, Summarizer, SummarizerFunction
+from jaato_gc.summaries.summarizer import Summarizer, SummarizerFunction
 from jaato_gc.summaries.writer import NO_SUMMARIZER, Summary, SummarySettings, SummaryWriter
 
 __all__ = [
-    "HOST_LOOP",
     "NO_SUMMARIZER",
     "Summarizer",
     "SummarizerFunction",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc.collecting import Collection, GCTriggerReason
-from jaato_gc.collecting.collection import Piece, include_request
+from jaato_gc.collecting.pieces import Piece, include_request
 from jaato_gc.errors import SummaryError
 from jaato_gc.history import EditAction, Group, Turn
 from jaato_gc.messages import Message, SyntheticKind
@@ -71,9 +71,8 @@ class TurnSummarizer:
             return self._summarize(pieces, reason)
         except SummaryError as error:
             self._accept_failure(error)
-        for key, groups in pieces:
-            if self._collection.needs_more:  # without a summary, no more goes than must
-                self._collection.take(groups, key, "truncated_fallback")
+        # Without a summary, no more goes than must.
+        self._collection.remove_in_order(pieces, "truncated_fallback")
         return True
 
     def _accept_failure(self, error: SummaryError) -> None:

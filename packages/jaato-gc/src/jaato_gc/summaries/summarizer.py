@@ -1,12 +1,12 @@
 """Calling a summarizer: what it is given, and what it has to return."""
 
-import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from jaato_gc.deadline import DeadlineError, is_failure, result_of, within
+from jaato_gc.calling import CallTimeoutError, call
+from jaato_gc.deadline import is_failure
 from jaato_gc.errors import SummaryError
 from jaato_gc.messages import Message, Role
 from jaato_gc.summaries.validation import NotShorterError, valid_summary
@@ -21,14 +21,6 @@ from jaato_gc.tokens import (
 SummarizerFunction = Callable[..., Any]
 """Returns a summary of a text, or of a list of messages if its first argument is named
 ``messages``. May be async."""
-
-if TYPE_CHECKING:
-    import asyncio
-
-HOST_LOOP: contextvars.ContextVar["asyncio.AbstractEventLoop | None"] = contextvars.ContextVar(
-    "jaato_gc_host_loop", default=None
-)
-"""The event loop of an async host whose collection runs in a worker thread."""
 
 
 class _Part(NamedTuple):
@@ -119,15 +111,9 @@ class Summarizer:
 
     def _call(self, part: _Part) -> str:
         shown: Any = list(part.messages) if _takes_messages(self.function) else part.text
-        seconds = self.timeout_seconds
-
-        def call() -> Any:
-            returned = self.function(shown)
-            return settle(returned, seconds) if inspect.isawaitable(returned) else returned
-
         try:
-            returned = call() if seconds is None else within(seconds, call)
-        except DeadlineError as error:
+            returned = call(self.function, shown, seconds=self.timeout_seconds)
+        except CallTimeoutError as error:
             raise SummaryError(f"the summarizer took too long: {error}") from error
         except BaseException as error:
             import asyncio  # here, because it takes long to import
@@ -145,31 +131,3 @@ def _takes_messages(function: SummarizerFunction) -> bool:
     except (TypeError, ValueError):  # a builtin without a signature
         return False
     return first == "messages"
-
-
-def settle(awaitable: Awaitable[Any], seconds: float | None) -> Any:
-    """Waits for an awaitable from plain code: on the host's event loop, or on one of our own.
-
-    On the host's loop it is cancelled if it takes too long, or if the turn is cancelled.
-    """
-    import asyncio  # here, because most summarizers need no event loop
-    from concurrent.futures import ThreadPoolExecutor
-
-    async def wait() -> Any:
-        return await awaitable
-
-    try:
-        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-    except RuntimeError:
-        here = None
-    loop = HOST_LOOP.get()
-    if loop is not None and loop.is_running() and loop is not here:
-        future = asyncio.run_coroutine_threadsafe(wait(), loop)
-        try:
-            return result_of(future, seconds)
-        finally:
-            future.cancel()  # without effect if it is done
-    if here is None:
-        return asyncio.run(wait())
-    with ThreadPoolExecutor(1) as another:  # this loop waits for us and can't run anything
-        return another.submit(asyncio.run, wait()).result()
