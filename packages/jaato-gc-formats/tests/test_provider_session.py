@@ -312,7 +312,7 @@ def test_a_longer_system_prompt_makes_a_collection_due() -> None:
     agent.append("And now?")
     assert len(agent.request()["messages"]) == 7
 
-    agent.call["system"] = PROMPT * 10
+    agent.call["system"] = PROMPT * 12
 
     assert len(agent.request()["messages"]) < 7
     assert agent.session.get_context_usage()["percent_used"] < 80

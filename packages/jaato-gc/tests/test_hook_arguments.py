@@ -140,3 +140,9 @@ def test_an_implementation_can_take_all_arguments() -> None:
     registry.notify("jaato_gc_threshold_crossed", **arguments)
 
     assert seen == [arguments]
+
+
+def test_the_registry_lists_all_hooks_with_their_arguments() -> None:
+    listed = PluginRegistry(load_installed=False).hooks()
+
+    assert {name: list(arguments) for name, arguments in listed.items()} == HOOKS

@@ -1,10 +1,13 @@
-"""The conformance kit: test suites for strategies and stashes, and helpers for tests of hosts."""
+"""The conformance kit: test suites for plugins of every kind, and helpers for tests of hosts."""
 
 import jaato_gc_testing._assertions  # noqa: F401  first: see there
 from jaato_gc_testing._conformance import StrategyConformance
+from jaato_gc_testing._counter_conformance import CounterConformance
+from jaato_gc_testing._format_conformance import FormatConformance
 from jaato_gc_testing._histories import TEXTS, broken_histories, histories
 from jaato_gc_testing._host import DummyModel, NoGCPlugin
 from jaato_gc_testing._memory_stash import MemoryStash
+from jaato_gc_testing._observer_conformance import ObserverConformance
 from jaato_gc_testing._operations import count_operations, long_history
 from jaato_gc_testing._sessions import (
     COUNTER,
@@ -27,9 +30,12 @@ __all__ = [
     "COUNTER",
     "LONG_TEXT",
     "TEXTS",
+    "CounterConformance",
     "DummyModel",
+    "FormatConformance",
     "MemoryStash",
     "NoGCPlugin",
+    "ObserverConformance",
     "OldestFirst",
     "ScriptedPlugin",
     "ScriptedStrategy",

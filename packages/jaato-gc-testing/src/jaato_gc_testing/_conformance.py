@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 
 import jaato_gc
 from jaato_gc import (
@@ -45,6 +45,7 @@ from jaato_gc.plugin import (
     hookimpl,
 )
 from jaato_gc_testing._differences import difference
+from jaato_gc_testing._generating import READABLE
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
@@ -61,7 +62,7 @@ from jaato_gc_testing._situations import (
 _property = settings(
     max_examples=40,
     deadline=None,
-    phases=[phase for phase in Phase if phase is not Phase.explain],  # it names lines of core
+    phases=READABLE,
     report_multiple_bugs=False,  # one failure is easier to read than a group of them
     suppress_health_check=[
         HealthCheck.differing_executors,  # every subclass runs the same checks, by design

@@ -6,25 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaato_gc import FunctionCall, Message, Part, Role, StashError, ToolResult
 from jaato_gc.plugin import Stash, stash_key
+from jaato_gc_testing._generating import few
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._stash_messages import odd_messages, stash_messages
-
-_few = settings(
-    max_examples=30,
-    deadline=None,
-    phases=[phase for phase in Phase if phase is not Phase.explain],  # it names lines of core
-    report_multiple_bugs=False,  # one failure is easier to read than a group of them
-    suppress_health_check=[
-        HealthCheck.differing_executors,  # every subclass runs the same checks, by design
-        HealthCheck.function_scoped_fixture,  # examples may share a stash
-        HealthCheck.too_slow,
-    ],
-)
 
 _A_TO_Z = Message.from_text(Role.USER, "a z 9 漢")
 
@@ -110,7 +99,7 @@ class StashConformance:
             assert (entry.key, entry.gc_id) == (key, "gc-1")
             assert before - 1 <= entry.stashed_at <= after + 1
 
-    @_few
+    @few
     @given(messages=st.lists(stash_messages(), max_size=4))
     def test_gives_back_any_message(self, stash: Stash, messages: list[Message]) -> None:
         """`restore` returns generated messages unchanged."""
@@ -247,7 +236,7 @@ class StashConformance:
             assert {hit.key for hit in stash.search(query)} <= {key}, query
         assert stash.restore([key]) == [message]
 
-    @_few
+    @few
     @given(query=st.text("aZ9_.\"'*^:;()[]{}<>-+|&!%?$\\/~ \n\0漢\ud800", max_size=40))
     def test_search_takes_any_text(self, stash: Stash, query: str) -> None:
         """Generated queries raise no error."""

@@ -219,6 +219,11 @@ class PluginRegistry:
                 plugin.fail(error)
         return None
 
+    def hooks(self) -> dict[str, tuple[str, ...]]:
+        """Returns the hooks of this version of core, each with its arguments."""
+        callers = vars(self._manager.hook).values()
+        return {each.name: tuple(each.spec.argnames) for each in callers if each.spec}
+
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
         self._load_installed()
