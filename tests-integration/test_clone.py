@@ -25,7 +25,7 @@ def clone(tmp_path: Path) -> Path:
         (folder / name).unlink(missing_ok=True)
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
+            shutil.copy(ROOT / name, folder / name)
     return folder
 
 
