@@ -14,6 +14,7 @@ BY_HAND = {
     "demo": "it is the quick start of the README, for people",
     "lock": "it changes constraints.txt",
     "old_age": "it takes an hour, and test_old_age.py has a short form",
+    "release_dry_run": "it is a rehearsal for people; release_tests runs it for a package",
     "peers": "it installs many other libraries, and changes the docs",
 }
 """Sessions that no workflow runs, each with the reason."""
