@@ -441,7 +441,7 @@ def test_a_function_that_takes_too_long_is_left_behind(released: threading.Event
         released.wait()
         return "S"
 
-    with pytest.raises(SummaryError, match=r"took too long: .+ took more than 0\.05 s"):
+    with pytest.raises(SummaryError, match=r"took too long: more than 0\.05 s"):
         Summarizer(summarizer, timeout_seconds=0.05).summarize([[user(LONG)]])
 
 
@@ -451,7 +451,7 @@ def test_an_async_function_that_takes_too_long_is_left_behind(released: threadin
             await asyncio.sleep(0.01)
         return "S"
 
-    with pytest.raises(SummaryError, match=r"took too long: .+ took more than 0\.05 s"):
+    with pytest.raises(SummaryError, match=r"took too long: more than 0\.05 s"):
         Summarizer(summarizer, timeout_seconds=0.05).summarize([[user(LONG)]])
 
 

@@ -114,7 +114,8 @@ class Summarizer:
         try:
             returned = call(self.function, shown, seconds=self.timeout_seconds)
         except CallTimeoutError as error:
-            raise SummaryError(f"the summarizer took too long: {error}") from error
+            limit = f"more than {self.timeout_seconds:g} s"
+            raise SummaryError(f"the summarizer took too long: {limit}") from error
         except BaseException as error:
             import asyncio  # here, because it takes long to import
 
