@@ -105,7 +105,8 @@ def _document(path: Path) -> Any:
 def _given_keys(path: Path, kind: str) -> set[str]:
     """Returns the keys in a valid file, without the defaults of files."""
     document = _document(path)
-    profile = GCProfileConfig.from_dict(document["gc"] if kind == "profile" else document)
+    block = document["gc"] if kind == "profile" else document
+    profile = GCProfileConfig.from_dict(block, from_json=True)
     return {*profile.model_fields_set, *(profile.model_extra or ()), *profile.plugin_config}
 
 

@@ -129,5 +129,5 @@ def _from_file(path: Path) -> tuple[str, dict[str, Any]]:
         options = dict(plugin.options)
     else:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
-        options = GCProfileConfig.from_dict(document).to_plugin_config()
+        options = GCProfileConfig.from_dict(document, from_json=True).to_plugin_config()
     return plugin.name, {**config.given(), "plugin_config": options}
