@@ -226,8 +226,14 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
         refuse = ("uv", "pip", "install", "--dry-run", *(build.requirement for build in builds))
         session.run(*refuse, success_codes=[1], external=True)
         return
+    tests = subject.source / "tests"
+    conformance = tests / "test_conformance.py"
+    # Own tests check exact figures, which may differ with another core. `matrix` runs them on the
+    # other Pythons.
+    own = plugin == core == "checkout" and session.python == PYTHONS[0]
+    suite = tests if own or not conformance.exists() else conformance
     # Builds are reproducible: code that has not changed since its release gives the same wheel.
-    key = (session.python, *(build.wheel.read_bytes() for build in builds))
+    key = (session.python, suite.name, *(build.wheel.read_bytes() for build in builds))
     if key in TESTED:
         session.log(f"passed: {TESTED[key]} tested the same wheels, byte for byte")
         return
@@ -237,12 +243,6 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
     install(session, *tools("test"), *needed)
     expected = [f"{each.distribution} {each.version} {each.wheel.as_uri()}" for each in builds]
     session.run("python", "-m", "releasing.installed", *expected)
-    tests = subject.source / "tests"
-    conformance = tests / "test_conformance.py"
-    # Own tests check exact figures, which may differ with another core. `matrix` runs them on the
-    # other Pythons.
-    own = plugin == core == "checkout" and session.python == PYTHONS[0]
-    suite = tests if own or not conformance.exists() else conformance
     # A plugin may use a deprecated name of core until 1.0 removes it.
     run_suite(session, suite, "-Wdefault:jaato-gc:DeprecationWarning")
     TESTED[key] = session.name
