@@ -48,7 +48,7 @@ def open_session(
         format,
         context_limit=context_limit,
         call=call,
-        strategy="gc_oldest",
+        plugin="gc_oldest",
         config=gc_config,
         registry=registry,
     )
@@ -564,7 +564,7 @@ def test_the_maximum_length_of_the_response_is_reserved() -> None:
         ("gemini", "system_instruction", "takes it in 'config'; move it there"),
         ("gemini", "tools", "takes it in 'config'; move it there"),
         ("anthropic", "stash", "pass stash=… instead"),
-        ("anthropic", "strategy", "pass strategy=… instead"),
+        ("anthropic", "plugin", "pass plugin=… instead"),
         ("openai-responses", "previous_response_id", "can't be collected; leave it out"),
         ("openai-responses", "conversation", "can't be collected; leave it out"),
     ],
@@ -578,7 +578,7 @@ def test_an_argument_that_does_not_belong_in_the_call_is_refused(
 
     with refusal:
         ProviderSession.open(
-            format, context_limit=4_000, call={name: "anything"}, strategy=OldestFirst()
+            format, context_limit=4_000, call={name: "anything"}, plugin=OldestFirst()
         )
     agent.call[name] = "anything"
     with refusal:
@@ -586,9 +586,7 @@ def test_an_argument_that_does_not_belong_in_the_call_is_refused(
     with refusal:
         agent.child()
     with refusal:
-        ProviderSession.restore(
-            format, agent.session.save(), call=agent.call, strategy=OldestFirst()
-        )
+        ProviderSession.restore(format, agent.session.save(), call=agent.call, plugin=OldestFirst())
 
 
 def test_an_unset_conversation_of_the_provider_is_accepted() -> None:
@@ -621,7 +619,7 @@ def test_the_configuration_of_google_s_call_is_not_taken_for_ours() -> None:
         ProviderSession.open(
             "gemini",
             context_limit=9,
-            strategy=OldestFirst(),
+            plugin=OldestFirst(),
             config={"tools": []},  # type: ignore[arg-type]
         )
 
@@ -632,7 +630,7 @@ def test_open_passes_the_options_of_the_session_on() -> None:
     agent = ProviderSession.open(
         "anthropic",
         context_limit=4_000,
-        strategy=strategy,
+        plugin=strategy,
         stash=stash,
         agent_id="main-agent",
         on_overflow="raise",
@@ -653,7 +651,7 @@ def test_a_restored_session_can_have_another_window_and_stash() -> None:
         "anthropic",
         agent.session.save(),
         context_limit=9_000,
-        strategy=OldestFirst(),
+        plugin=OldestFirst(),
         stash=stash,
         registry=agent.session.registry,
     )
@@ -668,7 +666,7 @@ def test_a_restored_session_can_have_another_strategy(strategy: Any) -> None:
     agent.append("Hello.")
 
     restored = ProviderSession.restore(
-        "anthropic", agent.session.save(), strategy=strategy, registry=agent.session.registry
+        "anthropic", agent.session.save(), plugin=strategy, registry=agent.session.registry
     )
 
     assert isinstance(restored.session.plugin, OldestFirst)
@@ -738,7 +736,7 @@ def test_a_child_with_its_own_reserve_keeps_it() -> None:
 def test_the_recall_tool_has_the_shape_of_the_provider(format: str, where: tuple[str, ...]) -> None:
     stash = MemoryStash()
     agent = ProviderSession.open(
-        format, context_limit=4_000, strategy=OldestFirst(), stash=stash, config=RECENT
+        format, context_limit=4_000, plugin=OldestFirst(), stash=stash, config=RECENT
     )
     [key] = stash.put("gc_1", [Message.from_text(Role.USER, "the code is 4711")])
 
@@ -762,7 +760,7 @@ def test_a_recall_tool_needs_a_stash() -> None:
 
 def test_agents_do_not_recall_each_other_s_content() -> None:
     agent = ProviderSession.open(
-        "anthropic", context_limit=4_000, strategy=OldestFirst(), stash=MemoryStash()
+        "anthropic", context_limit=4_000, plugin=OldestFirst(), stash=MemoryStash()
     )
     child = agent.child()
     for each, word in ((agent, "parental"), (child, "childish")):

@@ -85,7 +85,7 @@ class ProviderSession:
         *,
         context_limit: int,
         call: Mapping[str, Any] | None = None,
-        strategy: str | GCPlugin = "gc_budget",
+        plugin: str | GCPlugin = "gc_budget",
         config: GCConfig | None = None,
         **options: Unpack[HostOptions],
     ) -> "ProviderSession":
@@ -95,7 +95,7 @@ class ProviderSession:
             format: The provider's format.
             context_limit: The model's context window, in tokens.
             call: The other arguments of the client's call, which are sent with every request.
-            strategy: Name of an installed strategy, or a strategy.
+            plugin: Name of an installed strategy, or a strategy.
             config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
                 set, the ``max_tokens`` of the call are reserved for the response.
             **options: Other arguments of `GCSession`, such as ``stash``, ``summarizer`` and
@@ -110,8 +110,8 @@ class ProviderSession:
         call = call or {}
         registry = _set_defaults(options, format, call)
         session = GCSession(context_limit=context_limit, **options)
-        plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
-        session.set_gc_plugin(plugin, reserve_output(config or GCConfig(), call))
+        strategy = registry.create(plugin) if isinstance(plugin, str) else plugin
+        session.set_gc_plugin(strategy, reserve_output(config or GCConfig(), call))
         return cls(format, session, call=call)
 
     @classmethod
@@ -122,7 +122,7 @@ class ProviderSession:
         *,
         call: Mapping[str, Any] | None = None,
         context_limit: int | None = None,
-        strategy: str | GCPlugin | None = None,
+        plugin: str | GCPlugin | None = None,
         **options: Unpack[HostOptions],
     ) -> "ProviderSession":
         """Restores a saved session.
@@ -132,7 +132,7 @@ class ProviderSession:
             saved: The return value of ``session.save()``, from a session created with `open`.
             call: The other arguments of the client's call. They are not saved.
             context_limit: The model's context window, in tokens; by default, the saved one.
-            strategy: Name of an installed strategy, or a strategy; by default, the saved one.
+            plugin: Name of an installed strategy, or a strategy; by default, the saved one.
             **options: Other arguments of `GCSession`, the same as for `open`: callables and the
                 stash are not saved.
 
@@ -143,8 +143,8 @@ class ProviderSession:
             TypeError: There is no such argument.
         """
         registry = _set_defaults(options, format, call or {})
-        plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
-        session = GCSession.restore(saved, plugin=plugin, **options)
+        strategy = registry.create(plugin) if isinstance(plugin, str) else plugin
+        session = GCSession.restore(saved, plugin=strategy, **options)
         if context_limit is not None:
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)
