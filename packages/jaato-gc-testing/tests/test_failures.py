@@ -107,6 +107,7 @@ settings.load_profile("same examples each time")
 
 def failures(folder: Path, source: str, checks: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Runs checks of classes as an author does. Returns the outputs, by ``Class.check``."""
+    (folder / "pytest.ini").write_text("[pytest]\n")  # a project of its own, wherever it is
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_mine.py").write_text(source)
     report = folder / "report.xml"
