@@ -17,11 +17,11 @@ from releasing.releases import CORE
 STRATEGY = "jaato-gc-truncate"
 COLLECTION = f"packages/{CORE}/src/jaato_gc/collecting/collection.py"
 NEW_METHOD = '''\
-    def remove_in_order(self, *args: Any, **kwargs: Any) -> None:
+    def remove_turns(self, *args: Any, **kwargs: Any) -> None:
         """Removes turns, oldest first: the new name of `remove_oldest`."""
         Collection.remove_oldest.__wrapped__(self, *args, **kwargs)
 
-    @deprecated_since("{version}", "use Collection.remove_in_order")
+    @deprecated_since("{version}", "use Collection.remove_turns")
     def remove_oldest('''
 
 
@@ -70,7 +70,7 @@ def deprecate_a_method(clone: Clone) -> None:
     imported = "from jaato_gc.deprecation import deprecated_since\nfrom jaato_gc.errors "
     clone.replace(COLLECTION, r"(?m)^from jaato_gc\.errors ", imported)
     plugin = f"packages/{STRATEGY}/src/jaato_gc_truncate/_plugin.py"
-    clone.replace(plugin, r"collection\.remove_oldest", "collection.remove_in_order")
+    clone.replace(plugin, r"collection\.remove_oldest", "collection.remove_turns")
     needs = f"packages/{STRATEGY}/pyproject.toml"
     clone.replace(needs, '"jaato-gc>=[^,]*,', f'"jaato-gc>={version},')
 
