@@ -151,7 +151,7 @@ class Clone:
         for name in set(self.distributions).difference(packages):
             shutil.rmtree(self.folder / "packages" / name)
         # Extras of core that require other distributions.
-        extras = r'(?m)^[a-z]+ = \["jaato-gc[-\[].*\n'
+        extras = r'(?m)^[a-z]+ = \["jaato-gc-.*\n|^all = \[\n(?:  .*\n)*\]\n'
         self.replace(f"packages/{CORE}/pyproject.toml", extras, "", count=None)
         shutil.rmtree(self.folder / "tests-integration")
         (self.folder / "tests-integration").mkdir()
