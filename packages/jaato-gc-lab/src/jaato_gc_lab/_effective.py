@@ -41,7 +41,7 @@ class EffectiveConfig:
     """All values of a configuration.
 
     Args:
-        source: The file or profile; ``None`` if there is no file.
+        source: The file or profile; ``None`` if neither exists.
         strategy: Name of the configured strategy; ``None`` if there is none.
         settings: Values of `GCConfig`.
         options: Options of the strategy.

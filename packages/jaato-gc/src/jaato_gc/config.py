@@ -266,7 +266,8 @@ class StrategySettings(Settings):
     notify_on_gc: bool = False
     """Tell the model, in a message of its own, that something was removed."""
     notification_template: str = DEFAULT_NOTICE
-    """The text of that message; may name the fields in `NOTICE_FIELDS`, such as ``{removed}``."""
+    """The text of that message; may name ``{removed} {truncated} {summarized} {kept}`` turns,
+    ``{items} {tokens_freed} {freed} {plugin_name} {reason}``."""
 
     @field_validator("notification_template")
     @classmethod

@@ -123,7 +123,7 @@ def load_gc_from_file(
     *,
     registry: PluginRegistry | None = None,
 ) -> tuple[GCPlugin, GCConfig] | None:
-    """Returns strategy and configuration from a JSON file; ``None`` if there is no file.
+    """Returns strategy and configuration from a JSON file; ``None`` if it does not exist.
 
     Without ``file_path``, the first of these files is read: ``gc.json`` in ``config_root`` or else
     in ``.jaato`` of the project, then ``~/.jaato/gc.json``. Both shapes are read:
