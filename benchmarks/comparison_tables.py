@@ -1,6 +1,6 @@
 """Prints the tables of docs/explanation/comparison.md from a saved comparison.
 
-    jaato-gc compare RUNS --limits 32k,64k,128k --strategies all --json > comparison.json
+    jaato-gc compare RUNS --context-limit 32k,64k,128k --strategies all --json > comparison.json
     python benchmarks/comparison_tables.py comparison.json
 
 There is one table per window, with the strategies in the order of the ranking and the run without
@@ -58,8 +58,12 @@ def main() -> None:
 def tables(document: dict[str, Any]) -> Iterator[str]:
     """Yields heading, counts and table of each window."""
     for ranking in document["rankings"]:
-        limit = ranking["limit"]
-        own = {each["strategy"]: each for each in document["summaries"] if each["limit"] == limit}
+        limit = ranking["context_limit"]
+        own = {
+            each["strategy"]: each
+            for each in document["summaries"]
+            if each["context_limit"] == limit
+        }
         order = [place["strategy"] for place in ranking["places"]]
         rows = [own[name] for name in (*order, NONE)]
         text = counts(own[NONE])

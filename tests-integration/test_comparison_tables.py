@@ -21,7 +21,7 @@ def printed(file: Path) -> subprocess.CompletedProcess[str]:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of the sample run in two windows."""
     program = "from jaato_gc_lab._cli import main; main()"
-    args = ["--strategies", "budget", "--limits", "32k,128k", "--workers", "1", "--json"]
+    args = ["--strategies", "budget", "--context-limit", "32k,128k", "--workers", "1", "--json"]
     command = [sys.executable, "-c", program, "compare", str(sample_path()), *args]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     file = tmp_path_factory.mktemp("comparison") / "saved.json"

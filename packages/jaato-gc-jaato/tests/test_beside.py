@@ -73,6 +73,6 @@ def test_a_run_is_compared_under_every_strategy(tmp_path: Path) -> None:
     sample = tmp_path / "run.json"
     command("demo", "--sample", str(sample))
 
-    printed = json.loads(command("compare", str(sample), "--limits", "32k", "--json"))
+    printed = json.loads(command("compare", str(sample), "--context-limit", "32k", "--json"))
 
     assert all(name in json.dumps(printed) for name in OURS)

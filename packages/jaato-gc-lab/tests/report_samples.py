@@ -81,19 +81,19 @@ def sample_report(
 
 def sample_grid(
     transcripts: Mapping[str, int],
-    limits: Iterable[int] = (8_000, 32_000, 128_000),
+    context_limits: Iterable[int] = (8_000, 32_000, 128_000),
     strategies: Iterable[str] = STRATEGIES,
 ) -> Comparison:
     """Returns a simulated comparison.
 
     Args:
         transcripts: Number of requests by transcript name.
-        limits: Window sizes in tokens.
+        context_limits: Window sizes in tokens.
         strategies: Names of the strategies.
     """
-    grid = Comparison(list(strategies), list(limits))
+    grid = Comparison(list(strategies), list(context_limits))
     for transcript, requests in transcripts.items():
-        for limit in grid.limits:
+        for limit in grid.context_limits:
             for strategy in grid.strategies:
                 cell = Cell(transcript, 0, transcript, strategy, limit)
                 report = sample_report(strategy, limit, transcript, requests)
@@ -105,14 +105,16 @@ def _collect(
     report: ReplayReport, habit: Habit, sizes: dict[str, int], position: int, turn: int
 ) -> int:
     before = sum(sizes.values())
-    excess = before - round(report.limit * habit.target)
+    excess = before - round(report.context_limit * habit.target)
     cleared = min(round(excess * habit.cleared), sizes["results"])
     sizes["results"] -= cleared
     rest = min(excess - cleared, sum(sizes[source] for source in GROWTH))
     total = sum(sizes[source] for source in GROWTH) or 1
     for source in GROWTH:
         sizes[source] -= sizes[source] * rest // total
-    sizes["synthetic"] = round(min(sizes["synthetic"] + habit.summary * excess, 0.1 * report.limit))
+    sizes["synthetic"] = round(
+        min(sizes["synthetic"] + habit.summary * excess, 0.1 * report.context_limit)
+    )
     after = sum(sizes.values())
     number = len(report.collections)
     report.collections.append(

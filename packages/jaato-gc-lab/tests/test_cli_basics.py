@@ -148,7 +148,7 @@ def test_inspect_imports_neither_jinja_nor_tiktoken(tmp_path: Path) -> None:
         (["inspect", "request.json", "--format", "nope"], ["unknown format 'nope'", "anthropic"]),
         (["collect", "request.json", "--strategy", "bugdet"], ["'bugdet'", "did you mean"]),
         (["collect", "request.json", "--strategy", "none"], ["choose another strategy"]),
-        (["collect", "request.json", "--limit", "12x"], ["'12x'", "8000, 128k or 1M"]),
+        (["collect", "request.json", "--context-limit", "12x"], ["'12x'", "8000, 128k or 1M"]),
         (["collect", "request.json", "--target", "0.6"], ["60%", "0.6%"]),
         (["collect", "request.json", "--target", "90", "--threshold", "50"], ["lower the target"]),
         (["collect", "request.json", "--apply"], ["-o FILE", "--in-place"]),
@@ -161,7 +161,7 @@ def test_inspect_imports_neither_jinja_nor_tiktoken(tmp_path: Path) -> None:
         (["replay", "empty.json"], ["no conversation to replay", "empty.json"]),
         (["replay"], ["missing argument"]),
         (["compare", "nowhere"], ["nowhere does not exist", "files or folders"]),
-        (["compare", "request.json", "--limits", "8k,,9k"], ["commas"]),
+        (["compare", "request.json", "--context-limit", "8k,,9k"], ["commas"]),
         (["compare", "request.json", "--strategies", "nope"], ["unknown strategy 'nope'"]),
         (["compare", "request.json", "--prices", "no.toml"], ["no.toml", "price table"]),
         (["compare", "request.json", "--report", "no/report.html"], ["folder no does not exist"]),
@@ -226,7 +226,7 @@ FUZZ = [
 
 
 @pytest.mark.parametrize("content", FUZZ, ids=lambda content: repr(content[:30]))
-@pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1"], ["replay"]])
+@pytest.mark.parametrize("args", [["inspect"], ["collect", "--context-limit", "1"], ["replay"]])
 def test_malformed_files_cause_no_internal_error(
     content: bytes, args: list[str], tmp_path: Path
 ) -> None:
@@ -258,7 +258,7 @@ def test_internal_error_prints_one_line_unless_a_traceback_is_requested(
     assert "Traceback" in traced.stderr
 
 
-@pytest.mark.parametrize("args", [["inspect"], ["collect", "--limit", "1k"], ["replay"]])
+@pytest.mark.parametrize("args", [["inspect"], ["collect", "--context-limit", "1k"], ["replay"]])
 def test_content_of_a_transcript_can_not_control_the_terminal(
     args: list[str], tmp_path: Path
 ) -> None:
@@ -293,8 +293,8 @@ def test_output_to_a_pipe_has_80_columns_and_no_escape_codes(tmp_path: Path) -> 
     write_json(tmp_path / "request.json", anthropic_request(20))
     for args in (
         ["inspect", "request.json"],
-        ["collect", "request.json", "--limit", "4k"],
-        ["replay", "request.json", "--limit", "4k"],
+        ["collect", "request.json", "--context-limit", "4k"],
+        ["replay", "request.json", "--context-limit", "4k"],
         ["plugins"],
         ["config", "show"],
     ):
@@ -308,7 +308,7 @@ def test_output_to_a_pipe_has_80_columns_and_no_escape_codes(tmp_path: Path) -> 
 def test_output_is_ascii_if_the_encoding_supports_nothing_else(tmp_path: Path) -> None:
     request = anthropic_request(text="日本語 ▁▂▃ é\n")
     write_json(tmp_path / "request.json", request)
-    for args in (["inspect", "request.json"], ["replay", "request.json", "--limit", "2k"]):
+    for args in (["inspect", "request.json"], ["replay", "request.json", "--context-limit", "2k"]):
         done = run_in_a_process(*args, cwd=tmp_path, PYTHONUTF8="0", PYTHONIOENCODING="ascii")
 
         assert done.returncode == 0, done.stderr

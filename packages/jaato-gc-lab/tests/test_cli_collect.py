@@ -21,7 +21,7 @@ from jaato_gc_formats import check_request, load
 from jaato_gc_lab import sample_path
 from jaato_gc_lab._collect_file import undo_path
 
-SMALL = ("--limit", "2k", "--keep-turns", "1")
+SMALL = ("--context-limit", "2k", "--keep-turns", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -73,14 +73,16 @@ def test_plan_with_an_output_file_writes_nothing_without_apply(request_file: Pat
 
 
 def test_conversation_below_the_target_needs_no_collection(request_file: Path) -> None:
-    shown = collected(request_file, "--limit", "128k")
+    shown = collected(request_file, "--context-limit", "128k")
 
     assert "below the target" in shown
     assert "Lower --target" in unwrapped(shown)
 
 
 def test_plan_is_available_as_json(request_file: Path) -> None:
-    plan = json.loads(collected(request_file, "--limit", "3k", "--keep-turns", "1", "--json"))
+    plan = json.loads(
+        collected(request_file, "--context-limit", "3k", "--keep-turns", "1", "--json")
+    )
 
     assert plan["needed"]
     assert plan["written_to"] is None
@@ -103,7 +105,9 @@ def test_configuration_file_sets_the_strategy_and_its_options(request_file: Path
         {"plugin": "gc_truncate", "config": {"preserve_recent_turns": 1, "notify_on_gc": True}},
     )
 
-    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+    plan = json.loads(
+        collected(request_file, "--context-limit", "2k", "--config", "gc.json", "--json")
+    )
 
     assert plan["result"]["plugin_name"] == "gc_truncate"
     assert plan["result"]["notification"]
@@ -116,7 +120,9 @@ def test_configuration_file_notifies_unless_it_says_otherwise(
     document = {"type": "truncate", "preserve_recent_turns": 1}
     write_json(Path("gc.json"), document | ({"notify_on_gc": False} if quiet else {}))
 
-    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+    plan = json.loads(
+        collected(request_file, "--context-limit", "2k", "--config", "gc.json", "--json")
+    )
 
     assert bool(plan["result"]["notification"]) is not quiet
 
@@ -131,7 +137,9 @@ def test_configuration_file_can_name_a_summarizer(
         {"type": "summarize", "preserve_recent_turns": 1, "summarizer": "my_summaries:brief"},
     )
 
-    plan = json.loads(collected(request_file, "--limit", "2k", "--config", "gc.json", "--json"))
+    plan = json.loads(
+        collected(request_file, "--context-limit", "2k", "--config", "gc.json", "--json")
+    )
 
     assert plan["result"]["plugin_name"] == "gc_summarize"
     assert plan["result"]["success"]
@@ -152,7 +160,7 @@ def test_invalid_history_is_reported_and_can_be_repaired(request_file: Path) -> 
 
 def test_collected_request_keeps_all_fields_except_messages(request_file: Path) -> None:
     # Half of this window has room for the last three calls, so none of them is shortened.
-    whole = ("--limit", "2600", "--keep-turns", "1", "--strategy", "truncate")
+    whole = ("--context-limit", "2600", "--keep-turns", "1", "--strategy", "truncate")
     collected(request_file, *whole, "--apply", "-o", "out.json")
 
     before, after = json.loads(request_file.read_bytes()), json.loads(Path("out.json").read_bytes())
@@ -345,7 +353,7 @@ def test_undo_command_is_quoted_for_the_shell(request_file: Path) -> None:
 
 def test_collections_in_place_are_undone_newest_first(request_file: Path) -> None:
     states = [request_file.read_bytes()]
-    small = ("--limit", "3k", "--keep-turns", "1")
+    small = ("--context-limit", "3k", "--keep-turns", "1")
     for target in ("80", "60", "50"):
         collected(request_file, *small, "--target", target, "--apply", "--in-place")
         states.append(request_file.read_bytes())
@@ -358,7 +366,7 @@ def test_collections_in_place_are_undone_newest_first(request_file: Path) -> Non
 
 
 def test_file_below_the_target_is_not_changed_in_place(request_file: Path) -> None:
-    collected(request_file, "--limit", "128k", "--apply", "--in-place")
+    collected(request_file, "--context-limit", "128k", "--apply", "--in-place")
 
     assert files() == ["request.json"]
 
@@ -420,7 +428,7 @@ def test_undo_file_of_another_version_is_refused(version: object, request_file: 
     before = request_file.read_bytes()
     rewrite_undo({"version": version}, request_file)
 
-    smaller = ("--limit", "1k", "--keep-turns", "1", "--apply", "--in-place")
+    smaller = ("--context-limit", "1k", "--keep-turns", "1", "--apply", "--in-place")
     for arguments in (("--undo",), smaller):
         refused = run("collect", request_file, *arguments)
         assert refused.exit_code == 2

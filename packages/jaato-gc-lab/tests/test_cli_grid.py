@@ -57,7 +57,7 @@ def test_demo_prints_tables_and_charts_and_writes_the_report() -> None:
 def test_demo_does_not_overwrite_existing_files() -> None:
     Path("jaato-gc-demo.html").write_text("mine", encoding="utf-8")
 
-    result = run("demo", "--limit", "48k")
+    result = run("demo", "--context-limit", "48k")
     refused = run("demo", "--out", "jaato-gc-demo.html")
 
     assert "jaato-gc-demo-2.html" in result.stdout
@@ -79,7 +79,7 @@ def test_demo_can_write_the_sample_run_only() -> None:
 
 
 def test_replay_of_one_run_shows_chart_and_removed_tokens() -> None:
-    result = run("replay", sample_path(), "--strategy", "marksweep", "--limit", "32k")
+    result = run("replay", sample_path(), "--strategy", "marksweep", "--context-limit", "32k")
 
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("gc_marksweep in a window of 32,000 tokens")
@@ -89,8 +89,8 @@ def test_replay_of_one_run_shows_chart_and_removed_tokens() -> None:
 
 
 def test_replay_of_a_folder_lists_skipped_files(logs: Path) -> None:
-    result = run("replay", logs, "--limit", "2k", "--keep-turns", "1", "--json")
-    shown = run("replay", logs, "--limit", "2k", "--keep-turns", "1")
+    result = run("replay", logs, "--context-limit", "2k", "--keep-turns", "1", "--json")
+    shown = run("replay", logs, "--context-limit", "2k", "--keep-turns", "1")
 
     found = json.loads(result.stdout)
     assert [each["transcript"] for each in found["reports"]] == ["two.json", "one.json"]
@@ -107,8 +107,8 @@ def test_replay_of_a_folder_lists_skipped_files(logs: Path) -> None:
 def test_replay_accepts_none_and_a_configuration_file(logs: Path) -> None:
     write_json(Path("gc.json"), {"type": "truncate", "preserve_recent_turns": 1})
 
-    without = run("replay", logs / "one.json", "-s", "none", "--limit", "2k")
-    with_file = run("replay", logs / "one.json", "--config", "gc.json", "--limit", "2k")
+    without = run("replay", logs / "one.json", "-s", "none", "--context-limit", "2k")
+    with_file = run("replay", logs / "one.json", "--config", "gc.json", "--context-limit", "2k")
 
     assert without.stdout.startswith("none in a window of 2,000 tokens, without collection")
     assert "none: nothing was removed" in without.stdout
@@ -144,7 +144,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (folder / "note.txt").write_text("bring milk", encoding="utf-8")
     done = run_in_a_process(
         "compare", "one.json", "note.txt", "--strategies", "budget,truncate",
-        "--limits", "2k,4k", "--keep-turns", "1", "--workers", "2", "--json",
+        "--context-limit", "2k,4k", "--keep-turns", "1", "--workers", "2", "--json",
         "--report", "report.html", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ def test_compare_prints_summaries_and_rankings_as_json(compared: Path) -> None:
     assert found["format"] == "jaato-gc comparison"
     assert found["price"]["models"]
     assert {"jaato-gc", "jaato-gc-lab"} <= found["versions"].keys()
-    lines = {(each["strategy"], each["limit"]): each for each in found["summaries"]}
+    lines = {(each["strategy"], each["context_limit"]): each for each in found["summaries"]}
     assert lines.keys() == {
         (name, limit)
         for name in ("none", "keep-last", "gc_budget", "gc_truncate")
@@ -172,7 +172,7 @@ def test_compare_prints_summaries_and_rankings_as_json(compared: Path) -> None:
     assert lines["gc_budget", 2000]["cost_pairs"] == 1
     assert found["cannot_fit"] == {"2000": [], "4000": []}
     assert lines["gc_budget", 2000]["violations"] == 0
-    assert [ranking["limit"] for ranking in found["rankings"]] == [2000, 4000]
+    assert [ranking["context_limit"] for ranking in found["rankings"]] == [2000, 4000]
     assert list(found["comparison"]["skipped"]) == ["note.txt"]
 
 
@@ -224,7 +224,7 @@ def test_report_is_refused_if_all_replays_failed(compared: Path) -> None:
     ("options", "words"),
     [
         (["--svg", "./page.html"], "are the same file"),
-        (["--limits", "8k"], "--limits does not apply to a saved comparison"),
+        (["--context-limit", "8k"], "--context-limit does not apply to a saved comparison"),
         (["--model", "gpt-4o"], "--model does not apply to a saved comparison"),
     ],
     ids=str,
@@ -338,7 +338,7 @@ def test_check_shows_failed_limits_with_measured_and_allowed_values() -> None:
     assert failing.keys() == {"max_lost_context", "max_cost"}
     assert failing["max_lost_context"]["allowed"] == 0
     assert failing["max_lost_context"]["measured"] > 0
-    assert failing["max_lost_context"]["limit"] == 16_000
+    assert failing["max_lost_context"]["context_limit"] == 16_000
 
 
 def test_check_fails_on_refused_runs_unless_they_are_allowed(logs: Path) -> None:

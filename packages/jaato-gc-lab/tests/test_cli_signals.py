@@ -36,7 +36,7 @@ main()
 @pytest.mark.parametrize(
     "args",
     [
-        ["collect", "request.json", "--limit", "2k", "--apply", "-o", "out.json"],
+        ["collect", "request.json", "--context-limit", "2k", "--apply", "-o", "out.json"],
         ["new-plugin", "todos"],
     ],
     ids=lambda args: args[0],
@@ -80,7 +80,7 @@ if __name__ == "__main__":
 
 def test_ctrl_c_stops_a_comparison(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(STARTED, encoding="utf-8")
-    args = ["compare", str(sample_path()), "--limits", "16k,24k,32k", "--workers", "1"]
+    args = ["compare", str(sample_path()), "--context-limit", "16k,24k,32k", "--workers", "1"]
     process = subprocess.Popen(
         [sys.executable, "program.py", *args, "--report", "page.html"],
         cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -102,7 +102,7 @@ def test_ctrl_c_stops_a_comparison(tmp_path: Path) -> None:
         ["inspect", sample_path()],
         ["inspect", sample_path(), "--json"],
         ["plugins"],
-        ["collect", sample_path(), "--limit", "32k"],
+        ["collect", sample_path(), "--context-limit", "32k"],
     ],
     ids=str,
 )
@@ -160,7 +160,7 @@ if __name__ == "__main__":
 
 def started_in_a_group(program: str, folder: Path) -> "subprocess.Popen[str]":
     (folder / "program.py").write_text(program, encoding="utf-8")
-    args = ["compare", str(sample_path()), "--limits", "16k,24k,32k", "--workers", "1"]
+    args = ["compare", str(sample_path()), "--context-limit", "16k,24k,32k", "--workers", "1"]
     process = subprocess.Popen(
         [sys.executable, "program.py", *args, "--report", "page.html"],
         cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -93,7 +93,7 @@ def test_every_transcript_is_replayed_with_every_strategy_in_every_window(
     cells = [result.cell for result in comparison.results]
     names = [cell.transcript for cell in cells]
     assert list(dict.fromkeys(names)) == ["two.jsonl.gz#1", "two.jsonl.gz#2", "one.json"]
-    assert [(cell.limit, cell.strategy) for cell in cells[:8]] == [
+    assert [(cell.context_limit, cell.strategy) for cell in cells[:8]] == [
         (limit, strategy) for limit in (900, 2_000) for strategy in comparison.strategies
     ]
     assert progress == [(number, 24) for number in range(1, 25)]
@@ -132,7 +132,7 @@ def test_summaries_are_the_totals_of_the_reports(folder: Path, thread: Executor)
 def test_all_installed_strategies_are_compared_by_default(folder: Path, thread: Executor) -> None:
     comparison = compare([folder / "one.json"], executor=thread)
 
-    assert comparison.limits == [128_000]
+    assert comparison.context_limits == [128_000]
     assert {"none", "gc_budget", "gc_marksweep"} <= set(comparison.strategies)
 
 

@@ -65,10 +65,10 @@ def page_of(grid: Comparison, **options: object) -> str:
 def grid_of(*reports: ReplayReport) -> Comparison:
     grid = Comparison(
         list(dict.fromkeys(report.strategy for report in reports)),
-        sorted({report.limit for report in reports}),
+        sorted({report.context_limit for report in reports}),
     )
     for report in reports:
-        cell = Cell(report.transcript, 0, report.transcript, report.strategy, report.limit)
+        cell = Cell(report.transcript, 0, report.transcript, report.strategy, report.context_limit)
         grid.results.append(CellResult(cell, report))
     return grid
 
@@ -81,7 +81,9 @@ def words(page: str) -> str:
 
 
 def test_report_lists_transcripts_strategies_windows_and_versions() -> None:
-    grid = sample_grid({"fix-login.jsonl": 60, "book-flight.json": 40}, limits=(8_000, 32_000))
+    grid = sample_grid(
+        {"fix-login.jsonl": 60, "book-flight.json": 40}, context_limits=(8_000, 32_000)
+    )
 
     text = words(page_of(grid, made_on="2026-11-16", versions={"jaato-gc": "0.3.0"}))
 
@@ -96,7 +98,7 @@ def test_report_lists_transcripts_strategies_windows_and_versions() -> None:
 
 
 def test_table_follows_the_ranking_and_shows_its_reasons() -> None:
-    grid = sample_grid({f"run-{n}.jsonl": 60 + n for n in range(8)}, limits=(8_000,))
+    grid = sample_grid({f"run-{n}.jsonl": 60 + n for n in range(8)}, context_limits=(8_000,))
     [ranking] = rank(grid)
 
     page = page_of(grid)
@@ -298,7 +300,7 @@ def page_named(name: str) -> str:
 
 
 def test_chart_is_valid_svg_with_styles_and_description() -> None:
-    grid = sample_grid({"fix-login.jsonl": 90}, limits=(32_000,))
+    grid = sample_grid({"fix-login.jsonl": 90}, context_limits=(32_000,))
 
     root = ElementTree.fromstring(chart_svg(grid.reports))
 
@@ -312,7 +314,7 @@ def test_chart_is_valid_svg_with_styles_and_description() -> None:
 
 
 def test_chart_can_show_any_transcript_and_window() -> None:
-    grid = sample_grid({"long.jsonl": 120, "short.jsonl": 30}, limits=(8_000, 32_000))
+    grid = sample_grid({"long.jsonl": 120, "short.jsonl": 30}, context_limits=(8_000, 32_000))
 
     assert "long.jsonl" in chart_svg(grid.reports)
     assert "short.jsonl" in chart_svg(grid.reports, transcript="short.jsonl", context_limit=8_000)

@@ -58,7 +58,7 @@ def check_against_requests(report: ReplayReport, sent: list[list[Message]], tool
     before: list[Message] | None = None
     for request, messages in zip(report.requests, sent, strict=True):
         assert request.tokens == tools + count_tokens(messages, COUNTER)
-        assert request.tokens <= report.limit or not request.fits
+        assert request.tokens <= report.context_limit or not request.fits
         by_source = Counter({"tools": tools})
         for message in messages:
             by_source.update(tokens_by_source(message, COUNTER))
@@ -220,7 +220,7 @@ def test_output_reserve_also_applies_without_a_strategy() -> None:
     narrow = replay(turns(6), "none", context_limit=1_000, config=config)
 
     assert narrow.overflows == replay(turns(6), "none", context_limit=500).overflows
-    assert narrow.limit == 1_000
+    assert narrow.context_limit == 1_000
 
 
 def test_plugin_config_is_passed_to_the_strategy() -> None:

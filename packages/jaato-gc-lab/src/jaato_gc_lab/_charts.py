@@ -65,7 +65,7 @@ class UsageChart:
 
     Args:
         transcript: Name of the transcript.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         panels: One panel per strategy that collects.
         baseline: The run without collection.
         baseline_path: Path data of the baseline, drawn in every panel.
@@ -76,7 +76,7 @@ class UsageChart:
     """
 
     transcript: str
-    limit: int
+    context_limit: int
     panels: list[UsagePanel]
     baseline: ReplayReport | None
     baseline_path: str
@@ -89,9 +89,9 @@ class UsageChart:
     def levels(self) -> list[tuple[float, int]]:
         """Labels of the token axis as position and tokens, without overlapping labels."""
         places = [
-            (self.window, self.limit),
-            (self.threshold, round(self.limit * self.threshold_percent / 100)),
-            (self.target, round(self.limit * self.target_percent / 100)),
+            (self.window, self.context_limit),
+            (self.threshold, round(self.context_limit * self.threshold_percent / 100)),
+            (self.target, round(self.context_limit * self.target_percent / 100)),
             (100.0, 0),
         ]
         levels: list[tuple[float, int]] = []
@@ -155,16 +155,16 @@ class CostBar:
 
 def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
     """Returns the window usage chart for the reports of one transcript and window."""
-    limit = reports[0].limit
+    context_limit = reports[0].context_limit
     last = last_request(reports)
     baseline = next((report for report in reports if report.strategy == BASELINE), None)
     collecting = [report for report in reports if report is not baseline] or [*reports]
     first_report = collecting[0]
     peak = max(report.peak_tokens for report in collecting)
-    top = min(max(peak, limit), limit * MAX_WINDOWS) * HEADROOM
+    top = min(max(peak, context_limit), context_limit * MAX_WINDOWS) * HEADROOM
     return UsageChart(
         transcript=first_report.transcript,
-        limit=limit,
+        context_limit=context_limit,
         panels=[
             UsagePanel(
                 report,
@@ -177,9 +177,9 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
         ],
         baseline=baseline,
         baseline_path=_line(baseline, last, top) if baseline else "",
-        window=from_top(limit / top),
-        threshold=from_top(limit * first_report.threshold_percent / 100 / top),
-        target=from_top(limit * first_report.target_percent / 100 / top),
+        window=from_top(context_limit / top),
+        threshold=from_top(context_limit * first_report.threshold_percent / 100 / top),
+        target=from_top(context_limit * first_report.target_percent / 100 / top),
         requests=request_ticks(last),
     )
 

@@ -44,7 +44,7 @@ class FilePlan:
         conversation: The conversation.
         conversations: Number of conversations in the file.
         plan: The plan; ``None`` if the conversation is already below the target.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         tokens: Tokens of the conversation.
         target_tokens: Target of the collection, in tokens.
         is_api: Whether the file has the API format in which the result is written.
@@ -55,7 +55,7 @@ class FilePlan:
     conversation: Conversation
     conversations: int
     plan: GCPlan | None
-    limit: int
+    context_limit: int
     tokens: int
     target_tokens: int
     is_api: bool
@@ -78,7 +78,7 @@ def plan_file(
     path: str | Path,
     strategy: GCPlugin,
     *,
-    limit: int,
+    context_limit: int,
     config: GCConfig,
     conversation: int | None = None,
     format: str | None = None,
@@ -90,7 +90,7 @@ def plan_file(
     Args:
         path: The file.
         strategy: The strategy.
-        limit: Window size of the model, in tokens.
+        context_limit: Window size of the model, in tokens.
         config: Target and other collection settings.
         conversation: Number of the conversation, starting at 1; optional if there is only one.
         format: Format of the file; detected by default.
@@ -106,10 +106,10 @@ def plan_file(
     conversations = load(path, format, repair=repair, registry=registry)
     chosen = choose_conversation(conversations, conversation, path)
     counter, messages = EstimateCounter(), chosen.messages
-    session = new_session(limit, messages, tool_schemas(messages.request, counter), counter)
+    session = new_session(context_limit, messages, tool_schemas(messages.request, counter), counter)
     session.set_gc_plugin(strategy, config)
     tokens = session.budget.total_tokens()
-    target = session.config.target_tokens(limit) or 0
+    target = session.config.target_tokens(context_limit) or 0
     plan = session.plan_gc(GCTriggerReason.MANUAL) if tokens > target else None
     session.close()
     info = registry.formats().get(chosen.format)
@@ -119,7 +119,7 @@ def plan_file(
         conversation=chosen,
         conversations=len(conversations),
         plan=plan,
-        limit=limit,
+        context_limit=context_limit,
         tokens=tokens,
         target_tokens=target,
         is_api=info is not None and isinstance(info.factory(), ApiFormat),

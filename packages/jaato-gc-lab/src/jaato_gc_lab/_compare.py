@@ -72,9 +72,9 @@ def compare(
     with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
         cells = [
-            Cell(each.path, each.index, each.name, strategy, limit)
+            Cell(each.path, each.index, each.name, strategy, context_limit)
             for each in transcripts
-            for limit in comparison.limits
+            for context_limit in comparison.context_limits
             for strategy in comparison.strategies
         ]
         order = {cell: position for position, cell in enumerate(cells)}
@@ -215,7 +215,7 @@ def _replay_cell(
         report = replay(
             _conversations(cell.path)[cell.index],
             cell.strategy,
-            context_limit=cell.limit,
+            context_limit=cell.context_limit,
             config=config,
             name=cell.transcript,
             prices=prices,

@@ -19,14 +19,14 @@ class Cell:
         index: Position of the conversation in the file, starting at 0.
         transcript: Display name of the conversation.
         strategy: Name of the strategy.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
     """
 
     path: str
     index: int
     transcript: str
     strategy: str
-    limit: int
+    context_limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Summary:
 
     Args:
         strategy: Name of the strategy.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         transcripts: Number of replayed runs.
         cannot_fit: Number of runs whose fixed content exceeds the window; not part of the totals.
         failed: Number of failed replays.
@@ -78,7 +78,7 @@ class Summary:
     """
 
     strategy: str
-    limit: int
+    context_limit: int
     transcripts: int
     cannot_fit: int
     failed: int
@@ -133,13 +133,13 @@ class Comparison:
 
     Args:
         strategies: Names of the strategies: ``none``, ``keep-last``, then the given order.
-        limits: Window sizes in tokens, in the given order.
+        context_limits: Window sizes in tokens, in the given order.
         results: One result per replay, ordered by transcript, window and strategy.
         skipped: Reasons by file or conversation that could not be replayed with any strategy.
     """
 
     strategies: list[str]
-    limits: list[int]
+    context_limits: list[int]
     results: list[CellResult] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
@@ -157,20 +157,21 @@ class Comparison:
     def failed(self) -> dict[str, str]:
         """Error messages of the failed replays, by transcript, strategy and window."""
         return {
-            f"{each.cell.transcript}, {each.cell.strategy}, {each.cell.limit:,}": each.error or ""
+            f"{each.cell.transcript}, {each.cell.strategy}, {each.cell.context_limit:,}": each.error
+            or ""
             for each in self.failures
         }
 
     @property
     def cannot_fit(self) -> dict[int, list[str]]:
         """Runs whose fixed content exceeds the window, by window. They count for no strategy."""
-        found: dict[int, list[str]] = {limit: [] for limit in self.limits}
+        found: dict[int, list[str]] = {context_limit: [] for context_limit in self.context_limits}
         for report in self.reports:
-            if report.cannot_fit and report.transcript not in found[report.limit]:
-                found[report.limit].append(report.transcript)
+            if report.cannot_fit and report.transcript not in found[report.context_limit]:
+                found[report.context_limit].append(report.transcript)
         return found
 
-    def reports_of(self, strategy: str, limit: int) -> dict[tuple[str, int], ReplayReport]:
+    def reports_of(self, strategy: str, context_limit: int) -> dict[tuple[str, int], ReplayReport]:
         """Returns the reports of one strategy in one window, by file and conversation.
 
         Runs whose fixed content exceeds the window are left out.
@@ -180,16 +181,23 @@ class Comparison:
             for result in self.results
             if result.report
             and not result.report.cannot_fit
-            and (result.cell.strategy, result.cell.limit) == (strategy, limit)
+            and (result.cell.strategy, result.cell.context_limit) == (strategy, context_limit)
         }
 
     def summaries(self) -> list[Summary]:
         """Returns one summary per window and strategy."""
-        return [self.summary(name, limit) for limit in self.limits for name in self.strategies]
+        return [
+            self.summary(name, context_limit)
+            for context_limit in self.context_limits
+            for name in self.strategies
+        ]
 
-    def summary(self, strategy: str, limit: int) -> Summary:
+    def summary(self, strategy: str, context_limit: int) -> Summary:
         """Returns the summary of one strategy in one window."""
-        own, baseline = self.reports_of(strategy, limit), self.reports_of(KEEP_LAST, limit)
+        own, baseline = (
+            self.reports_of(strategy, context_limit),
+            self.reports_of(KEEP_LAST, context_limit),
+        )
         reports = list(own.values())
         pairs = [
             (own[key].cost, baseline[key].cost)
@@ -205,10 +213,12 @@ class Comparison:
 
         return Summary(
             strategy=strategy,
-            limit=limit,
+            context_limit=context_limit,
             transcripts=len(reports),
-            cannot_fit=len(self.cannot_fit[limit]),
-            failed=sum((cell.strategy, cell.limit) == (strategy, limit) for cell in cells),
+            cannot_fit=len(self.cannot_fit[context_limit]),
+            failed=sum(
+                (cell.strategy, cell.context_limit) == (strategy, context_limit) for cell in cells
+            ),
             refused=len(played),
             refused_after=median(played) if played else None,
             edits=total(lambda report: report.edits),

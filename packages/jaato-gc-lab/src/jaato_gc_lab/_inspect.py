@@ -214,11 +214,16 @@ def tool_schemas(request: Mapping[str, Any] | None, counter: TokenCounter) -> di
 
 
 def new_session(
-    limit: int, messages: Sequence[Message], schemas: Mapping[str, int], counter: TokenCounter
+    context_limit: int,
+    messages: Sequence[Message],
+    schemas: Mapping[str, int],
+    counter: TokenCounter,
 ) -> GCSession:
     """Creates an isolated session for a history, without the user's stash and observers."""
     registry = PluginRegistry(load_installed=False)
-    session = GCSession(context_limit=limit, counter=counter, registry=registry, journal_tokens=0)
+    session = GCSession(
+        context_limit=context_limit, counter=counter, registry=registry, journal_tokens=0
+    )
     for name, tokens in schemas.items():
         session.budget.add_child(InstructionSource.PLUGIN, name, tokens, GCPolicy.LOCKED)
     for message in messages:

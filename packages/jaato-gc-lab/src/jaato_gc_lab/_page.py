@@ -65,13 +65,13 @@ def report_page(
     page.facts["Versions"] = ", ".join(f"{name} {v}" for name, v in (versions or {}).items())
     page.facts["Prices"] = ", ".join(sorted({report.model for report in runs.reports}))
     for number, transcript in enumerate(page.detailed):
-        for limit_number, limit in enumerate(runs.limits):
-            if of_cell := runs.of(transcript, limit):
+        for limit_number, context_limit in enumerate(runs.context_limits):
+            if of_cell := runs.of(transcript, context_limit):
                 page.cells.append(
                     Cell(
                         transcript_number=number,
                         limit_number=limit_number,
-                        chosen=number == 0 and limit == page.first_limit,
+                        chosen=number == 0 and context_limit == page.first_context_limit,
                         reports=of_cell,
                         usage=usage_chart(of_cell, runs.colours),
                         sources=sources_chart(of_cell, runs.colours),
@@ -127,18 +127,24 @@ class Runs:
         if not reports:
             raise ValueError("no reports to show: pass at least one")
         self.reports = reports
-        self.limits = sorted({report.limit for report in reports})
+        self.context_limits = sorted({report.context_limit for report in reports})
         self.strategies = list(dict.fromkeys(report.strategy for report in reports))
         self.collecting = [name for name in self.strategies if name != BASELINE]
         self.colours = {name: n % STRATEGY_COLOURS for n, name in enumerate(self.collecting)}
         self.colours[BASELINE] = STRATEGY_COLOURS
         self.by_transcript: dict[str, list[ReplayReport]] = {}
-        for report in sorted(reports, key=lambda report: (report.transcript.lower(), report.limit)):
+        for report in sorted(
+            reports, key=lambda report: (report.transcript.lower(), report.context_limit)
+        ):
             self.by_transcript.setdefault(report.transcript, []).append(report)
 
-    def of(self, transcript: str, limit: int) -> list[ReplayReport]:
+    def of(self, transcript: str, context_limit: int) -> list[ReplayReport]:
         """Returns the reports of one transcript in one window."""
-        return [each for each in self.by_transcript.get(transcript, ()) if each.limit == limit]
+        return [
+            each
+            for each in self.by_transcript.get(transcript, ())
+            if each.context_limit == context_limit
+        ]
 
     def transcripts_by_freed_tokens(self) -> list[str]:
         """Returns the names of the transcripts, most freed tokens first."""
@@ -149,15 +155,15 @@ class Runs:
 
     def default_limit(self, transcript: str) -> int:
         """Returns the largest window with enough collections of every strategy, or the smallest."""
-        for limit in reversed(self.limits):
+        for context_limit in reversed(self.context_limits):
             counts = [
                 len(report.collections)
-                for report in self.of(transcript, limit)
+                for report in self.of(transcript, context_limit)
                 if report.strategy != BASELINE
             ]
             if counts and min(counts) >= MIN_COLLECTIONS:
-                return limit
-        return self.limits[0]
+                return context_limit
+        return self.context_limits[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +258,13 @@ class Page:
         """Windows that the fixed content of a run exceeds, by transcript."""
         found: dict[str, list[int]] = {}
         for report in self.runs.reports:
-            limits = found.setdefault(report.transcript, [])
-            if report.cannot_fit and report.limit not in limits:
-                limits.append(report.limit)
-        return {name: limits for name, limits in found.items() if limits}
+            context_limits = found.setdefault(report.transcript, [])
+            if report.cannot_fit and report.context_limit not in context_limits:
+                context_limits.append(report.context_limit)
+        return {name: context_limits for name, context_limits in found.items() if context_limits}
 
     @property
-    def first_limit(self) -> int:
+    def first_context_limit(self) -> int:
         """Window of the initially visible charts."""
         return self.runs.default_limit(self.detailed[0]) if self.detailed else 0
 
@@ -269,19 +275,23 @@ class Page:
         Each summary comes with its cost in percent of the highest cost in the window.
         """
         ranks = {
-            (ranking.limit, place.strategy): place.position
+            (ranking.context_limit, place.strategy): place.position
             for ranking in self.rankings
             for place in ranking.places
         }
 
         def rank(summary: Summary) -> tuple[bool, int]:
-            return summary.strategy == BASELINE, ranks.get((summary.limit, summary.strategy), 0)
+            return summary.strategy == BASELINE, ranks.get(
+                (summary.context_limit, summary.strategy), 0
+            )
 
         rows: dict[int, list[tuple[Summary, float]]] = {}
-        for limit in sorted({summary.limit for summary in self.summaries}):
-            of_limit = sorted((s for s in self.summaries if s.limit == limit), key=rank)
+        for context_limit in sorted({summary.context_limit for summary in self.summaries}):
+            of_limit = sorted(
+                (s for s in self.summaries if s.context_limit == context_limit), key=rank
+            )
             highest = max(summary.cost for summary in of_limit) or 1.0
-            rows[limit] = [(summary, 100 * summary.cost / highest) for summary in of_limit]
+            rows[context_limit] = [(summary, 100 * summary.cost / highest) for summary in of_limit]
         return rows
 
     @property

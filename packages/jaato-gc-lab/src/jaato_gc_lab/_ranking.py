@@ -45,12 +45,12 @@ class Ranking:
     """The ranking of the strategies in one window.
 
     Args:
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         places: The strategies, best first.
         note: Result without collection, in words.
     """
 
-    limit: int
+    context_limit: int
     places: list[Place]
     note: str
 
@@ -66,25 +66,27 @@ def rank(comparison: Comparison) -> list[Ranking]:
     that excludes zero. Differences in violations are always significant. Only transcripts that
     were replayed with all strategies count, and that can fit at all.
     """
-    return [_rank(comparison, limit) for limit in comparison.limits]
+    return [_rank(comparison, context_limit) for context_limit in comparison.context_limits]
 
 
-def _rank(comparison: Comparison, limit: int) -> Ranking:
+def _rank(comparison: Comparison, context_limit: int) -> Ranking:
     names = [name for name in comparison.strategies if name != NONE]
-    own = {name: comparison.reports_of(name, limit) for name in comparison.strategies}
+    own = {name: comparison.reports_of(name, context_limit) for name in comparison.strategies}
     common = set.intersection(*(set(reports) for reports in own.values())) if own else set()
     runs = {name: [own[name][key] for key in sorted(common)] for name in names}
     ordered = sorted(names, key=lambda name: (*_totals(runs[name]), name))
     places: list[Place] = []
     for position, name in enumerate(ordered, 1):
-        summary = comparison.summary(name, limit)
+        summary = comparison.summary(name, context_limit)
         reason, below_noise = _figures(summary), False
         if position > 1:
             above = ordered[position - 2]
             verdict, below_noise = _compared(above, runs[above], runs[name])
             reason = f"{reason}; {verdict}"
         places.append(Place(position, name, summary, reason, below_noise))
-    return Ranking(limit, places, _note(comparison.summary(NONE, limit), len(common)))
+    return Ranking(
+        context_limit, places, _note(comparison.summary(NONE, context_limit), len(common))
+    )
 
 
 VIOLATIONS = "has more violations than"

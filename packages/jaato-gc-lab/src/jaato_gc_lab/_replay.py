@@ -145,15 +145,19 @@ def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPl
 
 
 def _session(
-    plugin: GCPlugin | None, config: GCConfig, limit: int, counter: TokenCounter, log: "_Log"
+    plugin: GCPlugin | None,
+    config: GCConfig,
+    context_limit: int,
+    counter: TokenCounter,
+    log: "_Log",
 ) -> GCSession:
     # A separate registry keeps the replay out of the user's stash and telemetry.
     registry = PluginRegistry(load_installed=False)
     registry.register(log, "replay")
     if plugin is None:  # a session without a strategy ignores the configuration
-        limit = config.request_limit(limit) or limit
+        context_limit = config.request_limit(context_limit) or context_limit
     session = GCSession(
-        context_limit=limit,
+        context_limit=context_limit,
         counter=counter,
         registry=registry,
         summarizer=extractive_summary,

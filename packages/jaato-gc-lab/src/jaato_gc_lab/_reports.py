@@ -96,7 +96,7 @@ class ReplayReport:
     Args:
         transcript: Name of the transcript.
         strategy: Name of the strategy; ``none`` for the run without collection.
-        limit: Window size in tokens.
+        context_limit: Window size in tokens.
         threshold_percent: Usage at which a collection starts, in percent of the window.
         target_percent: Usage that a collection aims for, in percent of the window.
         requests: All requests, in order.
@@ -126,7 +126,7 @@ class ReplayReport:
 
     transcript: str
     strategy: str
-    limit: int
+    context_limit: int
     threshold_percent: float
     target_percent: float
     requests: list[Request] = field(default_factory=list)

@@ -54,7 +54,7 @@ class SavedComparison:
             ],
             "rankings": [
                 {
-                    "limit": ranking.limit,
+                    "context_limit": ranking.context_limit,
                     "note": ranking.note,
                     "places": [
                         {

@@ -46,7 +46,7 @@ def sawtooth(report: ReplayReport, width: int = 72, *, plain: bool = False) -> l
 def _columns(report: ReplayReport, most: int) -> list[float]:
     """Returns the usage of each column as a fraction, or infinity if a request did not fit."""
     shares = [
-        request.tokens / report.limit if request.fits else float("inf")
+        request.tokens / report.context_limit if request.fits else float("inf")
         for request in report.requests
     ]
     return [max(chunk) for chunk in _chunks(shares, most)]

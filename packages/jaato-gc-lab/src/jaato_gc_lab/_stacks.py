@@ -62,9 +62,9 @@ class SourcesChart:
 
 def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> SourcesChart:
     """Returns the chart of tokens by source for the reports of one transcript and window."""
-    limit = reports[0].limit
+    context_limit = reports[0].context_limit
     collecting = [report for report in reports if report.strategy != BASELINE] or [*reports]
-    top = (max(report.peak_tokens for report in collecting) or limit) * HEADROOM
+    top = (max(report.peak_tokens for report in collecting) or context_limit) * HEADROOM
     last = last_request(reports)
     names = {
         source
@@ -81,7 +81,7 @@ def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -
         ],
         sources=sources[::-1],
         tokens=[Tick(from_top(value / top), value) for value in ticks(top, 4)],
-        window=from_top(limit / top),
+        window=from_top(context_limit / top),
         requests=request_ticks(last, most=4),
     )
 

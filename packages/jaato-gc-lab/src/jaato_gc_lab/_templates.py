@@ -149,7 +149,7 @@ def described(panel: UsagePanel) -> str:
     text = (
         f"{counted(len(report.requests), 'request')} with {number(report.mean_tokens)} tokens on"
         f" average and {number(report.peak_tokens)} at the peak, in a window of"
-        f" {number(report.limit)}. {counted(len(report.collections), 'collection')}"
+        f" {number(report.context_limit)}. {counted(len(report.collections), 'collection')}"
     )
     if report.collections:
         freed = report.freed_by_reason.total()

@@ -35,7 +35,7 @@ requests to the APIs of providers; the format is detected.
 Examples:
   jaato-gc demo
   jaato-gc inspect session.jsonl
-  jaato-gc compare logs/ --limits 32k,128k --report report.html
+  jaato-gc compare logs/ --context-limit 32k,128k --report report.html
   jaato-gc COMMAND --help
 """
 

@@ -38,7 +38,7 @@ HEADINGS = (
 def run_grid(
     files: Sequence[Path],
     strategies: Sequence[str] | None,
-    limits: Sequence[int],
+    context_limits: Sequence[int],
     *,
     config: GCConfig | None = None,
     model: str | None = None,
@@ -64,7 +64,7 @@ def run_grid(
         comparison = compare(
             files,
             strategies,
-            limits,
+            context_limits,
             config=config,
             model=model,
             prices=table,
@@ -100,13 +100,16 @@ def say_comparison(comparison: Comparison) -> None:
     for ranking in rank(comparison):
         order = [place.strategy for place in ranking.places]
         of_limit = {
-            each.strategy: each for each in comparison.summaries() if each.limit == ranking.limit
+            each.strategy: each
+            for each in comparison.summaries()
+            if each.context_limit == ranking.context_limit
         }
         baseline = [name for name in of_limit if name not in order]
         rows = [of_limit[name] for name in (*order, *baseline)]
         transcripts = max((row.transcripts for row in rows), default=0)
         say_heading(
-            f"Window of {number(ranking.limit)} tokens, {counted(transcripts, 'transcript')}, "
+            f"Window of {number(ranking.context_limit)} tokens, "
+            f"{counted(transcripts, 'transcript')}, "
             f"{counted(max(row.requests for row in rows), 'request')}"
         )
         say_table(HEADINGS, map(_row, rows), gap=1)
@@ -149,10 +152,12 @@ def _cost(summary: Summary) -> str:
 
 def say_unfit(comparison: Comparison) -> None:
     """Prints the runs whose fixed content exceeds the window."""
-    for limit, names in comparison.cannot_fit.items():
+    for context_limit, names in comparison.cannot_fit.items():
         if names:
             runs = counted(len(names), "run")
-            say_heading(f"Cannot fit into {number(limit)} tokens, and count for nothing: {runs}")
+            say_heading(
+                f"Cannot fit into {number(context_limit)} tokens, and count for nothing: {runs}"
+            )
             _say_list(names)
 
 

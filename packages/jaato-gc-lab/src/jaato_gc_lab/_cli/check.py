@@ -71,7 +71,7 @@ class Verdict:
     """The result of one limit for one strategy in one window."""
 
     strategy: str
-    limit: int
+    context_limit: int
     rule: str
     measured: float
     allowed: float
@@ -89,7 +89,8 @@ class Verdict:
 )
 @click.option(
     "-l",
-    "--limits",
+    "--context-limit",
+    "context_limits",
     type=CommaSeparated(TOKENS),
     default="128k",
     metavar="TOKENS,…",
@@ -137,7 +138,7 @@ class Verdict:
 def command(
     files: tuple[Path, ...],
     strategies: list[str] | None,
-    limits: list[int],
+    context_limits: list[int],
     threshold: float | None,
     target: float | None,
     keep_turns: int | None,
@@ -159,7 +160,7 @@ def command(
 
     \b
     Examples:
-      jaato-gc check logs/ --limits 32k,128k
+      jaato-gc check logs/ --context-limit 32k,128k
       jaato-gc check logs/ --max-blind-edits 10% --max-lost-context 5%
       jaato-gc check logs/ --config .jaato/gc.json --json
     """
@@ -170,7 +171,7 @@ def command(
     saved = run_grid(
         files,
         chosen,
-        limits,
+        context_limits,
         config=config,
         model=model,
         prices=prices,
@@ -201,10 +202,13 @@ def command(
 def windows_without_runs(comparison: Comparison) -> list[int]:
     """Returns the windows that no run can fit into: there, nothing can be checked."""
     return [
-        limit
-        for limit, unfit in comparison.cannot_fit.items()
+        context_limit
+        for context_limit, unfit in comparison.cannot_fit.items()
         if unfit
-        and not any(each.limit == limit and each.transcripts for each in comparison.summaries())
+        and not any(
+            each.context_limit == context_limit and each.transcripts
+            for each in comparison.summaries()
+        )
     ]
 
 
@@ -226,18 +230,18 @@ def check_limits(
         if not summary.transcripts and not summary.failed:
             continue
         for name, rule in RULES.items():
-            limit = allowed.get(name)
-            if limit is None or (name == "max_failed" and not summary.failed):
+            most = allowed.get(name)
+            if most is None or (name == "max_failed" and not summary.failed):
                 continue
             measured = rule.measure(summary)
             verdicts.append(
                 Verdict(
                     summary.strategy,
-                    summary.limit,
+                    summary.context_limit,
                     name,
                     measured,
-                    limit,
-                    measured <= limit,
+                    most,
+                    measured <= most,
                 )
             )
     return verdicts
@@ -251,7 +255,7 @@ def _show(verdicts: list[Verdict], unchecked: list[int]) -> None:
             (
                 "ok" if each.holds else "FAILED",
                 each.strategy,
-                number(each.limit),
+                number(each.context_limit),
                 rule.option.removeprefix("--max-"),
                 rule.format(each.measured),
                 f"at most {rule.format(each.allowed)}",
@@ -261,8 +265,8 @@ def _show(verdicts: list[Verdict], unchecked: list[int]) -> None:
         headings = ["result", "strategy", "window", "limit", "measured", "allowed"]
         say_table(headings, rows, left=(0, 1, 3, 5))
         say()
-    for limit in unchecked:
-        say(f"Not checked: no run can fit into a window of {number(limit)} tokens.")
+    for context_limit in unchecked:
+        say(f"Not checked: no run can fit into a window of {number(context_limit)} tokens.")
     if failing := sum(not each.holds for each in verdicts):
         say(f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED.")
     elif not unchecked:

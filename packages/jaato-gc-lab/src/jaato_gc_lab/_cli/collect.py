@@ -39,7 +39,9 @@ MILLION = 1_000_000
 @click.command("collect")
 @click.argument("file", type=EXISTING)
 @click.option("-s", "--strategy", metavar="NAME", help="Strategy (budget).")
-@click.option("-l", "--limit", type=TOKENS, default=128_000, help="Window of the model (128k).")
+@click.option(
+    "-l", "--context-limit", type=TOKENS, default=128_000, help="Window of the model (128k)."
+)
 @tuning_options
 @config_option
 @click.option("-o", "--out", type=NEW, metavar="FILE", help="Output file.")
@@ -62,7 +64,7 @@ MILLION = 1_000_000
 def command(
     file: Path,
     strategy: str | None,
-    limit: int,
+    context_limit: int,
     threshold: float | None,
     target: float | None,
     keep_turns: int | None,
@@ -91,8 +93,8 @@ def command(
 
     \b
     Examples:
-      jaato-gc collect request.json --limit 32k --target 50
-      jaato-gc collect request.json --limit 32k --apply -o smaller.json
+      jaato-gc collect request.json --context-limit 32k --target 50
+      jaato-gc collect request.json --context-limit 32k --apply -o smaller.json
       jaato-gc collect smaller.json --undo
       jaato-gc collect request.json --config .jaato/gc.json --apply --in-place
     """
@@ -117,7 +119,7 @@ def command(
     plan = plan_file(
         file,
         chosen,
-        limit=limit,
+        context_limit=context_limit,
         config=config,
         conversation=conversation,
         format=format,
@@ -144,10 +146,10 @@ def command(
 
 
 def _show(plan: FilePlan, prices: Prices, model: str | None, *, is_done: bool) -> None:
-    used = plan.tokens / plan.limit
+    used = plan.tokens / plan.context_limit
     say(
         f"{plan.path.name}: about {number(plan.tokens)} tokens, {percent(used)} of a window of "
-        f"{number(plan.limit)}"
+        f"{number(plan.context_limit)}"
     )
     if plan.conversation.problems:
         problems = counted(len(plan.conversation.problems), "problem")
@@ -177,8 +179,8 @@ def _show_result(plan: FilePlan, result: GCResult, frees: str, leaves: str) -> N
     outcome = result.outcome.value if result.outcome else "done"
     say(
         f"{result.plugin_name} {frees} {number(result.tokens_freed)} tokens and {leaves} "
-        f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.limit)}); target "
-        f"{number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
+        f"{number(result.tokens_after)} ({percent(result.tokens_after / plan.context_limit)}); "
+        f"target {number(plan.target_tokens)}: {outcome.replace('_', ' ')}"
     )
     if result.shortfall:
         held = ", ".join(f"{number(v)} {k}" for k, v in result.shortfall.held.items() if v)
@@ -289,7 +291,7 @@ def _data(
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "file": str(plan.path),
-        "limit": plan.limit,
+        "context_limit": plan.context_limit,
         "tokens": plan.tokens,
         "target_tokens": plan.target_tokens,
         "needed": plan.plan is not None,

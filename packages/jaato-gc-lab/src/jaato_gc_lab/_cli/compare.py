@@ -35,7 +35,8 @@ from jaato_gc_lab._overhead import Overhead
 )
 @click.option(
     "-l",
-    "--limits",
+    "--context-limit",
+    "context_limits",
     type=CommaSeparated(TOKENS),
     default="128k",
     metavar="TOKENS,…",
@@ -52,7 +53,7 @@ from jaato_gc_lab._overhead import Overhead
 def command(
     files: tuple[Path, ...],
     strategies: list[str] | None,
-    limits: list[int],
+    context_limits: list[int],
     threshold: float | None,
     target: float | None,
     keep_turns: int | None,
@@ -74,9 +75,9 @@ def command(
     \b
     Examples:
       jaato-gc compare session.jsonl
-      jaato-gc compare logs/ --strategies budget,head-tail --limits 32k,128k
+      jaato-gc compare logs/ --strategies budget,head-tail -l 32k,128k
       jaato-gc compare logs/ --strategies all --overhead 20k
-      jaato-gc compare logs/ --limits 128k --report report.html
+      jaato-gc compare logs/ --context-limit 128k --report report.html
       jaato-gc compare logs/ --json > comparison.json
     """
     refuse_overwriting([report], force=force)
@@ -84,7 +85,7 @@ def command(
     saved = run_grid(
         files,
         strategies,
-        limits,
+        context_limits,
         config=config,
         model=model,
         prices=prices,

@@ -24,7 +24,7 @@ NAME = "sample run"
 
 
 @click.command("demo")
-@click.option("-l", "--limit", type=TOKENS, default=32_000, help="Window size (32k).")
+@click.option("-l", "--context-limit", type=TOKENS, default=32_000, help="Window size (32k).")
 @click.option(
     "-o",
     "--out",
@@ -34,7 +34,7 @@ NAME = "sample run"
 )
 @click.option("--sample", type=NEW, metavar="FILE", help="Only write the sample run to FILE.")
 @force_option
-def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> None:
+def command(context_limit: int, out: Path | None, sample: Path | None, force: bool) -> None:
     """Compare all strategies on a sample run and write the report.
 
     The sample is a synthetic run of an agent that works on a small code base for nine turns. It is
@@ -43,7 +43,7 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
     \b
     Examples:
       jaato-gc demo
-      jaato-gc demo --limit 16k --out demo.html
+      jaato-gc demo --context-limit 16k --out demo.html
       jaato-gc demo --sample run.json.gz
     """
     refuse_overwriting([out, sample], force=force)
@@ -56,7 +56,7 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
     with ThreadPoolExecutor(1) as executor, progress("replaying") as advance:
         comparison = compare(
             [sample_path()],
-            context_limits=[limit],
+            context_limits=[context_limit],
             prices=prices,
             executor=executor,
             on_progress=lambda done, total, latest: advance(done, total, latest.cell.strategy),
@@ -67,7 +67,8 @@ def command(limit: int, out: Path | None, sample: Path | None, force: bool) -> N
     say(
         f"A sample run of {counted(len(comparison.reports[0].requests), 'request')}, replayed with "
         f"{counted(len(comparison.strategies) - 1, 'strategy')} and without collection. The charts "
-        f"show the usage of a window of {short(limit)} tokens; ! marks requests that do not fit."
+        f"show the usage of a window of {short(context_limit)} tokens; "
+        f"! marks requests that do not fit."
     )
     for report in comparison.reports:
         collections = counted(len(report.collections), "collection")

@@ -50,7 +50,7 @@ FEW = 8
 @click.command("replay", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
 @click.option("-s", "--strategy", metavar="NAME", help="Strategy, or none (budget).")
-@click.option("-l", "--limit", type=TOKENS, default=128_000, help="Window size (128k).")
+@click.option("-l", "--context-limit", type=TOKENS, default=128_000, help="Window size (128k).")
 @tuning_options
 @config_option
 @model_option
@@ -60,7 +60,7 @@ FEW = 8
 def command(
     files: tuple[Path, ...],
     strategy: str | None,
-    limit: int,
+    context_limit: int,
     threshold: float | None,
     target: float | None,
     keep_turns: int | None,
@@ -78,9 +78,9 @@ def command(
 
     \b
     Examples:
-      jaato-gc replay session.jsonl --strategy marksweep --limit 32k
+      jaato-gc replay session.jsonl --strategy marksweep --context-limit 32k
       jaato-gc replay logs/ --config .jaato/gc.json
-      jaato-gc replay session.jsonl --limit 32k --json
+      jaato-gc replay session.jsonl --context-limit 32k --json
     """
     named, config = configured(
         strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
@@ -102,7 +102,7 @@ def command(
                 report = replay(
                     conversation,
                     named or "gc_budget",
-                    context_limit=limit,
+                    context_limit=context_limit,
                     config=config,
                     name=name,
                     model=model,
@@ -142,7 +142,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     first = reports[0]
     goals = f"threshold {first.threshold_percent:g}%, target {first.target_percent:g}%"
     say(
-        f"{first.strategy} in a window of {number(first.limit)} tokens, "
+        f"{first.strategy} in a window of {number(first.context_limit)} tokens, "
         f"{goals if first.strategy != NONE else 'without collection'}"
     )
     if len(reports) == 1:
@@ -173,7 +173,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
                 _share(each.names_lost, each.names_used),
                 number(len(each.violations)),
                 number(len(each.collections)),
-                percent(each.peak_tokens / each.limit),
+                percent(each.peak_tokens / each.context_limit),
                 short(each.freed_by_reason.total()),
                 money(each.cost),
             )

@@ -26,7 +26,7 @@ from jaato_gc_lab._saved import load_comparison
 
 REPLAY_OPTIONS = {
     "strategies",
-    "limits",
+    "context_limits",
     "threshold",
     "target",
     "keep_turns",
@@ -65,7 +65,8 @@ REPLAY_OPTIONS = {
 )
 @click.option(
     "-l",
-    "--limits",
+    "--context-limit",
+    "context_limits",
     type=CommaSeparated(TOKENS),
     default="128k",
     metavar="TOKENS,…",
@@ -83,7 +84,7 @@ def command(
     out: Path,
     svg: Path | None,
     strategies: list[str] | None,
-    limits: list[int],
+    context_limits: list[int],
     threshold: float | None,
     target: float | None,
     keep_turns: int | None,
@@ -100,7 +101,7 @@ def command(
 
     \b
     Examples:
-      jaato-gc report logs/ --limits 32k,128k -o report.html
+      jaato-gc report logs/ --context-limit 32k,128k -o report.html
       jaato-gc compare logs/ --json > comparison.json
       jaato-gc report --from comparison.json -o report.html --svg chart.svg
     """
@@ -119,7 +120,7 @@ def command(
         saved = run_grid(
             files,
             strategies,
-            limits,
+            context_limits,
             config=config,
             model=model,
             prices=prices,

@@ -22,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (form) {
     const status = document.getElementById("status");
     form.addEventListener("change", () => {
-      const id = `cell-${form.elements.transcript.value}-${form.elements.limit.value}`;
+      const id = `cell-${form.elements.transcript.value}-${form.elements.context_limit.value}`;
       const chosen = document.getElementById(id);
       for (const cell of document.querySelectorAll(".cell")) {
         cell.classList.toggle("chosen", cell === chosen);
