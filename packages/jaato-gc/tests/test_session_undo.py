@@ -35,6 +35,7 @@ from jaato_gc.plugin import Collection, GCConfigOverrides, StrategyInfo, fenced,
 from jaato_gc_testing import (
     COUNTER,
     LONG_TEXT,
+    MemoryStash,
     OldestFirst,
     ScriptedStrategy,
     assert_in_step,
@@ -375,6 +376,55 @@ def test_the_journal_counts_tokens_itself() -> None:
     session.manual_gc()
     with pytest.raises(UndoError, match="journal_tokens"):
         session.undo()
+
+
+def test_the_messages_that_a_collection_removed_can_be_read() -> None:
+    session = talk(stash=MemoryStash(), journal_tokens=0)
+    before = {message.message_id: message for message in session.history}
+    first = session.manual_gc()
+    speak(session, 5, 6)
+    second = session.manual_gc()
+
+    before |= {message.message_id: message for message in session.get_removed()}
+    for result in (first, second):
+        listed = [each for item in result.removal_list for each in item.message_ids]
+        assert listed
+        assert session.get_removed(result.gc_id) == [before[each] for each in listed]
+    assert session.get_removed() == session.get_removed(second.gc_id)
+
+
+def test_a_collection_that_removed_nothing_has_no_removed_messages() -> None:
+    session = talk()
+    session.set_gc_plugin(ScriptedStrategy(lambda _: None))
+    assert session.get_removed(session.manual_gc().gc_id) == []
+
+
+def test_shortened_messages_can_be_read_in_full() -> None:
+    def shorten(collection: Collection) -> None:
+        for group in collection.groups:
+            collection.shorten(group, "shorter")
+
+    session = new_session(ScriptedStrategy(shorten), GCConfig(), context_limit=3000)
+    agent_turn(session, 6)
+    before = session.history
+    session.manual_gc(target_percent=1.0)
+
+    removed = session.get_removed()
+    assert len(removed) == 3
+    assert all(message in before and message not in session.history for message in removed)
+
+
+def test_messages_that_are_no_longer_kept_can_not_be_read() -> None:
+    session = talk(journal_tokens=0)
+    before = state(session)
+    with pytest.raises(UndoError, match="there is no collection"):
+        session.get_removed()
+    with pytest.raises(UndoError, match="there is no collection 'gc_9'"):
+        session.get_removed("gc_9")
+    assert state(session) == before
+    session.manual_gc()
+    with pytest.raises(UndoError, match="'gc_1' is no longer kept: raise journal_tokens or use"):
+        session.get_removed()
 
 
 def test_after_an_undo_no_automatic_collection_runs_until_the_next_message() -> None:

@@ -77,7 +77,7 @@ class Collections:
         self._observers = observers
         self.journal = journal
         self.stash = stash
-        self._recovery = Recovery(live, journal, stash)
+        self.recovery = Recovery(live, journal, stash)
         self._remove_source = remove_source
         self._all_steps = all_steps
         self.plans_made = 0
@@ -305,7 +305,7 @@ class Collections:
         """
         with self._live.lock:
             entry = self.journal.newest(gc_id)
-            applied = self._recovery.complete(entry)
+            applied = self.recovery.complete(entry)
             if applied is not None:
                 self._live.revert(applied)
             self.journal.entries.pop()
@@ -326,7 +326,7 @@ class Collections:
         """
         live = self._live
         with live.lock:
-            before, edits, restored, places = self._recovery.edits_to_restore(keys, at)
+            before, edits, restored, places = self.recovery.edits_to_restore(keys, at)
             total = live.budget.total_tokens()
             created_by = None if at == "place" else RESTORE
             applied = live.apply(edits, before, created_by, places)

@@ -16,8 +16,6 @@ KEPT_WINDOWS = 2
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
-HOST = "host"
-"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
 
 HOST = "host"
 """The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
@@ -197,15 +195,25 @@ class Journal:
         Raises:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
-        if gc_id is not None and gc_id not in {entry.gc_id for entry in self.entries}:
-            raise self._not_undoable(gc_id)
-        if not self.entries:
-            raise UndoError(f"there is no collection to undo{self._what_helps}")
-        entry = self.entries[-1]
-        if gc_id is not None and gc_id != entry.gc_id:
+        if gc_id in [entry.gc_id for entry in self.entries][:-1]:
+            newest = self.entries[-1].gc_id
             raise UndoError(
-                f"{gc_id!r} is not the newest collection, {entry.gc_id!r} is: undo that one first"
+                f"{gc_id!r} is not the newest collection, {newest!r} is: undo that one first"
             )
+        return self.find(gc_id)
+
+    def find(self, gc_id: str | None = None) -> JournalEntry:
+        """Returns an applied collection, by default the newest.
+
+        Raises:
+            UndoError: There is none, or its content is no longer kept.
+        """
+        if gc_id is None and not self.entries:
+            raise UndoError(f"there is no collection to undo{self._what_helps}")
+        found = [entry for entry in self.entries if gc_id in (None, entry.gc_id)]
+        if not found:
+            raise self._not_undoable(gc_id or "")
+        entry = found[-1]
         if entry.applied is None:
             raise UndoError(
                 f"the content of {entry.gc_id!r} is no longer kept: raise journal_tokens or use a "

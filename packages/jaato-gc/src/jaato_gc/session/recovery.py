@@ -74,6 +74,24 @@ class Recovery:
         ]
         return replace(applied, edits=edits)
 
+    def removed_by(self, gc_id: str | None) -> list[Message]:
+        """Returns the messages in the removal list of a collection, as they were before it.
+
+        Args:
+            gc_id: The id of the collection; ``None`` for the newest one.
+
+        Raises:
+            UndoError: There is no such collection, or its content is no longer kept.
+        """
+        with self._live.lock:
+            if any(each.gc_id == gc_id and not each.removal_list for each in self._journal.results):
+                return []
+            entry = self._journal.find(gc_id)
+            applied = self.complete(entry)
+        listed = {each for item in entry.result.removal_list for each in item.message_ids}
+        left = applied.removed if applied else []
+        return [message for message in left if message.message_id in listed]
+
     def edits_to_restore(self, keys: Sequence[str], at: Place) -> Restoration:
         """Returns the edits that restore stashed messages.
 

@@ -267,6 +267,17 @@ class GCSession:
         with self._live.lock:
             return list(self._collections.journal.results)
 
+    def get_removed(self, gc_id: str | None = None) -> list[Message]:
+        """Returns the messages in the removal list of a collection, as they were before it.
+
+        Args:
+            gc_id: The id of the collection, from its result; by default the newest one.
+
+        Raises:
+            UndoError: There is no such collection, or its content is no longer kept.
+        """
+        return self._collections.recovery.removed_by(gc_id)
+
     @property
     def collection_count(self) -> int:
         """The number of collections so far, including those that are no longer kept."""
