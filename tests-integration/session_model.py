@@ -424,7 +424,8 @@ def check_applied(observed: Observed, protected: Collection[str]) -> None:
     _check_summaries(before, after, result)
     _check_account(before, after, result)
     assert after.tokens <= before.tokens
-    assert check_collection(before.messages, after.messages, result.removal_list) == []
+    violations = check_collection(before.messages, after.messages, result.removal_list)
+    assert not violations, violations
     if not check_history(before.messages):
         assert check_history(after.messages) == []
 

@@ -3,10 +3,11 @@
 import random
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaato_gc import Message, Part, Role
+from jaato_gc import Message, Part, Role, SyntheticKind
 from jaato_gc.history import Edit, apply_edits, edits_between, in_order, inverse, moved_to
 
 PROPERTY = settings(max_examples=200, deadline=None)
@@ -190,6 +191,19 @@ def test_the_edits_to_a_subset_are_exactly_its_removals(length: int, stays: list
         each.message_id for each, stay in zip(before, stays, strict=False) if not stay
     ]
     assert all(edit.after is None for edit in edits)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_notice_moves_and_other_messages_stay(place: int) -> None:
+    notice = Message.from_text(Role.USER, "removed", synthetic=SyntheticKind.NOTICE)
+    others = [Message.from_text(Role.USER, f"{number}") for number in range(4)]
+    before = [*others[:2], notice, *others[2:]]
+    after = [*others[:place], notice, *others[place:]]
+
+    edits = edits_between(before, after)
+    assert apply_edits(before, edits) == after
+    assert all(notice in (edit.before, edit.after) for edit in edits)
+    assert len(edits) == (0 if place == 2 else 2)
 
 
 @PROPERTY

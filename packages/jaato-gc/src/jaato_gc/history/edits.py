@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from jaato_gc.messages import Message
+from jaato_gc.messages import Message, is_notice
 from jaato_gc.policies import InstructionSource
 
 EditAction = Literal["remove", "shorten", "summarize"]
@@ -118,14 +118,19 @@ def moved_to(
 def edits_between(before: Sequence[Message], after: Sequence[Message]) -> list[Edit]:
     """Returns edits that make one history from another. Messages are matched by id.
 
-    A message that moved is removed at one place and inserted at another.
+    A message that moved is removed at one place and inserted at another. If a notice and another
+    message changed their order, the notice moved.
     """
     places = {message.message_id: place for place, message in enumerate(before)}
+    stay = {message.message_id for message in after}
     edits: list[Edit] = []
     done = 0
     for message in after:
         place = places.get(message.message_id, -1)
-        if place < done:  # new, or passed already
+        overtakes = is_notice(message) and any(
+            each.message_id in stay for each in before[done : max(place, done)]
+        )
+        if place < done or overtakes:  # new, or passed already
             edits.append(Edit(done, None, message))
             continue
         edits += _removals(before, done, place)
