@@ -136,6 +136,7 @@ OPTIONS = st.sampled_from(
     seed=st.integers(0, 999),
     hidden=st.sampled_from([0, 150]),
     undo=st.booleans(),
+    room=st.sampled_from([0, 900]),
 )
 def test_a_restored_session_continues_like_the_saved_one(
     config: GCConfig,
@@ -145,11 +146,13 @@ def test_a_restored_session_continues_like_the_saved_one(
     seed: int,
     hidden: int,
     undo: bool,
+    room: int,
 ) -> None:
     model = DummyModel(4000, hidden_tokens=hidden, seed=seed)
     plugin = Oldest()
     plugin.initialize(options)
     saved = session_with(plugin, config, provider=model, tools=model.run_tool, context_limit=4000)
+    saved.set_output_reserve(room)
     for turn in range(turns):
         saved.send_message(f"request {turn}")
     if undo and any(each.items_collected for each in saved.get_gc_history()):
