@@ -459,7 +459,7 @@ def workspace_packages(requirements: Sequence[str]) -> set[str]:
 def run_unit_tests(session: nox.Session, package: str) -> None:
     """Run a package's tests against its wheel, with its extras and the kit installed."""
     needed = siblings(package) | own_siblings(package)
-    needed |= siblings("jaato-gc-testing") | {"jaato-gc-testing"}
+    needed |= siblings(releases.KIT) | {releases.KIT}
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
     install(session, *tools("test"), *own_tools(package), wheel(package), *others)
     # JAATO_GC_EDITABLE would disable the test that imports come from the wheel.
