@@ -65,13 +65,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def types(session: nox.Session) -> None:
-    """Type-check sources, tests and scripts against the installed wheels."""
+    """Type-check sources, tests and scripts, and what type checkers find in code of users."""
     install(session, *tools("types"), *tools("release"), *everything())
     # One run per package: test modules of different packages can have the same name.
     for name in PROJECTS:
         session.run("mypy", f"packages/{name}/src", f"packages/{name}/tests")
     session.run("mypy", "noxfile.py", "benchmarks", "docs", "examples", "tests-integration")
     session.run("mypy", "releasing", "tests-releasing", "--exclude=factory_plugin")
+    session.run("pytest", "tests-integration/test_typing.py")
 
 
 @nox.session(requires=["build"])
