@@ -18,10 +18,6 @@ RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
 HOST = "host"
 """The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
-
-HOST = "host"
-"""The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
-
 REPAIR = "repair"
 """The plugin name in the result of a repair."""
 
