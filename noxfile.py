@@ -50,8 +50,8 @@ each_package = nox.parametrize("package", [nox.param(name, id=name) for name in 
 ON_ALL_CORES = ("--numprocesses=auto",)
 HOSTED = [name for name in PROJECTS if "host" in PYPROJECTS[name].get("dependency-groups", {})]
 """Packages that run inside another application, which is installed only for their own tests."""
-ON_CORE = [name for name in PROJECTS if name not in (releases.CORE, releases.KIT, *HOSTED)]
-"""Packages that work with cores of different ages: the plugins, and the command."""
+ON_CORE = [name for name in PROJECTS if name not in (releases.CORE, releases.KIT)]
+"""Packages that work with cores of different ages: the plugins, the command, and the adapters."""
 
 
 @nox.session
@@ -65,13 +65,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def types(session: nox.Session) -> None:
-    """Type-check sources, tests and scripts against the installed wheels."""
+    """Type-check sources, tests and scripts, and what type checkers find in code of users."""
     install(session, *tools("types"), *tools("release"), *everything())
     # One run per package: test modules of different packages can have the same name.
     for name in PROJECTS:
         session.run("mypy", f"packages/{name}/src", f"packages/{name}/tests")
     session.run("mypy", "noxfile.py", "benchmarks", "docs", "examples", "tests-integration")
     session.run("mypy", "releasing", "tests-releasing", "--exclude=factory_plugin")
+    session.run("pytest", "tests-integration/test_typing.py")
 
 
 @nox.session(requires=["build"])
@@ -215,7 +216,9 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
     if host is None:
         session.skip(f"NO EARLIER RELEASE of {releases.CORE} that {subject} allows")
     builds = [host, subject]
-    for name in (releases.KIT, *subject.siblings):
+    own_tests = group_of(nox.project.load_toml(subject.source / "pyproject.toml"))
+    needed = {releases.KIT, *subject.siblings, *workspace_packages(own_tests)}
+    for name in sorted(needed - {releases.CORE, package}):
         sibling = releases.sibling_for(subject, name, host)
         if sibling is None:
             session.skip(f"NO EARLIER RELEASE of {name} that allows {host}")
@@ -237,10 +240,8 @@ def compat(session: nox.Session, package: str, plugin: str, core: str) -> None:
     if key in TESTED:
         session.log(f"passed: {TESTED[key]} tested the same wheels, byte for byte")
         return
-    pyproject = nox.project.load_toml(subject.source / "pyproject.toml")
     others = [each.requirement for each in builds if each is not subject]
-    needed = (*group_of(pyproject), subject.requirement_with_extras, *others)
-    install(session, *tools("test"), *needed)
+    install(session, *tools("test"), *own_tests, subject.requirement_with_extras, *others)
     expected = [f"{each.distribution} {each.version} {each.wheel.as_uri()}" for each in builds]
     session.run("python", "-m", "releasing.installed", *expected)
     # A plugin may use a deprecated name of core until 1.0 removes it.
@@ -459,7 +460,7 @@ def workspace_packages(requirements: Sequence[str]) -> set[str]:
 def run_unit_tests(session: nox.Session, package: str) -> None:
     """Run a package's tests against its wheel, with its extras and the kit installed."""
     needed = siblings(package) | own_siblings(package)
-    needed |= siblings("jaato-gc-testing") | {"jaato-gc-testing"}
+    needed |= siblings(releases.KIT) | {releases.KIT}
     others = [wheel(name, extras=False) for name in sorted(needed - {package})]
     install(session, *tools("test"), *own_tools(package), wheel(package), *others)
     # JAATO_GC_EDITABLE would disable the test that imports come from the wheel.

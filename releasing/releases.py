@@ -9,6 +9,7 @@ from email import message_from_bytes
 from email.message import Message
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -115,6 +116,31 @@ class Build:
 def distributions() -> list[str]:
     """Return the names of all distributions in packages/."""
     return sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+
+
+def plugins() -> list[str]:
+    """Return the distributions that core discovers as plugins."""
+    return [name for name in distributions() if "jaato_gc" in project(name).get("entry-points", {})]
+
+
+def strategies() -> list[str]:
+    """Return the plugins that register a strategy."""
+    hook = "def jaato_gc_register_strategies("
+    return [
+        name
+        for name in plugins()
+        if any(
+            hook in path.read_text(encoding="utf-8")
+            for path in ROOT.glob(f"packages/{name}/src/**/*.py")
+        )
+    ]
+
+
+def project(distribution: str) -> dict[str, Any]:
+    """Return the table `project` of a distribution's pyproject.toml."""
+    path = ROOT / "packages" / distribution / "pyproject.toml"
+    found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+    return found
 
 
 def checkout(distribution: str) -> Build:

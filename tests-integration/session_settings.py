@@ -1,6 +1,7 @@
 """The strategies and settings that `test_session_machine` chooses from."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -60,7 +61,8 @@ VARIANTS: dict[str, dict[str, PluginMaker]] = {
 """The variants of every strategy, by its name."""
 OURS = {name: make for variants in VARIANTS.values() for name, make in variants.items()}
 
-CONFIGS = st.builds(
+_configs = partial(
+    st.builds,
     GCConfig,
     threshold_percent=st.sampled_from([60.0, 80.0]),
     target_percent=st.sampled_from([10.0, 40.0, 55.0]),
@@ -71,8 +73,9 @@ CONFIGS = st.builds(
     preserve_recent_turns=st.integers(0, 3),
     preserve_recent_groups=st.integers(0, 2),
     max_tokens=st.sampled_from([None, None, 900]),
-    reserve_output_tokens=st.sampled_from([0, 0, 100]),
 )
+RESERVES = st.sampled_from([0, 100])
+CONFIGS = _configs() | _configs(reserve_output_tokens=RESERVES)
 OVERRIDES = st.fixed_dictionaries(
     {},
     optional={

@@ -57,6 +57,7 @@ from session_settings import (
     POSITIONS,
     REASONS,
     REPORTED_SHARES,
+    RESERVES,
     VARIANTS,
     WINDOWS,
     Booking,
@@ -530,6 +531,11 @@ class SessionMachine(RuleBasedStateMachine):
         self.model.happened(lambda session: session.set_context_limit(window))
         with self.collecting(automatic=True):
             self.session.set_context_limit(window)
+
+    @rule(tokens=RESERVES)
+    def change_the_room_for_the_answer(self, tokens: int) -> None:
+        self.model.happened(lambda session: session.set_output_reserve(tokens))
+        self.session.set_output_reserve(tokens)
 
     @rule(data=st.data(), config=CONFIGS)
     def switch_the_strategy(self, data: st.DataObject, config: GCConfig) -> None:

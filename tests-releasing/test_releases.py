@@ -24,6 +24,20 @@ def test_without_releases_only_the_checkout_is_found(repository: Repository) -> 
     assert releases.core_for(plugin, "checkout") == releases.checkout(CORE)
 
 
+def test_plugins_and_strategies_are_found_by_entry_point_and_hook(repository: Repository) -> None:
+    hook = "def jaato_gc_register_strategies(): ..."
+    names = {CORE: hook, KIT: hook, PLUGIN: hook, "jaato-gc-observer": ""}
+    for name, code in names.items():
+        repository.commit(name, "0.1.0", code=code)
+    for name in ("jaato-gc-observer", PLUGIN):
+        file = f"packages/{name}/pyproject.toml"
+        text = (repository.root / file).read_text(encoding="utf-8")
+        repository.write(file, f'{text}[project.entry-points.jaato_gc]\nit = "it"\n')
+
+    assert releases.plugins() == ["jaato-gc-observer", PLUGIN]
+    assert releases.strategies() == [PLUGIN]
+
+
 def test_releases_come_from_tags_and_the_file_and_are_sorted(repository: Repository) -> None:
     first, second, tenth = (repository.commit(CORE, f"0.{minor}.0") for minor in (1, 2, 10))
     repository.write("releases.toml", f'[{CORE}]\n"0.10.0" = "{tenth}"\n"0.2.0" = "{first}"\n')

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from jaato_gc import (
     Confidence,
+    ContextFloorError,
     GCConfig,
     GCConfigError,
     GCPolicy,
@@ -537,17 +538,140 @@ def test_recover_collects_only_after_a_request_that_was_too_long() -> None:
 # --- opening ---
 
 
-def test_the_maximum_length_of_the_response_is_reserved() -> None:
-    def reserved(config: GCConfig = RECENT, **call: Any) -> int:
-        agent = open_session("anthropic", gc_config=config, **call)
-        return agent.session.config.reserve_output_tokens
+def reserve_of(agent: ProviderSession) -> int:
+    """Returns the part of the window that is kept free for the response."""
+    return agent.session.config.reserve_output_tokens
 
-    assert reserved() == 0
-    assert reserved(max_tokens=500) == 500
-    assert reserved(max_completion_tokens=300) == 300
+
+def limited(format: str, name: str, tokens: Any) -> Fields:
+    """Returns the arguments of a call that limit the length of the response."""
+    return {"config": {name: tokens}} if format == "gemini" else {name: tokens}
+
+
+LENGTHS = [
+    ("openai-chat", "max_completion_tokens"),
+    ("openai-chat", "max_tokens"),
+    ("openai-responses", "max_output_tokens"),
+    ("anthropic", "max_tokens"),
+    ("gemini", "max_output_tokens"),
+    ("gemini", "maxOutputTokens"),
+]
+"""The names of the maximum length of a response."""
+
+
+@pytest.mark.parametrize(("format", "name"), LENGTHS)
+def test_the_maximum_length_of_the_response_is_reserved(format: str, name: str) -> None:
     given = GCConfig(reserve_output_tokens=100)
-    assert reserved(given, max_tokens=500) == 100
+    call = limited(format, name, 500)
+
+    assert reserve_of(open_session(format)) == 0
+    assert reserve_of(open_session(format, **call)) == 500
+    assert reserve_of(open_session(format, gc_config=given, **call)) == 100
+    assert reserve_of(ProviderSession(format, GCSession(), call=call)) == 500
     assert given.reserve_output_tokens == 100
+
+
+@pytest.mark.parametrize(("format", "name"), LENGTHS)
+def test_the_reserve_follows_a_changed_maximum_length_of_the_response(
+    format: str, name: str
+) -> None:
+    agent = open_session(format, **limited(format, name, 500))
+    agent.append("Hello.")
+
+    for tokens in (900, 100, None):
+        agent.call |= limited(format, name, tokens)
+        agent.request()
+        assert reserve_of(agent) == (tokens or 0)
+    assert agent.session.get_gc_history() == []
+
+
+def test_the_reserve_follows_a_configuration_object_of_google_s_sdk() -> None:
+    agent = open_session("gemini", config=Config(max_output_tokens=500))
+    agent.append("Hello.")
+    agent.call["config"].fields["max_output_tokens"] = 900
+    agent.request()
+
+    assert reserve_of(agent) == 900
+
+
+def test_the_larger_of_two_maximum_lengths_is_reserved() -> None:
+    """Servers that are compatible with OpenAI's differ in which of the two names they read."""
+    agent = open_session("openai-chat", max_tokens=300, max_completion_tokens=500)
+
+    assert reserve_of(agent) == 500
+
+
+@pytest.mark.parametrize("unlimited", [None, -1, "inf", object()])
+def test_a_maximum_length_that_limits_nothing_reserves_nothing(unlimited: Any) -> None:
+    """Local servers read -1 as "no limit", and SDKs have objects for unset arguments."""
+    agent = open_session("openai-chat", max_tokens=unlimited)
+    agent.append("Hello.")
+
+    assert agent.request()["max_tokens"] is unlimited
+    assert reserve_of(agent) == 0
+
+
+def test_a_reserve_of_the_host_does_not_follow_the_call() -> None:
+    own = GCConfig(preserve_recent_turns=1, reserve_output_tokens=500)
+    agent = open_session("anthropic", gc_config=own, max_tokens=500)
+    agent.append("Hello.")
+    saved, registry = agent.session.save(), agent.session.registry
+
+    agent.call["max_tokens"] = 900
+    agent.request()
+    restored = ProviderSession.restore("anthropic", saved, registry=registry, call=agent.call)
+
+    assert [reserve_of(each) for each in (agent, agent.child(), restored)] == [500, 500, 500]
+
+
+def test_a_restored_session_reserves_the_maximum_length_of_its_own_call() -> None:
+    agent = open_session("anthropic", max_tokens=500)
+    agent.append("Hello.")
+    saved, registry = agent.session.save(), agent.session.registry
+
+    def restored(**call: Any) -> int:
+        return reserve_of(ProviderSession.restore("anthropic", saved, registry=registry, call=call))
+
+    assert (restored(), restored(max_tokens=500), restored(max_tokens=900)) == (0, 500, 900)
+
+
+def test_another_strategy_keeps_the_reserve_for_the_response() -> None:
+    agent = open_session("anthropic", max_tokens=500)
+
+    agent.session.set_gc_plugin(OldestFirst(), GCConfig(target_percent=50))
+    assert reserve_of(agent) == 500
+    agent.session.set_gc_plugin(OldestFirst(), GCConfig(reserve_output_tokens=50))
+    assert reserve_of(agent) == 50
+
+
+def test_a_longer_response_makes_a_collection_due() -> None:
+    agent = open_session("anthropic", max_tokens=100)
+    for number in range(5):
+        agent.append(f"{number}: {LONG}")
+        agent.request()
+        agent.answer({"role": "assistant", "content": [{"type": "text", "text": "Fine."}]})
+    agent.append("And now?")
+    assert len(agent.request()["messages"]) == 11
+
+    agent.call["max_tokens"] = 3_000
+
+    assert len(agent.request()["messages"]) < 11
+    assert agent.session.budget.total_tokens() + 3_000 <= 4_000
+
+
+@given(lengths=st.lists(st.integers(0, 5_000), min_size=1, max_size=8))
+def test_a_request_and_its_response_never_exceed_the_window(lengths: list[int]) -> None:
+    agent = open_session("anthropic")
+    for number, length in enumerate(lengths):
+        agent.append(f"{number}: {LONG}")
+        agent.call["max_tokens"] = length
+        try:
+            agent.request()
+        except ContextFloorError:
+            assert length > 2_000
+        else:
+            assert agent.session.budget.total_tokens() + length <= 4_000
+        agent.answer({"role": "assistant", "content": [{"type": "text", "text": "Fine."}]})
 
 
 @pytest.mark.parametrize(

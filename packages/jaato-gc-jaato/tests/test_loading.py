@@ -129,6 +129,23 @@ def test_a_variable_that_only_jaato_server_accepts_does_not_disable_the_plugin(
     assert due
 
 
+@pytest.mark.parametrize("variable", ["JAATO_GC_THRESHOLD", "JAATO_GC_TARGET", "JAATO_GC_PRESSURE"])
+@pytest.mark.parametrize("value", ["0.6", "101"])
+def test_a_setting_that_jaato_server_reads_from_a_variable_gets_our_default_if_we_refuse_it(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(variable, value)
+    session = new_session(Model(2_000), conversation(10))
+    session.set_gc_plugin(gc.load_gc_plugin("gc_jg_budget", {}), gc.GCConfig())
+
+    session._maybe_collect_before_send()
+
+    [warning] = problems(caplog)
+    assert warning.startswith("gc_jg_budget ignores settings: ")
+    [*_, collected] = session.get_gc_history()
+    assert collected.success
+
+
 def test_a_sub_agent_inherits_options_with_the_settings_of_its_parent() -> None:
     """jaato-server loads its plugin by name, with no options but these two."""
     parent = new_session(Model(2_000), conversation(20))

@@ -1101,6 +1101,8 @@ def test_an_override_with_a_reason_is_accepted_and_inherited() -> None:
     class TestMineToo(TestMine):
         pass
 
+    [mark] = getattr(TestMineToo.test_is_deterministic, "pytestmark")  # noqa: B009
+    assert (mark.name, mark.kwargs) == ("xfail", {"reason": "it calls a model"})
     TestMineToo().test_has_the_shape_of_a_plugin()
 
 

@@ -673,7 +673,7 @@ def test_send_sends_an_unchanged_history_if_it_can_not_fit_and_says_so() -> None
 
 def test_another_value_of_on_overflow_is_refused() -> None:
     with pytest.raises(GCConfigError, match=r"on_overflow='drop'.*'relax', 'raise', 'send'"):
-        new_session(on_overflow="drop")
+        new_session(on_overflow="drop")  # type: ignore[arg-type]
 
 
 # --- figures of the provider ---

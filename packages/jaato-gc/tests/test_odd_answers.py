@@ -333,7 +333,9 @@ def test_ids_and_results_of_the_host_may_be_invalid_unicode(is_strategy: bool) -
         ScriptedStrategy(select) if is_strategy else cast(GCPlugin, ScriptedPlugin(script)),
         GCConfig(preserve_recent_turns=1, preserve_recent_groups=0),
     )
-    session.append(Message.from_text(Role.USER, LONG_TEXT, message_id=odd_id, policy="partial"))
+    session.append(
+        Message.from_text(Role.USER, LONG_TEXT, message_id=odd_id, policy=GCPolicy.PARTIAL)
+    )
     speak(session, 1)
     session.append(Message(Role.MODEL, [call], "c"))
     session.append(long)

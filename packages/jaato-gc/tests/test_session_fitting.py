@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def call(number: int, tokens: int) -> list[Message]:
     ]
 
 
-def filled(limit: int, *messages: Message, **options: object) -> GCSession:
+def filled(limit: int, *messages: Message, **options: Any) -> GCSession:
     session = new_session(context_limit=limit, **options)
     for message in messages:
         session.append(message)
@@ -225,7 +226,7 @@ def test_on_overflow_send_sends_what_can_not_be_made_to_fit() -> None:
 
 def test_on_overflow_must_be_known() -> None:
     with pytest.raises(GCConfigError, match="expected one of 'relax', 'raise', 'send'"):
-        new_session(on_overflow="explode")
+        new_session(on_overflow="explode")  # type: ignore[arg-type]
 
 
 def test_core_fits_alone_if_the_strategy_fails() -> None:

@@ -38,8 +38,14 @@ def session_with(
 ) -> GCSession:
     """Returns a session that keeps all of its collections, so that tests can look at each."""
     tools = provider.run_tool if isinstance(provider, DummyModel) else None
-    options = {"provider": provider, "tools": tools, "context_limit": context_limit}
-    return new_session(OldestFirst(), config, keep_collections=10_000, **options)
+    return new_session(
+        OldestFirst(),
+        config,
+        provider,
+        tools=tools,
+        context_limit=context_limit,
+        keep_collections=10_000,
+    )
 
 
 def assert_budget_is_a_recount(session: GCSession) -> None:

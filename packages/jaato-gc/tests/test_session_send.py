@@ -1279,6 +1279,89 @@ def test_a_window_must_be_positive(limit: int) -> None:
         GCSession(context_limit=limit)
 
 
+# --- the room for the answer ---
+
+
+def test_the_room_for_the_answer_can_change_between_requests() -> None:
+    session = session_with(
+        config=GCConfig(preserve_recent_turns=1), context_limit=1_000, counter=WordCounter()
+    )
+    fill(session, 6)
+    session.append(user("And now?"))
+    assert len(session.before_send()) == 13
+
+    session.set_output_reserve(700)
+    assert len(session.before_send()) < 13
+    assert session.budget.total_tokens() <= 300
+    session.set_output_reserve(999)
+    with pytest.raises(ContextFloorError, match="only 1 fit"):
+        session.before_send()
+    session.set_output_reserve(0)
+    assert session.before_send()
+
+
+def test_a_reserve_in_the_configuration_has_priority_over_the_one_of_the_session() -> None:
+    def reserve(**settings: Any) -> int:
+        session.set_gc_plugin(OldestFirst(), GCConfig(**settings))
+        return session.config.reserve_output_tokens
+
+    session = session_with()
+    session.set_output_reserve(300)
+
+    assert reserve() == 300
+    assert reserve(reserve_output_tokens=200) == 200
+    assert reserve(plugin_config={"reserve_output_tokens": 100}) == 100
+    session.set_output_reserve(400)
+    assert session.config.reserve_output_tokens == 100
+    assert reserve(reserve_output_tokens=0) == 0
+    assert reserve(max_turns=5) == 400
+    session.remove_gc_plugin()
+    assert session.config.reserve_output_tokens == 400
+
+
+def test_settings_for_one_collection_leave_the_room_for_the_answer() -> None:
+    session = session_with(
+        config=GCConfig(preserve_recent_turns=1, auto_trigger=False),
+        context_limit=1_000,
+        counter=WordCounter(),
+    )
+    fill(session, 8)
+    session.set_output_reserve(700)
+
+    assert session.plan_gc(target_percent=50).result.tokens_after <= 300
+    assert session.plan_gc(target_percent=50, reserve_output_tokens=0).result.tokens_after > 300
+
+
+def test_a_configuration_of_the_host_is_not_changed_by_the_room_for_the_answer() -> None:
+    config = GCConfig()
+    session = session_with(config=config)
+    session.set_output_reserve(300)
+
+    assert config == GCConfig()
+    assert session.config.given() == config.given()
+
+
+def test_another_room_for_the_answer_does_not_resume_paused_collections() -> None:
+    session = session_with(None, plugin=NoGCPlugin(), context_limit=1_000, counter=WordCounter())
+    fill(session, 9)
+    session.after_turn()
+    assert session.paused_because is not None
+
+    for tokens in range(5):
+        session.set_output_reserve(tokens)
+        session.before_send()
+    assert len(session.get_gc_history()) == 1
+
+
+def test_a_sub_agent_inherits_the_room_for_the_answer() -> None:
+    session = session_with()
+    session.set_output_reserve(300)
+    child = session.child()
+    session.set_output_reserve(400)
+
+    assert child.config.reserve_output_tokens == 300
+
+
 # --- sub-agents ---
 
 

@@ -136,6 +136,7 @@ OPTIONS = st.sampled_from(
     seed=st.integers(0, 999),
     hidden=st.sampled_from([0, 150]),
     undo=st.booleans(),
+    room=st.sampled_from([0, 900]),
 )
 def test_a_restored_session_continues_like_the_saved_one(
     config: GCConfig,
@@ -145,11 +146,13 @@ def test_a_restored_session_continues_like_the_saved_one(
     seed: int,
     hidden: int,
     undo: bool,
+    room: int,
 ) -> None:
     model = DummyModel(4000, hidden_tokens=hidden, seed=seed)
     plugin = Oldest()
     plugin.initialize(options)
     saved = session_with(plugin, config, provider=model, tools=model.run_tool, context_limit=4000)
+    saved.set_output_reserve(room)
     for turn in range(turns):
         saved.send_message(f"request {turn}")
     if undo and any(each.items_collected for each in saved.get_gc_history()):
@@ -463,8 +466,19 @@ def test_a_damaged_session_is_restored_or_refused_with_one_error(
         del container[key]
     else:
         container[key] = value
-    with suppress(SavedSessionError):
-        use(restore(json.dumps(saved)))
+    restored = session_or_refusal(json.dumps(saved))
+    if isinstance(restored, str):
+        assert restored.startswith("the saved session can't be restored")
+    else:
+        use(restored)
+        assert restore(restored.save()).history == restored.history
+
+
+def session_or_refusal(saved: str) -> GCSession | str:
+    try:
+        return restore(saved)
+    except SavedSessionError as error:
+        return str(error)
 
 
 def use(session: GCSession) -> None:
@@ -475,7 +489,6 @@ def use(session: GCSession) -> None:
         session.manual_gc()
         session.undo()
         session.undo()
-    session.save()
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "7", '"x"', "{}", "[" * 100_000])

@@ -52,6 +52,15 @@ def test_a_window_may_be_any_positive_integer(value: Any) -> None:
     assert json.loads(session.save())["budget"]["context_limit"] == 7_000
 
 
+@pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)
+def test_a_room_for_the_answer_that_is_not_a_number_of_tokens_is_refused(value: Any) -> None:
+    session = talking_session()
+    before = session.save()
+    with pytest.raises(GCConfigError, match=r"tokens=.*: expected an integer of 0 or more"):
+        session.set_output_reserve(value)
+    assert session.save() == before
+
+
 @pytest.mark.parametrize("value", [each for each in NO_WHOLE_NUMBERS if each is not None])
 def test_a_journal_that_has_no_size_is_refused(value: Any) -> None:
     with pytest.raises(GCConfigError, match=r"journal_tokens=.*: expected an integer of 0 or more"):

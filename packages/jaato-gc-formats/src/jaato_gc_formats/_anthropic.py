@@ -58,6 +58,7 @@ class AnthropicMessages(ApiFormat):
     summary = "Anthropic Messages"
     items_key = "messages"
     system_keys = ("system",)
+    output_keys = ("max_tokens",)
     input_usage = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     output_usage = "output_tokens"
 

@@ -46,6 +46,8 @@ class ApiFormat(ABC):
     """
     stored_keys: ClassVar[tuple[str, ...]] = ()
     """Arguments of the SDK's call that continue a conversation which the provider stores."""
+    output_keys: ClassVar[tuple[str, ...]] = ()
+    """Fields of a request that limit the length of the response, in tokens."""
     usage_key: ClassVar[str] = "usage"
     """Field of a response that contains the usage report."""
     input_usage: ClassVar[tuple[str, ...]] = ()

@@ -51,6 +51,7 @@ class GeminiContents(ApiFormat):
     items_key = "contents"
     system_keys = ("systemInstruction", "system_instruction")
     call_key = "config"
+    output_keys = ("maxOutputTokens", "max_output_tokens")
     usage_key = "usageMetadata"
     input_usage = ("promptTokenCount", "toolUsePromptTokenCount")
     output_usage = "candidatesTokenCount"

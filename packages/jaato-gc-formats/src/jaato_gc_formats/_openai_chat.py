@@ -80,6 +80,7 @@ class OpenAIChat(ApiFormat):
     name = "openai-chat"
     summary = "OpenAI Chat Completions messages"
     items_key = "messages"
+    output_keys = ("max_completion_tokens", "max_tokens")
     input_usage = ("prompt_tokens",)
     output_usage = "completion_tokens"
 

@@ -94,6 +94,7 @@ class OpenAIResponses(ApiFormat):
     items_key = "input"
     system_keys = ("instructions",)
     stored_keys = ("previous_response_id", "conversation")
+    output_keys = ("max_output_tokens",)
     input_usage = ("input_tokens",)
     output_usage = "output_tokens"
 

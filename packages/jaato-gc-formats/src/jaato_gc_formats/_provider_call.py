@@ -73,45 +73,14 @@ def fields_of(api: ApiFormat, call: Mapping[str, Any]) -> Fields:
     return {name: value for name, value in pairs if value is not None}
 
 
-def reserve_output(config: GCConfig, call: Mapping[str, Any]) -> GCConfig:
-    """Reserves the maximum length of the response, unless the configuration sets a reserve.
-
-    Anthropic and OpenAI refuse a request that, with this length added, exceeds the window.
+def check_config(config: object) -> None:
+    """Refuses the ``config`` of Google's call, which belongs in ``call``.
 
     Raises:
-        GCConfigError: ``config`` is something else, such as the ``config`` of Google's call.
+        GCConfigError: It is not a `GCConfig`.
     """
     if not isinstance(config, GCConfig):
         raise GCConfigError(
             f"config: expected a GCConfig, got {type(config).__name__}; put the configuration of "
             "the client's call into call={'config': …}"
         )
-    if "reserve_output_tokens" in config.model_fields_set:
-        return config
-    return _with_reserve(config, _output_room(call))
-
-
-def inherited_reserve(
-    config: GCConfig, parent: Mapping[str, Any], call: Mapping[str, Any]
-) -> GCConfig:
-    """Reserves the maximum length of a sub-agent's response instead of that of its parent's.
-
-    Args:
-        config: The configuration of the sub-agent.
-        parent: The arguments of its parent's call.
-        call: The arguments of its own call.
-    """
-    if config.reserve_output_tokens == _output_room(parent):
-        return _with_reserve(config, _output_room(call))
-    return reserve_output(config, call)
-
-
-def _output_room(call: Mapping[str, Any]) -> int:
-    room = call.get("max_tokens") or call.get("max_completion_tokens")
-    return room if isinstance(room, int) else 0
-
-
-def _with_reserve(config: GCConfig, tokens: int) -> GCConfig:
-    if config.reserve_output_tokens == tokens:
-        return config
-    return config.model_copy(update={"reserve_output_tokens": tokens})

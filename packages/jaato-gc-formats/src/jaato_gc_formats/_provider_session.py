@@ -9,13 +9,7 @@ from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
-from jaato_gc_formats._provider_call import (
-    check_call,
-    check_options,
-    fields_of,
-    inherited_reserve,
-    reserve_output,
-)
+from jaato_gc_formats._provider_call import check_call, check_config, check_options, fields_of
 from jaato_gc_formats._request_booking import RequestBooking
 from jaato_gc_formats._wire import Fields, parse_arguments, without
 
@@ -55,8 +49,8 @@ class ProviderSession:
         session: The wrapped session.
         call: The other arguments of the client's call. They may be changed between requests, for
             example to use another model or other tools. The budget counts the system prompt and
-            the tools that the next request sends. A system prompt in the history is sent after
-            that of the call.
+            the tools that the next request sends, and reserves the maximum length of its response.
+            A system prompt in the history is sent after that of the call.
 
     Raises:
         FormatError: The format is unknown, or the system prompt is invalid.
@@ -97,7 +91,7 @@ class ProviderSession:
             call: The other arguments of the client's call, which are sent with every request.
             plugin: Name of an installed strategy, or a strategy.
             config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
-                set, the ``max_tokens`` of the call are reserved for the response.
+                set, the maximum length of the response is reserved, such as ``max_tokens``.
             **options: Other arguments of `GCSession`, such as ``stash``, ``summarizer`` and
                 ``on_overflow``.
 
@@ -107,11 +101,12 @@ class ProviderSession:
             GCConfigError: The configuration or an argument is invalid.
             TypeError: There is no such argument.
         """
-        call = call or {}
-        registry = _set_defaults(options, format, call)
+        if config is not None:
+            check_config(config)
+        registry = _set_defaults(options, format, call or {})
         session = GCSession(context_limit=context_limit, **options)
         strategy = registry.create(plugin) if isinstance(plugin, str) else plugin
-        session.set_gc_plugin(strategy, reserve_output(config or GCConfig(), call))
+        session.set_gc_plugin(strategy, config)
         return cls(format, session, call=call)
 
     @classmethod
@@ -183,9 +178,6 @@ class ProviderSession:
         if context_limit is None:
             context_limit = self.session.budget.context_limit
         session = self.session.child(profile, context_limit=context_limit, **options)
-        config = inherited_reserve(session.config, self.call, call)
-        if session.plugin and config != session.config:
-            session.set_gc_plugin(session.plugin, config)
         return type(self)(self._api.name, session, call=call)
 
     # --- the loop ---

@@ -1,4 +1,4 @@
-"""Books the parts of a request that are not in the history: the system prompt and the tools."""
+"""Books the parts of a request that are not in the history: system prompt, tools, response."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,9 +31,9 @@ class RequestBooking:
         """The system prompt of the request, as messages."""
 
     def follow(self, fields: Mapping[str, Any]) -> None:
-        """Books the system prompt and the tools if they have changed.
+        """Books the system prompt and the tools if they have changed, and reserves the response.
 
-        They are compared as text, because hosts also change them in place.
+        Prompt and tools are compared as text, because hosts also change them in place.
 
         Args:
             fields: The fields of the next request.
@@ -41,6 +41,10 @@ class RequestBooking:
         Raises:
             FormatError: The system prompt is invalid.
         """
+        self._follow_content(fields)
+        self._session.set_output_reserve(self._longest_response(fields))
+
+    def _follow_content(self, fields: Mapping[str, Any]) -> None:
         prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}
         tools = [plain(tool) for tool in tools_of(fields)]
         seen = [as_text(plain(value)) for value in (*prompt.values(), *tools)]
@@ -54,6 +58,15 @@ class RequestBooking:
         self._book(InstructionSource.SYSTEM, prompts)
         self._book(InstructionSource.PLUGIN, tool_entries(tools, counter))
         self._booked = seen
+
+    def _longest_response(self, fields: Mapping[str, Any]) -> int:
+        """Returns the maximum length of the response; 0 if the request does not limit it.
+
+        Anthropic and OpenAI refuse a request that, with this length added, exceeds the window.
+        """
+        given = [fields.get(key) for key in self._api.output_keys]
+        # Objects of SDKs are unset values, and local servers read -1 as "no limit".
+        return max([0, *(value for value in given if isinstance(value, int))])
 
     def _book(self, source: InstructionSource, tokens: Mapping[str, int]) -> None:
         budget = self._session.budget

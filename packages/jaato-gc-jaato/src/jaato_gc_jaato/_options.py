@@ -75,8 +75,19 @@ def read_config(config: HostConfig) -> tuple[GCConfig, list[str]]:
         for key in GCConfig.model_fields
         if key != "plugin_config" and hasattr(config, key)
     }
-    valid, problems = valid_options(given, lambda settings: GCConfig(**settings))
-    return GCConfig(**valid), problems
+    valid, problems = valid_options(given, _without_environment)
+    # As in core: the default target is below any threshold.
+    target = min(60.0, 0.75 * valid.get("threshold_percent", 80.0))
+    return _without_environment({"target_percent": target, **valid}), problems
+
+
+def _without_environment(settings: Mapping[str, Any]) -> GCConfig:
+    """Returns a configuration that ignores the environment.
+
+    jaato-server has read the same variables. What we refuse would come back from there.
+    """
+    own = {"threshold_percent": 80.0, "target_percent": 0.0, "pressure_percent": 90.0}
+    return GCConfig(**{**own, **settings})
 
 
 def read_usage(context_usage: Mapping[str, Any]) -> ContextUsage:

@@ -10,6 +10,7 @@ pytest.register_assert_rewrite(
     "jaato_gc_testing._counter_conformance",
     "jaato_gc_testing._format_conformance",
     "jaato_gc_testing._observer_conformance",
+    "jaato_gc_testing._options_files",
     "jaato_gc_testing._sessions",
     "jaato_gc_testing._situations",
     "jaato_gc_testing._stash_conformance",

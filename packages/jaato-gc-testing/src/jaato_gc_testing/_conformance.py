@@ -1,38 +1,27 @@
 """The conformance suite for strategies."""
 
-import copy
 import functools
 import gc
-import json
 import math
-import traceback
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
 from hypothesis import HealthCheck, given, note, settings
 
-import jaato_gc
 from jaato_gc import (
     ContextUsage,
     GCConfig,
-    GCConfigError,
     GCOutcome,
     GCPlugin,
     GCResult,
     GCTriggerReason,
     Message,
-    PluginRegistry,
-    ReadOnlyError,
     SyntheticKind,
     count_tokens,
-    load_gc_from_file,
     split_into_turns,
 )
 from jaato_gc.plugin import (
@@ -40,15 +29,15 @@ from jaato_gc.plugin import (
     GCStrategy,
     Group,
     ReadOnlyBudget,
-    StrategyInfo,
     check_collection,
-    hookimpl,
 )
 from jaato_gc_testing._differences import difference
 from jaato_gc_testing._generating import READABLE
 from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
+from jaato_gc_testing._options_files import through_a_file
+from jaato_gc_testing._read_only import copies, ids_of, look_of, watching
 from jaato_gc_testing._sessions import COUNTER, new_session
 from jaato_gc_testing._situations import (
     Answer,
@@ -131,7 +120,7 @@ class StrategyConformance(ABC):
         plugin = self.factory()
         if not isinstance(plugin, GCStrategy):
             return
-        for key, value, read in _through_a_file(plugin, self.factory):
+        for key, value, read in through_a_file(plugin, self.factory):
             assert read == value, f"option {key} is {value!r}, and {read!r} from a file"
 
     def test_does_not_collect_far_below_every_limit(self) -> None:
@@ -166,7 +155,7 @@ class StrategyConformance(ABC):
         for reason in GCTriggerReason:
             answer = ask(self.factory(), Situation([], GCConfig(), reason, 1000))
             with_reason = f"with reason {reason.name}"
-            assert answer.after == [], f"an empty history got {_ids(answer.after)} {with_reason}"
+            assert answer.after == [], f"an empty history got {ids_of(answer.after)} {with_reason}"
             assert answer.result.success, f"it failed {with_reason}: {answer.result.error}"
 
     # --- a collection ---
@@ -275,7 +264,7 @@ class StrategyConformance(ABC):
         history, usage, config = given[:3]
 
         def look() -> dict[str, object]:
-            return _copies(
+            return copies(
                 history,
                 {
                     "the usage": usage,
@@ -284,7 +273,7 @@ class StrategyConformance(ABC):
                 },
             )
 
-        with _watching("collect", look):
+        with watching("collect", look):
             plugin.collect(*given)
 
     @_in_any_situation
@@ -296,7 +285,7 @@ class StrategyConformance(ABC):
         plugin = self.factory()
         if _has_select(plugin):
             collection = _collection(plugin, situation)
-            with _watching("select", lambda: _look_of(collection)):
+            with watching("select", lambda: look_of(collection)):
                 plugin.select(collection)
 
     def test_keeps_no_collection(self) -> None:
@@ -419,40 +408,6 @@ class StrategyConformance(ABC):
         return count_operations(lambda: plugin.collect(*given))
 
 
-def _through_a_file(
-    plugin: GCStrategy[Any], factory: Callable[[], GCPlugin]
-) -> Iterator[tuple[str, object, object]]:
-    """Yields the options of a strategy, each with its value and with the one from a file."""
-    given: Any = plugin.settings
-    keys = [key for key in type(given).model_fields if not callable(getattr(given, key))]
-    registry = PluginRegistry(load_installed=False)
-    registry.register(_Offer(StrategyInfo(plugin.name, factory)), "yours")
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "gc.json")
-        options = given.model_dump(mode="json", include=set(keys))
-        file.write_text(json.dumps({"type": plugin.name, **options}), encoding="utf-8")
-        try:
-            loaded = load_gc_from_file(file, registry=registry)
-        except GCConfigError as error:
-            hint = "a validator has to accept JSON, and its own result"
-            raise AssertionError(f"options can't be read from a file: {error}; {hint}") from error
-    assert loaded is not None
-    read: Any = getattr(loaded[0], "settings", None)
-    for key in keys:
-        yield key, getattr(given, key), getattr(read, key)
-
-
-class _Offer:
-    """A plugin with one strategy."""
-
-    def __init__(self, info: StrategyInfo) -> None:
-        self._info = info
-
-    @hookimpl
-    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
-        return [self._info]
-
-
 _MEMBERS = ("name", "initialize", "shutdown", "should_collect", "collect")
 
 
@@ -494,9 +449,6 @@ def _lost(group: Group, message: Message) -> str:
     return f"{message.message_id} is protected ({group.hold}) and was removed or changed"
 
 
-# --- read-only objects ---
-
-
 def _has_select(plugin: GCPlugin) -> TypeGuard[GCStrategy[Any]]:
     """Returns whether a session calls ``select`` of a strategy, not its ``collect``."""
     return isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect
@@ -505,66 +457,3 @@ def _has_select(plugin: GCPlugin) -> TypeGuard[GCStrategy[Any]]:
 def _collection(plugin: GCStrategy[Any], situation: Situation) -> Collection:
     """Returns a collection like the one that a session gives to a strategy."""
     return Collection.of(*arguments(situation.session(plugin), plugin, situation.reason))
-
-
-def _look_of(collection: Collection) -> dict[str, object]:
-    """Returns a copy of everything that a strategy reads of a collection."""
-    groups = {
-        f"the group of message {group.messages[0].message_id}": (_ids(group.messages), group[1:])
-        for group in collection.groups
-    }
-    turns = {
-        f"turn {number}": (turn.index, [_ids(group.messages) for group in turn.groups])
-        for number, turn in enumerate(collection.turns)
-    }
-    others = {
-        "the list of groups": list(groups),
-        "the list of turns": list(turns),
-        "the goal of the collection": collection.goal,
-        "the reason of the collection": collection.reason,
-        "the configuration": collection.config.model_dump(),
-        "the budget": collection.budget and collection.budget.snapshot(),
-    }
-    return _copies(collection.history, {**groups, **turns, **others})
-
-
-def _copies(history: Iterable[Message], others: Mapping[str, object]) -> dict[str, object]:
-    """Returns copies of messages and other objects, by the names that a failure gives them."""
-    messages = {f"message {message.message_id}": message for message in history}
-    return copy.deepcopy({**messages, "the history": list(messages), **others})
-
-
-@contextmanager
-def _watching(method: str, look: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-    """Fails if the strategy writes on a read-only object, also if it ignores the error of that."""
-    before, error = look(), None
-    try:
-        yield
-    except Exception as raised:
-        error = raised
-    after = look()
-    changed = [name for name, value in before.items() if after.get(name, value) != value]
-    if changed:
-        raise AssertionError(f"{method} wrote on {', '.join(changed)}") from error
-    if isinstance(error, AttributeError | TypeError | ReadOnlyError):
-        raise AssertionError(
-            f"{method} wrote on a read-only object, or failed otherwise: "
-            f"{type(error).__name__}: {error}\n{_place_of(error)}"
-        ) from error
-    if error:
-        raise error
-
-
-def _place_of(error: Exception) -> str:
-    """Returns the last line of the strategy's own code in a traceback."""
-    core = Path(jaato_gc.__file__).parent
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.line and core not in Path(frame.filename).parents
-    ]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
-
-
-def _ids(messages: Iterable[Message]) -> list[str]:
-    return [message.message_id for message in messages]

@@ -1,7 +1,7 @@
 """Helpers for tests with sessions: a session, turns to fill it, sample strategies, a check."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from jaato_gc import (
     ContextUsage,
@@ -19,7 +19,14 @@ from jaato_gc import (
     ToolResult,
     count_tokens,
 )
-from jaato_gc.plugin import Collection, GCStrategy, StrategySettings, should_collect
+from jaato_gc.plugin import (
+    Collection,
+    GCSessionOptions,
+    GCStrategy,
+    Provider,
+    StrategySettings,
+    should_collect,
+)
 
 COUNTER = EstimateCounter()
 """The counter of the kit. It gives the same figures on every machine."""
@@ -95,20 +102,23 @@ class ScriptedPlugin:
 
 
 def new_session(
-    plugin: GCPlugin | None = None, config: GCConfig | None = None, /, **options: Any
+    plugin: GCPlugin | None = None,
+    config: GCConfig | None = None,
+    /,
+    provider: Provider | None = None,
+    **options: Unpack[GCSessionOptions],
 ) -> GCSession:
     """Returns a session that counts with the estimate and loads no installed plugins.
 
     Args:
         plugin: The strategy; without one, the session has none.
         config: The configuration.
-        **options: Arguments of `GCSession` that replace these defaults.
+        provider: Sends a request to the model.
+        **options: Other arguments of `GCSession`.
     """
-    defaults: dict[str, Any] = {
-        "counter": COUNTER,
-        "registry": PluginRegistry(load_installed=False),
-    }
-    session = GCSession(**(defaults | options))
+    options.setdefault("counter", COUNTER)
+    options.setdefault("registry", PluginRegistry(load_installed=False))
+    session = GCSession(provider, **options)
     if plugin is not None:
         session.set_gc_plugin(plugin, config)
     return session

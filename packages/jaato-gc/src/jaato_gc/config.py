@@ -151,7 +151,8 @@ class GCConfig(Settings):
     max_tokens: PositiveInt | None = None
     """Use no more of the window than this, however large it is."""
     reserve_output_tokens: NonNegativeInt = 0
-    """Keep this much of the window free for the answer."""
+    """Keep this much of the window free for the answer. If it is not given, the host of a session
+    can change it with every request."""
     cache_ttl_seconds: PositiveFloat | None = None
     """The lifetime of the provider's prompt cache. A request that comes later finds it cold, so a
     collection costs nothing extra then. ``None``: not used."""
@@ -211,7 +212,7 @@ class GCConfig(Settings):
             settings |= layer
         merged = GCConfig(**settings)
         merged._has_options = self._has_options
-        return merged
+        return merged.with_output_reserve(self.reserve_output_tokens)
 
     def with_options(self, overrides: Mapping[str, Any]) -> "GCConfig":
         """Returns this configuration with the settings among a strategy's options on top, once.
@@ -224,6 +225,15 @@ class GCConfig(Settings):
         merged = self.merged(overrides).model_copy()
         merged._has_options = True
         return merged
+
+    def with_output_reserve(self, tokens: int) -> "GCConfig":
+        """Returns this configuration with room for the answer, unless it was given explicitly."""
+        if "reserve_output_tokens" in self.model_fields_set or self.reserve_output_tokens == tokens:
+            return self
+        reserving = self.model_copy()
+        # As for a derived target: it must not look as if it was given.
+        reserving.__dict__["reserve_output_tokens"] = tokens
+        return reserving
 
     def for_one_collection(self, overrides: Mapping[str, Any]) -> "GCConfig":
         """Returns this configuration with settings that apply to one collection only.

@@ -190,9 +190,19 @@ class Message:
             _set(self, "synthetic", SyntheticKind(self.synthetic))
 
     @classmethod
-    def from_text(cls, role: Role, text: str, **fields: Any) -> "Message":
+    def from_text(
+        cls,
+        role: Role,
+        text: str,
+        *,
+        message_id: str = "",
+        synthetic: SyntheticKind | None = None,
+        policy: GCPolicy | None = None,
+        extra: dict[str, Any] | None = None,
+        origin: object = None,
+    ) -> "Message":
         """Returns a message of one text part."""
-        return cls(role, (Part(text=text),), **fields)
+        return cls(role, (Part(text=text),), message_id, synthetic, policy, extra, origin)
 
     @property
     def text(self) -> str:

@@ -1,7 +1,8 @@
-"""Numbers and ids that the host gives to a session."""
+"""Checks of what the host gives to a session: numbers, ids, choices and functions."""
 
 import math
 import operator
+from collections.abc import Sequence
 
 from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
@@ -34,6 +35,15 @@ def count(name: str, value: object) -> int:
     return number
 
 
+def optional_count(name: str, value: object) -> int | None:
+    """Returns a number of things, or ``None`` as it is.
+
+    Raises:
+        GCConfigError: It is not an integer, or negative.
+    """
+    return None if value is None else count(name, value)
+
+
 def time_limit(deadline_seconds: object) -> float | None:
     """Returns the time limit of a strategy; ``None``: no limit.
 
@@ -64,6 +74,27 @@ def usage(input_tokens: object, output_tokens: object) -> tuple[float, float]:
     if written is None or not 0 <= written < math.inf:
         raise GCError(f"output_tokens={output_tokens!r:.80}: expected a number of 0 or more")
     return read, written
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Checks that a value is one of some texts.
+
+    Raises:
+        GCConfigError: It is not.
+    """
+    if value not in choices:
+        expected = ", ".join(map(repr, choices))
+        raise GCConfigError(f"{name}={value!r:.80}: expected one of {expected}")
+
+
+def check_function(name: str, value: object) -> None:
+    """Checks that something can be called, or is ``None``.
+
+    Raises:
+        GCConfigError: It is not.
+    """
+    if not (value is None or callable(value)):
+        raise GCConfigError(f"{name}={value!r:.80}: expected a function")
 
 
 def check_message_id(message_id: object) -> None:

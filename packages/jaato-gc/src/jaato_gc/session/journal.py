@@ -16,10 +16,8 @@ KEPT_WINDOWS = 2
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
-
 HOST = "host"
 """The plugin name in the result of `GCSession.remove` and `GCSession.replace`."""
-
 REPAIR = "repair"
 """The plugin name in the result of a repair."""
 

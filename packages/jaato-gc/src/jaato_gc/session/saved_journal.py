@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from jaato_gc.collecting import GCResult
+from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
 from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
@@ -53,20 +54,20 @@ def fill_journal(
         results: The return value of `results_to_dict`.
         entries: The return value of `entries_to_list`.
         window: The model's window.
+
+    Raises:
+        GCError: An undo would restore messages that the budget does not have.
     """
     kept = _RESULTS.validate_python(results["kept"])
     journal.recorded = _COUNT.validate_python(results["recorded"])
     journal.results.extend(kept)
     by_number = dict(enumerate(kept, journal.recorded - len(kept)))
     for entry in entries:
-        applied = entry["applied"] and _with_edits(entry["applied"])
-        journal.entries.append(
-            JournalEntry(
-                by_number.pop(entry["number"]),
-                _APPLIED.validate_python(applied),
-                _COUNT.validate_python(entry["tokens"]),
-            )
-        )
+        applied = _APPLIED.validate_python(entry["applied"] and _with_edits(entry["applied"]))
+        if applied and not _can_be_undone(applied):
+            raise GCError("its journal and its budget do not match")
+        tokens = _COUNT.validate_python(entry["tokens"])
+        journal.entries.append(JournalEntry(by_number.pop(entry["number"]), applied, tokens))
     journal.trim(journal.keep)
     journal.release_content(window)
 
@@ -76,6 +77,13 @@ def read_message(data: Mapping[str, Any]) -> Message:
     message = message_from_dict(data)
     seal(message)
     return message
+
+
+def _can_be_undone(applied: AppliedEdits) -> bool:
+    booked = {each for entry in applied.touched for each in entry.message_ids}
+    return all(message.message_id in booked for message in applied.removed) and all(
+        edit.position >= 0 for edit in applied.edits
+    )
 
 
 def _with_json_details(result: GCResult) -> GCResult:

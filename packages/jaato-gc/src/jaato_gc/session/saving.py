@@ -73,6 +73,7 @@ class _ScheduleState(_State):
     threshold_crossed: bool
     waits_until: int
     requested_at: float | None
+    output_reserve: int
 
 
 class _StrategyState(_State):

@@ -38,6 +38,8 @@ class Schedule:
         """The strategy; ``None``: there is none."""
         self.config = GCConfig()
         """The effective configuration."""
+        self.output_reserve = 0
+        """The room for the answer, in tokens, if the configuration does not set it."""
         self.settle()
 
     def use(self, planner: Planner | None) -> Planner | None:
@@ -74,6 +76,15 @@ class Schedule:
             self._live.budget.context_limit = context_limit
             self.window_changed()
 
+    def use_output_reserve(self, tokens: int) -> None:
+        """Keeps another room for the answer.
+
+        Unlike another window, it does not end a pause: hosts may change it with every request.
+        """
+        with self._live.lock:
+            self.output_reserve = tokens
+            self.settle()
+
     @property
     def paused_because(self) -> str | None:
         """Why automatic collections are off, if they are."""
@@ -97,7 +108,10 @@ class Schedule:
         self.settle()
 
     def settle(self) -> None:
-        """Works out the limits of the current configuration and window."""
+        """Works out the limits of the current configuration, window and output reserve."""
+        self.config = self.config.with_output_reserve(self.output_reserve)
+        if self.planner:
+            self.planner.config = self.config
         limit = self._live.budget.context_limit
         self._limits = Limits.of(self.config, limit)
         self.request_limit = self.config.request_limit(limit) or 0

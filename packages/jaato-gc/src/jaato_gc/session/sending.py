@@ -9,6 +9,7 @@ from jaato_gc.errors import ContextFloorError
 from jaato_gc.session.applying import Collections
 from jaato_gc.session.journal import REPAIR
 from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.provider import window_in
 from jaato_gc.session.repairing import edits_to_repair, invalid_history
 from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
@@ -121,8 +122,16 @@ class Sender:
             return True
         return False
 
-    def recover_from_refusal(self) -> bool:
-        """Collects because the provider refused the request. Returns whether it is smaller now."""
+    def recover_from_refusal(self, error: Exception | None) -> bool:
+        """Collects because the provider refused the request. Returns whether it is smaller now.
+
+        Args:
+            error: The provider's error, which may name the window.
+        """
+        window = window_in(error) if error else None
+        with self._live.lock:
+            if window is not None and window < self._live.budget.context_limit:
+                self._schedule.use_window(window)
         result = self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
         return result is not None and result.tokens_after < result.tokens_before
 

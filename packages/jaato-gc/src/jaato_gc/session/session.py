@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack, get_args
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, GCConfigError, MessageError, NotConfiguredError
+from jaato_gc.errors import ContextFloorError, MessageError, NotConfiguredError
 from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
@@ -23,7 +23,7 @@ from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.planning import Planner
 from jaato_gc.session.preparing import prepare
-from jaato_gc.session.provider import Provider, ToolHandler, window_in
+from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
@@ -111,16 +111,11 @@ class GCSession:
         on_overflow: OnOverflow = "relax",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        context_limit = arguments.window(context_limit)
         keep_collections = arguments.count("keep_collections", keep_collections)
-        if journal_tokens is not None:
-            journal_tokens = arguments.count("journal_tokens", journal_tokens)
+        journal_tokens = arguments.optional_count("journal_tokens", journal_tokens)
         self.deadline_seconds = arguments.time_limit(deadline_seconds)
-        if on_overflow not in get_args(OnOverflow):
-            expected = ", ".join(map(repr, get_args(OnOverflow)))
-            raise GCConfigError(f"on_overflow={on_overflow!r:.80}: expected one of {expected}")
-        if not (summarizer is None or callable(summarizer)):
-            raise GCConfigError(f"summarizer={summarizer!r:.80}: expected a function")
+        arguments.check_choice("on_overflow", on_overflow, get_args(OnOverflow))
+        arguments.check_function("summarizer", summarizer)
         self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
@@ -131,7 +126,7 @@ class GCSession:
             session_id,
             agent_id,
             agent_type or agent_id,
-            context_limit,
+            arguments.window(context_limit),
             counter or self.registry.token_counter(model),
         )
         budget.collectable_sources = {InstructionSource.CONVERSATION}
@@ -204,6 +199,14 @@ class GCSession:
         self._observers.budget_changed()
         reason = self._schedule.due()
         return self._collections.collect_automatically(reason) if reason else None
+
+    def set_output_reserve(self, tokens: int) -> None:
+        """Keeps room for the answer, unless the configuration has ``reserve_output_tokens``.
+
+        Raises:
+            GCConfigError: It is not an integer of 0 or more.
+        """
+        self._schedule.use_output_reserve(arguments.count("tokens", tokens))
 
     def close(self) -> None:
         """Shuts the strategy down and tells observers that the session ended, once.
@@ -344,11 +347,7 @@ class GCSession:
         Args:
             error: The provider's error. If it names the model's window, the session uses that.
         """
-        window = window_in(error) if error else None
-        with self._live.lock:
-            if window is not None and window < self.budget.context_limit:
-                self._schedule.use_window(window)
-        return self._sender.recover_from_refusal()
+        return self._sender.recover_from_refusal(error)
 
     def floor_error(self) -> ContextFloorError:
         """Returns the error for a request that is too long even after a collection."""
@@ -665,6 +664,7 @@ class GCSession:
         options.setdefault("agent_id", own_id)
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
+        child.set_output_reserve(self._schedule.output_reserve)
         found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
         if found:
             child.set_gc_plugin(*found)
