@@ -158,6 +158,13 @@ def docs(session: nox.Session) -> None:
     session.log(f"open {ROOT / 'site' / 'index.html'}")
 
 
+@nox.session(default=False, requires=["docs"])
+def screenshots(session: nox.Session) -> None:
+    """Make the screenshots in docs/images again, in the Chromium of the system."""
+    install(session, *tools("browser"), *(wheel(name, extras=False) for name in PROJECTS))
+    session.run("python", "docs/_screenshots.py", "site")
+
+
 @nox.session(default=False, requires=["build"], python=PYTHONS)
 @each_package
 def matrix(session: nox.Session, package: str) -> None:

@@ -34,6 +34,7 @@ from jaato_gc.plugins import hookspecs
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
+PICTURES = (".png", ".svg")
 
 # --- generated tables ---
 
@@ -338,7 +339,7 @@ def stage(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = relink(expand(path.read_text(encoding="utf-8")), page)
         target.write_text(text, encoding="utf-8")
-    for picture in sorted(DOCS.rglob("*.svg")):
+    for picture in sorted(path for kind in PICTURES for path in DOCS.rglob(f"*{kind}")):
         target = folder / "pages" / picture.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)
@@ -365,7 +366,7 @@ def relink(markdown: str, page: str) -> str:
         if not target or re.match(r"[a-z][a-z0-9+.-]*:", target, re.IGNORECASE):
             return match[0]
         path = os.path.normpath(f"{Path(source).parent.as_posix()}/{target}").replace(os.sep, "/")
-        in_docs = path.startswith("docs/") and path.endswith((".md", ".svg"))
+        in_docs = path.startswith("docs/") and path.endswith((".md", *PICTURES))
         on_site = pages.get(path) or (path.removeprefix("docs/") if in_docs else "")
         if not on_site:
             return match["text"]
