@@ -302,11 +302,14 @@ def release_check(session: nox.Session) -> None:
     session.run("python", "-m", "releasing.check", *session.posargs)
 
 
+PEERS = ROOT / "benchmarks" / "peers"
+
+
 @nox.session(default=False, requires=["build"])
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks."""
-    install(session, *tools("bench"))
+    """Run the benchmarks that need no other library."""
     run_scripts(session, "benchmarks")
+    session.run("python", str(PEERS / "own_costs.py"))
 
 
 @nox.session(default=False, requires=["build"])
@@ -322,9 +325,6 @@ def soak(session: nox.Session) -> None:
     install(session, *tools("test"), *everything())
     with session.chdir("tests-integration"):
         session.run("python", "-m", "soak", *session.posargs)
-
-
-PEERS = ROOT / "benchmarks" / "peers"
 
 
 @nox.session(default=False, requires=["build"], python=PYTHONS[-1])
