@@ -100,7 +100,7 @@ def test_costs_are_shown_beside_a_model_call(peers: dict[str, ModuleType]) -> No
     made = invented(peers)
     made.own = {"checks": [{"messages": 1_000, "after_turn": 1e-6, "before_send": 2e-6}]}
     made.memory = {"jaato_gc_budget": {"bytes": 612.3, "beyond": 200.0}}
-    made.imports = {"import ours": [0.06, 0.05]}
+    made.imports = {"from jaato_gc import GCSession": [0.06, 0.05]}
 
     assert rows_of(peers["tables"].costs(made)) == {
         "the checks of a turn in which nothing is due": ["3.00 µs", "below 0.01%"],
@@ -108,7 +108,7 @@ def test_costs_are_shown_beside_a_model_call(peers: dict[str, ModuleType]) -> No
         "a session of 1,000 turns with 3 collections": ["30.0 ms", "below 0.01%"],
         "a collection of 1,000 messages": ["1.00 ms", "0.03%"],
         "memory of a message beside its texts": ["612 bytes", ""],
-        "`import ours`, once": ["50.0 ms", ""],
+        "`from jaato_gc import GCSession`, once": ["50.0 ms", ""],
     }
 
 
@@ -204,6 +204,24 @@ def test_rounds_go_on_until_the_two_fastest_agree(
     assert peers["driver"].wants_another(measured, rounds=3) is expected
 
 
+@pytest.mark.parametrize(("slope", "shown"), [(1.0, "1.00"), (-0.001, "0.00"), (-0.2, "-0.20")])
+def test_a_growth_of_almost_nothing_has_no_sign(
+    peers: dict[str, ModuleType], slope: float, shown: str
+) -> None:
+    assert peers["tables"].exponent([(n, n**slope) for n in (1_000, 10_000)]) == shown
+
+
+def test_a_run_without_our_contenders_has_tables(peers: dict[str, ModuleType]) -> None:
+    made = invented(peers)
+    made.contestants = {"slow": made.contestants["slow"]}
+    made.own = {"checks": [{"messages": 1_000, "after_turn": 1e-6, "before_send": 2e-6}]}
+
+    blocks = peers["tables"].blocks(made, peers["goals"].goals_table(made))
+
+    assert rows_of(blocks["collection"])["slow"][0] == "10.0 ms, 10.0x"
+    assert "faster than slow" in blocks["goals"]
+
+
 def test_results_are_equal_after_saving_and_loading(
     peers: dict[str, ModuleType], tmp_path: Path
 ) -> None:
@@ -242,7 +260,7 @@ def test_the_page_has_the_marks_of_every_table(peers: dict[str, ModuleType]) -> 
 def test_every_contender_has_a_module(peers: dict[str, ModuleType]) -> None:
     contenders = peers["driver"].read_contenders()
 
-    assert contenders["jaato_gc_budget"] == peers["driver"].BASE_ENVIRONMENT
+    assert contenders["jaato_gc_budget"] == peers["tables"].OWN_ENVIRONMENT
     for name in contenders:
         assert "def make()" in (PEERS / "contenders" / f"{name}.py").read_text(encoding="utf-8")
 

@@ -30,7 +30,6 @@ import tables
 from results import Contestant, Measurement, Results
 from worker_process import HERE, VARIABLES, WorkerProcess
 
-BASE_ENVIRONMENT = "jaato_gc"
 SLOW_SECONDS = 12.0
 """A job that takes longer is done once."""
 PATIENCE_SECONDS = 60.0
@@ -84,7 +83,7 @@ class Contest:
 
     def run(self) -> Results:
         """Does all the work."""
-        self.results.about = about(self._python(BASE_ENVIRONMENT))
+        self.results.about = about(self._python(tables.OWN_ENVIRONMENT))
         try:
             for job in JOBS:
                 self._run_job(job)
@@ -156,7 +155,7 @@ class Contest:
             if not each.error
         }
         asked |= {
-            name: (BASE_ENVIRONMENT, statement, before)
+            name: (tables.OWN_ENVIRONMENT, statement, before)
             for name, (statement, before) in goals.OWN_IMPORTS.items()
         }
         for _ in range(2 * self._rounds):
@@ -168,7 +167,9 @@ class Contest:
     def _measure_own_costs(self) -> None:
         progress("costs of this project alone")
         script = [str(HERE / "own_costs.py"), "--largest", str(10 * self._largest)]
-        done = run_python(self._python(BASE_ENVIRONMENT), *script, "--rounds", str(self._rounds))
+        done = run_python(
+            self._python(tables.OWN_ENVIRONMENT), *script, "--rounds", str(self._rounds)
+        )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             self.results.notes.append(f"own_costs.py failed: {last}")

@@ -8,7 +8,8 @@ from results import Contestant, Results, growth
 from tables import (
     COLLECT_COLD,
     COLLECT_WARM,
-    ESTIMATED,
+    ON_FIRST_USE,
+    OWN_ENVIRONMENT,
     SESSION,
     SESSION_SIZES,
     SIZE,
@@ -25,7 +26,7 @@ PROPORTIONAL = 1.1
 """The largest exponent that counts as proportional: larger histories fit caches less."""
 IMPORT_SECONDS = 0.030
 ANALYSIS_SECONDS = 2.0
-ON_IMPORT, ON_FIRST_USE = "import jaato_gc", "from jaato_gc import GCSession"
+ON_IMPORT = "import jaato_gc"
 OWN_IMPORTS = {
     f"{ON_IMPORT}, alone": (ON_IMPORT, "import pydantic, pluggy"),
     # Pydantic loads these late: `import pydantic` does not.
@@ -63,7 +64,7 @@ def goals(results: Results) -> Iterator[Goal]:
     yield cheap_import(results)
     yield fast_analysis(own.get("analysis"))
     for contender, contestant in results.contestants.items():
-        is_ours = contestant.environment == results.contestants[ESTIMATED].environment
+        is_ours = contestant.environment == OWN_ENVIRONMENT
         if contestant.names_removed and contestant.counts != "messages" and not is_ours:
             yield faster_than(results, contender, contestant)
 
