@@ -307,8 +307,8 @@ PEERS = ROOT / "benchmarks" / "peers"
 
 @nox.session(default=False, requires=["build"])
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks that need no other library."""
-    run_scripts(session, "benchmarks")
+    """Run the benchmarks that need no other library and have no session of their own."""
+    run_scripts(session, "benchmarks", without="old_age.py")
     session.run("python", str(PEERS / "own_costs.py"))
 
 
@@ -485,10 +485,10 @@ def run_release_tests(session: nox.Session, names: Sequence[str], *arguments: st
     session.run("python", "-m", "pytest", "-rs", "--durations=3", *modules, *arguments)
 
 
-def run_scripts(session: nox.Session, folder: str) -> None:
-    """Run every script in a folder with all packages installed."""
+def run_scripts(session: nox.Session, folder: str, *, without: str = "") -> None:
+    """Run every script in a folder, or all but one, with all packages installed."""
     install(session, *(wheel(name) for name in PROJECTS))
-    scripts = sorted(Path(folder).glob("*.py"))
+    scripts = sorted(path for path in Path(folder).glob("*.py") if path.name != without)
     if not scripts:
         session.error(f"{folder}/ has no scripts")
     for script in scripts:
