@@ -310,11 +310,14 @@ def release_check(session: nox.Session) -> None:
     session.run("python", "-m", "releasing.check", *session.posargs)
 
 
+PEERS = ROOT / "benchmarks" / "peers"
+
+
 @nox.session(default=False, requires=["build"])
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks."""
-    install(session, *tools("bench"))
-    run_scripts(session, "benchmarks")
+    """Run the benchmarks that need no other library and have no session of their own."""
+    run_scripts(session, "benchmarks", without="old_age.py")
+    session.run("python", str(PEERS / "own_costs.py"))
 
 
 @nox.session(default=False, requires=["build"])
@@ -330,9 +333,6 @@ def soak(session: nox.Session) -> None:
     install(session, *tools("test"), *everything())
     with session.chdir("tests-integration"):
         session.run("python", "-m", "soak", *session.posargs)
-
-
-PEERS = ROOT / "benchmarks" / "peers"
 
 
 @nox.session(default=False, requires=["build"], python=PYTHONS[-1])
@@ -493,10 +493,10 @@ def run_release_tests(session: nox.Session, names: Sequence[str], *arguments: st
     session.run("python", "-m", "pytest", "-rs", "--durations=3", *modules, *arguments)
 
 
-def run_scripts(session: nox.Session, folder: str) -> None:
-    """Run every script in a folder with all packages installed."""
+def run_scripts(session: nox.Session, folder: str, *, without: str = "") -> None:
+    """Run every script in a folder, or all but one, with all packages installed."""
     install(session, *(wheel(name) for name in PROJECTS))
-    scripts = sorted(Path(folder).glob("*.py"))
+    scripts = sorted(path for path in Path(folder).glob("*.py") if path.name != without)
     if not scripts:
         session.error(f"{folder}/ has no scripts")
     for script in scripts:

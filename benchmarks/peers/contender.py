@@ -1,13 +1,13 @@
-"""What a contender has to say for itself.
+"""The interface of a contender.
 
-Each module in ``contenders/`` has a function ``make() -> Contender`` and imports its library only
-there or at its top: it runs in an environment of its own. Everything before the returned callable
-is preparation and is not timed; everything in it is.
+Each module in ``contenders/`` has a function ``make() -> Contender``. It runs in an environment of
+its own, so it may import its library. Everything before the returned callable is preparation and is
+not timed; everything in the callable is.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from histories import Plain
 
@@ -15,100 +15,76 @@ WINDOW = 128_000
 TRIGGER = 0.80
 TARGET = 0.60
 
+Counts = Literal["tokens", "estimate", "messages"]
+"""How a library measures a history: with a tokenizer, by estimated tokens, or not in tokens."""
+
+Run = Callable[[], Any]
+"""The timed part; its result is passed to `Contender.outcome`."""
+
 
 @dataclass(slots=True)
 class Outcome:
-    """What came out of a piece of work, to see that it was done.
+    """The state after a piece of work, to check that it was done.
 
     Args:
-        texts: The texts of the messages that are left, in order: they are counted afterwards, with
-            the tokenizer that all share.
-        collections: How many collections took place.
+        texts: The texts of the messages that are left, in order. They are counted afterwards, with
+            one tokenizer for all contenders.
+        collections: The number of collections.
     """
 
     texts: Sequence[str]
     collections: int = 1
 
 
-Run = Callable[[], Any]
-"""The timed part; what it returns is handed to `Contender.outcome`."""
-
-
 class Contender(Protocol):
-    """A library, as far as it does the work. ``None`` instead of a `Run`: it has nothing for it."""
+    """A library in the comparison."""
 
     @property
     def name(self) -> str:
-        """As in the table."""
+        """The name in the tables."""
 
     @property
     def distributions(self) -> Sequence[str]:
-        """What is installed for it; their versions go into the table."""
+        """The distributions whose versions are listed."""
 
     @property
-    def module(self) -> str:
-        """What a user imports, for the time that takes."""
+    def statement(self) -> str:
+        """The import statement that a user needs."""
 
     @property
-    def does_less(self) -> str:
-        """What it does not do that others do, in a few words: "counts messages, not tokens"."""
+    def counts(self) -> Counts:
+        """How it measures a history."""
+
+    @property
+    def names_removed(self) -> bool:
+        """Whether it tells which messages it removed; a number of them is not enough."""
+
+    @property
+    def remark(self) -> str:
+        """Other differences, in a few words."""
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """One collection of a whole history down to a target in tokens.
+        """Returns one collection of a whole history down to a target.
 
         Args:
-            history: The messages; made into the library's own before anything is timed.
+            history: The messages; converted to the library's own before anything is timed.
             target: Tokens that may be left.
-            warm: Whether tokens have been counted before, where the library remembers that.
-                ``None`` is right where cold and warm are the same.
+            warm: Whether the tokens were counted before. A library that remembers no counts
+                returns ``None`` then.
         """
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
-        """A whole run: messages made and appended, a check every turn, a collection when due.
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """Returns a whole session with the window, trigger and target above.
 
-        Window, trigger and target are the constants above. One check a turn, before its request,
-        with the user's message already there; making the library's messages is timed.
+        In each turn the library's messages are created and appended. There is one check a turn,
+        before the request, and a collection if one is due.
         """
 
     def outcome(self, returned: Any) -> Outcome:
-        """What a `Run` left."""
-
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """The state of a session with this history to text (returned)."""
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """That text back to a session that can go on."""
+        """Returns the state that a `Run` left."""
 
     def hold(self, history: Sequence[Plain]) -> Any | None:
-        """A session that holds the history, for the memory that it takes."""
-
-
-@runtime_checkable
-class KnowsItsMessages(Protocol):
-    """A contender whose messages can be told from what it keeps beside them."""
+        """Returns a session with the history, or ``None`` if its memory can't be measured."""
 
     def bare(self, history: Sequence[Plain]) -> Any:
-        """The messages alone, as `Contender.hold` has them."""
-
-
-@dataclass(slots=True)
-class Conversion:
-    """From or to the format of a provider's API.
-
-    Args:
-        name: What is converted to what.
-        data: How much: the characters of the request as JSON.
-        run: The timed part.
-    """
-
-    name: str
-    data: int
-    run: Run
-
-
-@runtime_checkable
-class Converts(Protocol):
-    """A contender that reads and writes the formats of providers."""
-
-    def conversions(self, history: Sequence[Plain]) -> Sequence[Conversion]:
-        """What it converts, each made ready for one run."""
+        """Returns the messages alone, as `hold` has them."""

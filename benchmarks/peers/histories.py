@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 MESSAGES_A_TURN = 4
+FRAME, CALL_FRAME = 4, 8
+"""Tokens of the frame of a message, and of a call or a result."""
 PRESERVABLE_TURNS = 10
 MOST_PRESERVABLE = 100
 """In a session, preservable messages stay, so an unlimited number would fill the window."""
@@ -25,7 +27,7 @@ _WORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A message that belongs to no library: each contender makes its own from it, untimed.
+    """A message that belongs to no library. Each contender creates its own from it.
 
     ``role`` is system, user, assistant or tool. An assistant's message with ``call`` asks for a
     tool, and the tool's message after it answers under the same ``call_id``. Every tenth answer is
@@ -39,6 +41,11 @@ class Plain:
     arguments: dict[str, str] | None = None
     tokens: int = 0
     preservable: bool = False
+
+    @property
+    def reported_tokens(self) -> int:
+        """Tokens that a provider reports for it: those of the texts and of their frames."""
+        return self.tokens + FRAME + (CALL_FRAME if self.call else 0)
 
 
 def make_turns(
@@ -66,8 +73,7 @@ def _turns(
 ) -> Iterator[tuple[Plain, Plain, Plain, Plain]]:
     random_ = random.Random(_SEED)
     lines = [_line(random_) for _ in range(_LINES)]
-    # Counted once per line: a million messages would take minutes otherwise. The sum over lines is
-    # what their text has, give or take the joints.
+    # Counted once per line, which is faster. The sum is that of the text, within a few tokens.
     tokens = [count(line + "\n") for line in lines]
     number = 0
     while True:

@@ -1,8 +1,8 @@
-"""What a run measured, and how figures are read: best, spread, growth."""
+"""The figures of a run: best of several rounds, and growth with size."""
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,23 +10,23 @@ from typing import Any
 
 @dataclass(slots=True)
 class Measurement:
-    """What one contender did in one piece of work at one size.
+    """One contender in one piece of work at one size.
 
     Args:
-        work: What was done.
-        contender: By whom: the name of its module.
+        work: The name of the work.
+        contender: The name of the contender's module.
         size: Messages or turns.
-        seconds: One figure per round; none where it was not measured.
-        details: What else the worker said: how much is left, how many collections.
+        seconds: CPU time, one figure per round.
+        collections: How many there were.
         error: Why it failed, if it did.
-        waited: Seconds that all of it took, preparations included.
+        waited: Seconds that all rounds took, preparations included.
     """
 
     work: str
     contender: str
     size: int
     seconds: list[float] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
+    collections: int = 0
     error: str | None = None
     waited: float = 0.0
 
@@ -35,21 +35,18 @@ class Measurement:
         """The fastest round."""
         return min(self.seconds)
 
-    @property
-    def spread(self) -> float:
-        """How much slower the slowest round was, as a share of the fastest."""
-        return max(self.seconds) / self.best - 1
-
 
 @dataclass(slots=True)
 class Contestant:
-    """What a worker said of its contender."""
+    """What a worker says about its contender; see `Contender`."""
 
     name: str
     environment: str
     versions: dict[str, str] = field(default_factory=dict)
-    module: str = ""
-    does_less: str = ""
+    statement: str = ""
+    counts: str = ""
+    names_removed: bool = False
+    remark: str = ""
     error: str | None = None
 
 
@@ -58,14 +55,12 @@ class Results:
     """A whole run.
 
     Args:
-        about: Machine, date, command.
-        contestants: Who took part, by the name of the module.
+        about: Machine and date.
+        contestants: The contenders, by the name of the module.
         measurements: Every figure in seconds.
-        imports: Seconds that importing takes, by environment and module: one per round.
-        memory: Bytes a message, by contender.
-        conversions: Characters a second, by contender and conversion.
-        own: What only this project is asked for: see ``own_figures.py``.
-        segments: What ``mark_and_sweep.py`` wrote.
+        imports: Seconds of each import statement, one per round.
+        memory: Bytes per message, by contender: ``bytes`` in all, ``beyond`` the messages alone.
+        own: The output of ``own_costs.py``.
         notes: What could not be measured, and why.
     """
 
@@ -74,72 +69,46 @@ class Results:
     measurements: list[Measurement] = field(default_factory=list)
     imports: dict[str, list[float]] = field(default_factory=dict)
     memory: dict[str, dict[str, float]] = field(default_factory=dict)
-    conversions: dict[str, dict[str, float]] = field(default_factory=dict)
     own: dict[str, Any] = field(default_factory=dict)
-    segments: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def find(self, work: str, contender: str, size: int) -> Measurement | None:
-        """One measurement, if it was made."""
+        """Returns a measurement, or ``None`` if it was not made or failed."""
         for each in self.measurements:
             if (each.work, each.contender, each.size) == (work, contender, size) and each.seconds:
                 return each
         return None
 
-    def of(self, work: str, contender: str) -> list[Measurement]:
-        """All that one contender did in one piece of work, small before large."""
-        found = [
-            each
+    def error(self, contender: str) -> str | None:
+        """Returns the first error of a contender."""
+        errors = [
+            f"{each.work}, {each.size:,}: {each.error}"
             for each in self.measurements
-            if each.work == work and each.contender == contender and each.seconds
+            if each.contender == contender and each.error
         ]
-        return sorted(found, key=lambda each: each.size)
-
-    def failure(self, work: str, contender: str) -> str | None:
-        """Why a contender failed in some work, if it did."""
-        for each in self.measurements:
-            if each.work == work and each.contender == contender and each.error:
-                return each.error
-        return None
+        return self.contestants[contender].error or next(iter(errors), None)
 
     def save(self, path: Path) -> None:
-        """Write everything as JSON."""
+        """Writes everything as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "Results":
-        """Read what `save` wrote."""
+        """Reads a file that `save` wrote."""
         data = json.loads(path.read_text(encoding="utf-8"))
         data["contestants"] = {k: Contestant(**v) for k, v in data["contestants"].items()}
         data["measurements"] = [Measurement(**each) for each in data["measurements"]]
         return cls(**data)
 
 
-def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """How time grows with size: 1 is in proportion, 2 quadratic. The slope of logarithms."""
-    if len(sizes) < 2:
+def growth(points: Sequence[tuple[float, float]]) -> float | None:
+    """Returns the exponent by which time grows with size, from pairs of size and time.
+
+    1 is proportional, 2 quadratic. It is the slope of the logarithms.
+    """
+    if len(points) < 2:
         return None
-    xs, ys = [math.log(size) for size in sizes], [math.log(each) for each in seconds]
-    x_mean, y_mean = _mean(xs), _mean(ys)
+    xs, ys = ([math.log(each) for each in axis] for axis in zip(*points, strict=True))
+    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
     slope = sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
     return slope / sum((x - x_mean) ** 2 for x in xs)
-
-
-def growth(measurements: Iterable[Measurement], smallest: int = 1_000) -> float | None:
-    """The exponent over measurements; what is smaller than that is mostly fixed costs."""
-    large = [each for each in measurements if each.size >= smallest]
-    return exponent([each.size for each in large], [each.best for each in large])
-
-
-def expected_seconds(measurements: Sequence[Measurement], size: int) -> float:
-    """How long a larger size would take, by the growth so far (in proportion at least).
-
-    What is small says nothing of growth: the shortest sessions have no collection at all.
-    """
-    last = measurements[-1]
-    slope = max(1.0, growth(measurements[-2:]) or 1.0)
-    return last.best * math.pow(size / last.size, slope)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

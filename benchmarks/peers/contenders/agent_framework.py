@@ -1,6 +1,5 @@
 """microsoft agent-framework: `apply_compaction` with a `TruncationStrategy` that counts tokens."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,17 +13,17 @@ from agent_framework import (
     apply_compaction,
     included_token_count,
 )
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 
 from contenders.shared import complete, count_tokens
 
 
 class Tokenizer:
-    """The shared tokenizer, in the shape that the library wants."""
+    """The shared tokenizer with the interface of the library."""
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a message, which the library writes as JSON for this."""
+        """Returns the tokens of a message in JSON."""
         return count_tokens(text)
 
 
@@ -33,15 +32,15 @@ class AgentFramework:
 
     name = "agent-framework TruncationStrategy"
     distributions: Sequence[str] = ("agent-framework-core",)
-    module = "agent_framework"
-    does_less = (
-        "counts each message as JSON, so a window holds about half; also marks what it excludes"
-    )
+    statement = "from agent_framework import TruncationStrategy"
+    counts: Counts = "tokens"
+    names_removed = True
+    remark = "counts the JSON of a message, so a window holds half as much"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
         """The target is the same share of the history, in tokens as the library counts them.
 
-        Counts are kept on the messages, so that there is a warm case.
+        Messages keep their counts.
         """
         tokenizer = Tokenizer()
         counted = self._counted(history)
@@ -56,7 +55,7 @@ class AgentFramework:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
         """Window, trigger and target in tokens as the library counts them."""
         tokenizer = Tokenizer()
         strategy = TruncationStrategy(
@@ -65,22 +64,12 @@ class AgentFramework:
         return lambda: complete(run_session(turns, strategy, tokenizer))
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         messages, collections = returned
         return Outcome([_text(message) for message in messages], collections)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """The session's own dictionary, as JSON."""
-        session = self.hold(history)
-        return lambda: json.dumps(session.to_dict())
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """And back."""
-        saved = json.dumps(self.hold(history).to_dict())
-        return lambda: AgentSession.from_dict(json.loads(saved))
-
     def hold(self, history: Sequence[Plain]) -> AgentSession:
-        """A session with the history where its own history provider keeps it, and counted."""
+        """Returns a session whose history provider holds the history, counted."""
         session = AgentSession()
         session.state[InMemoryHistoryProvider.DEFAULT_SOURCE_ID] = {
             "messages": self._counted(history)
@@ -88,7 +77,7 @@ class AgentFramework:
         return session
 
     def bare(self, history: Sequence[Plain]) -> list[Message]:
-        """The messages alone."""
+        """Returns the messages alone."""
         return [_message(plain) for plain in history]
 
     def _counted(self, history: Sequence[Plain]) -> list[Message]:
@@ -100,7 +89,7 @@ class AgentFramework:
 async def run_session(
     turns: Sequence[Sequence[Plain]], strategy: TruncationStrategy, tokenizer: Tokenizer | None
 ) -> tuple[list[Message], int]:
-    """A session with either strategy. What is excluded is let go of: the list stays short."""
+    """Runs a session with either strategy. Excluded messages leave the list."""
     messages: list[Message] = []
     collections = 0
     for request, *rest in turns:
@@ -130,5 +119,5 @@ def _text(message: Message) -> str:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return AgentFramework()

@@ -9,7 +9,7 @@ from agent_framework import (
     TruncationStrategy,
     apply_compaction,
 )
-from contender import TARGET, TRIGGER, WINDOW, Contender, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Run
 from histories import Plain
 
 from contenders.agent_framework import AgentFramework, run_session
@@ -17,13 +17,14 @@ from contenders.shared import complete, messages_in
 
 
 class AgentFrameworkMessages(AgentFramework):
-    """The same, but for what is counted."""
+    """The same without a tokenizer."""
 
     name = "agent-framework by messages"
-    does_less = "counts messages, not tokens; also marks what it excludes"
+    counts: Counts = "messages"
+    remark = ""
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """With `SlidingWindowStrategy`, the fastest. Nothing is counted: cold and warm are one.
+        """Uses `SlidingWindowStrategy`, the fastest. Nothing is counted: there is only one case.
 
         It keeps groups: a call and its result are one, every other message is one by itself.
         """
@@ -40,8 +41,8 @@ class AgentFrameworkMessages(AgentFramework):
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
-        """With `TruncationStrategy`, which has a trigger beside its target."""
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """Uses `TruncationStrategy`, which has a trigger and a target."""
         history = list(chain.from_iterable(turns))
         strategy = TruncationStrategy(
             max_n=messages_in(TRIGGER * WINDOW, history),
@@ -51,5 +52,5 @@ class AgentFrameworkMessages(AgentFramework):
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return AgentFrameworkMessages()

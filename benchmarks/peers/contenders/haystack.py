@@ -1,10 +1,9 @@
 """haystack: `CompactionHook` with a `SlidingWindowCompactor`."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from haystack.components.agents.state import State
 from haystack.components.agents.state.state_utils import replace_values
 from haystack.dataclasses import ChatMessage, ToolCall
@@ -16,17 +15,19 @@ from contenders.shared import ENCODING, Provider
 
 
 class Haystack:
-    """The messages in an agent's state, which the hook looks at before a request."""
+    """The messages in the state of an agent, which the hook checks before a request."""
 
     name = "haystack SlidingWindowCompactor"
     distributions: Sequence[str] = ("haystack-ai", "tiktoken")
-    module = "haystack"
-    does_less = "no removal list; also leaves a note, and takes the provider's count in a session"
+    statement = "from haystack.hooks.compaction import SlidingWindowCompactor"
+    counts: Counts = "tokens"
+    names_removed = False
+    remark = "leaves a note with the number of removed messages; uses the provider's count"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
         """The target is the same share of the history, in tokens as the library counts them.
 
-        Counts are not remembered, so that cold and warm are the same.
+        It keeps no counts: there is only one case.
         """
         if warm:
             return None
@@ -41,7 +42,7 @@ class Haystack:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
         """One long run of an agent, whose state has the provider's count after each answer."""
         provider = Provider(turns)
         counter = self.make_counter()
@@ -73,32 +74,22 @@ class Haystack:
         return run
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         messages, collections = returned
         return Outcome([_text(message) for message in messages], collections)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """The state's own dictionary, as JSON."""
-        state = self.hold(history)
-        return lambda: json.dumps(state.to_dict())
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """And back."""
-        saved = json.dumps(self.hold(history).to_dict())
-        return lambda: State.from_dict(json.loads(saved))
-
     def hold(self, history: Sequence[Plain]) -> State:
-        """An agent's state with the history in it."""
+        """Returns the state of an agent with the history."""
         return _state(self.bare(history))
 
     def make_counter(self) -> TokenCounter:
-        """What counts the messages that the provider has not counted."""
+        """Returns the counter for messages that the provider has not counted."""
         counter = TiktokenCounter(encoding=ENCODING)
         counter.warm_up()
         return counter
 
     def bare(self, history: Sequence[Plain]) -> list[ChatMessage]:
-        """The messages alone."""
+        """Returns the messages alone."""
         return [_message(plain) for plain in history]
 
 
@@ -126,5 +117,5 @@ def _text(message: ChatMessage) -> str:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return Haystack()

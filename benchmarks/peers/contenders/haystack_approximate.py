@@ -1,22 +1,22 @@
 """haystack: the same with the counter that it has by default."""
 
-from contender import Contender
+from contender import Contender, Counts
 from haystack.token_counters import ApproximateTokenCounter, TokenCounter
 
 from contenders.haystack import Haystack
 
 
 class HaystackApproximate(Haystack):
-    """The same, but for what counts."""
+    """The same with another counter."""
 
     name = "haystack SlidingWindowCompactor, approximate"
-    does_less = "estimates tokens from characters; " + Haystack.does_less
+    counts: Counts = "estimate"
 
     def make_counter(self) -> TokenCounter:
-        """Four characters a token."""
+        """Returns a counter with four characters per token."""
         return ApproximateTokenCounter()
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return HaystackApproximate()

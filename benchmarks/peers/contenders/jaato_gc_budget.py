@@ -1,4 +1,4 @@
-"""jaato-gc with gc_budget, anchored: estimates, set right by reported usage."""
+"""jaato-gc with gc_budget, as a session counts by default: estimates, corrected by usage."""
 
 from contender import Contender
 
@@ -8,11 +8,7 @@ from jaato_gc_budget import create_plugin
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return SessionContender(
-        "jaato-gc gc_budget, anchored",
-        "jaato-gc-budget",
-        create_plugin,
-        EstimateCounter(),
-        "estimates tokens, within 5 %; in sessions, set right by reported usage",
+        "jaato-gc gc_budget", "jaato-gc-budget", create_plugin, EstimateCounter()
     )

@@ -8,7 +8,7 @@ from jaato_gc_budget import create_plugin
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return SessionContender(
         "jaato-gc gc_budget, exact", "jaato-gc-budget", create_plugin, TiktokenCounter()
     )

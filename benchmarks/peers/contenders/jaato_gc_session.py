@@ -1,15 +1,13 @@
-"""What the contenders of this project have in common: a session in a host's own loop."""
+"""A session of jaato-gc in a host's own loop, with any strategy and counter."""
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from contender import TARGET, TRIGGER, WINDOW, Conversion, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Counts, Outcome, Run
 from histories import Plain
 
-import jaato_gc_formats
-from contenders.wire import anthropic_request, openai_request
 from jaato_gc import (
+    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCPlugin,
@@ -20,12 +18,11 @@ from jaato_gc import (
     PluginRegistry,
     Role,
     ToolResult,
+    estimate_tokens,
 )
 from jaato_gc.plugin import TokenCounter
 
 ROLES = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.MODEL, "tool": Role.TOOL}
-FRAME, CALL_FRAME = 4, 8
-"""What a provider counts beside the texts of a message, and of a call or a result."""
 NEVER_FULL = 10**12
 
 
@@ -37,10 +34,10 @@ class SessionContender:
         distribution: The strategy's.
         make_plugin: The strategy's factory.
         counter: What counts.
-        does_less: What it does not do, or does beside.
     """
 
-    module = "jaato_gc"
+    statement = "from jaato_gc import GCSession"
+    names_removed = True
 
     def __init__(
         self,
@@ -48,11 +45,12 @@ class SessionContender:
         distribution: str,
         make_plugin: Callable[[], GCPlugin],
         counter: TokenCounter,
-        does_less: str = "",
     ) -> None:
         self.name = name
         self.distributions = ("jaato-gc", distribution)
-        self.does_less = does_less
+        estimates = isinstance(counter, EstimateCounter)
+        self.counts: Counts = "estimate" if estimates else "tokens"
+        self.remark = "estimates are corrected by reported usage" if estimates else ""
         self._make_plugin = make_plugin
         self._counter = counter
         # Looking for plugins is done once in a process, not in every session.
@@ -78,7 +76,7 @@ class SessionContender:
         return count_and_collect
 
     def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
-        """The loop of a host: append, `before_send`, `report_usage`, append, `after_turn`."""
+        """Runs the loop of a host: append, `before_send`, `report_usage`, append, `after_turn`."""
         if len(turns) not in self._reports:
             self._reports[len(turns)] = self._rehearse(turns)
         reports = self._reports[len(turns)]
@@ -98,7 +96,7 @@ class SessionContender:
         return run_turns
 
     def _rehearse(self, turns: Sequence[Sequence[Plain]]) -> list[int]:
-        """What the provider reports in each turn: the same in every run, as all else is."""
+        """Returns what the provider reports in each turn: the same in every run."""
         session = self._session(WINDOW)
         tokens: dict[str, int] = {}
         reports = []
@@ -106,15 +104,19 @@ class SessionContender:
 
         def append(plain: Plain) -> None:
             nonlocal total
-            tokens[session.append(message_of(plain)).message_id] = reported_tokens(plain)
-            total += reported_tokens(plain)
+            text = _text_of(session.append(message_of(plain)))
+            tokens[text] = plain.reported_tokens
+            total += tokens[text]
 
         for request, *rest in turns:
             append(request)
             sent = session.before_send()
-            if session.budget.collections != collections:
-                collections = session.budget.collections
-                total = sum(tokens[each.message_id] for each in sent)
+            if session.collection_count != collections:
+                collections = session.collection_count
+                for text in map(_text_of, sent):  # collections shorten results and add a ledger
+                    if text not in tokens:
+                        tokens[text] = estimate_tokens(text)
+                total = sum(tokens[_text_of(each)] for each in sent)
             reports.append(total)
             session.report_usage(total)
             for plain in rest:
@@ -123,51 +125,20 @@ class SessionContender:
         return reports
 
     def outcome(self, returned: GCSession) -> Outcome:
-        """What the session holds."""
+        """Returns the texts in the session."""
         texts = [_text_of(message) for message in returned.history]
         return Outcome(texts, returned.collection_count)
 
-    def save(self, history: Sequence[Plain]) -> Run:
-        """`GCSession.save`."""
-        return self.hold(history).save
-
-    def restore(self, history: Sequence[Plain]) -> Run:
-        """`GCSession.restore`, with counter and strategy as before."""
-        saved = self.hold(history).save()
-        return lambda: GCSession.restore(
-            saved, plugin=self._make_plugin(), counter=self._counter, registry=self._registry
-        )
-
     def hold(self, history: Sequence[Plain]) -> GCSession:
-        """A session that is never full."""
+        """Returns a session that is never full."""
         session = self._session(NEVER_FULL)
         for message in self.bare(history):
             session.append(message)
         return session
 
     def bare(self, history: Sequence[Plain]) -> list[Message]:
-        """The messages, not counted."""
+        """Returns the messages, not counted."""
         return [message_of(plain) for plain in history]
-
-    def conversions(self, history: Sequence[Plain]) -> list[Conversion]:
-        """Requests of two providers, read, written, and written back."""
-        conversions = []
-        for format, request in (
-            ("openai-chat", openai_request(history)),
-            ("anthropic", anthropic_request(history)),
-        ):
-            data = len(json.dumps(request, ensure_ascii=False))
-            read = partial(jaato_gc_formats.to_messages, request, format)
-            untouched = partial(jaato_gc_formats.from_messages, read())
-            write = partial(
-                jaato_gc_formats.from_messages, self.bare(history), format, like={"model": "any"}
-            )
-            conversions += [
-                Conversion(f"{format}, read", data, read),
-                Conversion(f"{format}, written from scratch", data, write),
-                Conversion(f"{format}, written back untouched", data, untouched),
-            ]
-        return conversions
 
     def _session(self, context_limit: int) -> GCSession:
         session = GCSession(
@@ -179,7 +150,7 @@ class SessionContender:
 
 
 def message_of(plain: Plain) -> Message:
-    """A message of ours."""
+    """Returns a message of jaato-gc."""
     if plain.role == "tool":
         answer = ToolResult(plain.call_id or "", plain.call or "", plain.text)
         return Message(Role.TOOL, [Part(function_response=answer)])
@@ -189,11 +160,6 @@ def message_of(plain: Plain) -> Message:
         parts.append(Part(function_call=call))
     policy = GCPolicy.PRESERVABLE if plain.preservable else None
     return Message(ROLES[plain.role], parts, policy=policy)
-
-
-def reported_tokens(plain: Plain) -> int:
-    """What a provider would report for a message."""
-    return plain.tokens + FRAME + (CALL_FRAME if plain.call else 0)
 
 
 def _collect(session: GCSession, percent: float) -> GCSession:

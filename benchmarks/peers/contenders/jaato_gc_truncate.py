@@ -1,4 +1,4 @@
-"""jaato-gc with gc_truncate, anchored: estimates, set right by reported usage."""
+"""jaato-gc with gc_truncate, as a session counts by default: estimates, corrected by usage."""
 
 from contender import Contender
 
@@ -8,11 +8,7 @@ from jaato_gc_truncate import create_plugin
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return SessionContender(
-        "jaato-gc gc_truncate, anchored",
-        "jaato-gc-truncate",
-        create_plugin,
-        EstimateCounter(),
-        "estimates tokens, within 5 %; in sessions, set right by reported usage",
+        "jaato-gc gc_truncate", "jaato-gc-truncate", create_plugin, EstimateCounter()
     )

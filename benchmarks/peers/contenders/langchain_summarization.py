@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.language_models import FakeListChatModel
@@ -12,8 +12,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from contenders.langchain_messages import Messages, message_of
-
-SUMMARY = "They looked for the cause of several failures, and fixed some of them."
+from contenders.shared import SUMMARY
 
 
 class Summarizing(Messages):
@@ -21,11 +20,13 @@ class Summarizing(Messages):
 
     name = "langchain SummarizationMiddleware"
     distributions = ("langchain", "langchain-core")
-    module = "langchain.agents.middleware"
-    does_less = "estimates by length; no policies; no removal list; also makes a summary (a stub's)"
+    statement = "from langchain.agents.middleware import SummarizationMiddleware"
+    counts: Counts = "estimate"
+    names_removed = False
+    remark = "inserts a summary (of a stub)"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """One call with a trigger that is always met. Counts are not remembered."""
+        """Calls it with a trigger that is always met. It keeps no counts: one case only."""
         if warm:
             return None
         messages = [message_of(plain) for plain in history if plain.role != "system"]
@@ -35,7 +36,7 @@ class Summarizing(Messages):
         return partial(_before_model, _middleware(1, allowed), messages)
 
     def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
-        """One call before each request."""
+        """Calls it before each request."""
 
         def run_turns() -> tuple[list[BaseMessage], int]:
             middleware = _middleware(int(TRIGGER * WINDOW), int(TARGET * WINDOW))
@@ -51,7 +52,7 @@ class Summarizing(Messages):
         return run_turns
 
     def outcome(self, returned: tuple[list[BaseMessage], int]) -> Outcome:
-        """The messages, with the summary."""
+        """Returns the texts that are left, with the summary."""
         messages, collections = returned
         return Outcome([message.text for message in messages], collections)
 
@@ -64,7 +65,7 @@ def _middleware(trigger: int, keep: int) -> SummarizationMiddleware[Any, Any]:
 def _before_model(
     middleware: SummarizationMiddleware[Any, Any], messages: list[BaseMessage]
 ) -> tuple[list[BaseMessage], int]:
-    """The messages that the model gets, and whether that took a summary."""
+    """Returns the messages for the model, and how many summaries were made."""
     update = middleware.before_model({"messages": messages}, Runtime())
     if update is None:
         return messages, 0
@@ -73,5 +74,5 @@ def _before_model(
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return Summarizing()

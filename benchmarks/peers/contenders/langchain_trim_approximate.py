@@ -7,10 +7,11 @@ from contenders.langchain_messages import Trimming
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return Trimming(
         "langchain-core trim_messages, approximate",
         lambda: count_tokens_approximately,
-        "estimates by length; oldest first, no policies; no removal list",
+        counts="estimate",
+        remark="oldest first",
         remembers=False,
     )

@@ -6,10 +6,11 @@ from contenders.langchain_messages import Trimming, exact_counter
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return Trimming(
         "langchain-core trim_messages, exact",
         exact_counter,
-        "oldest first, no policies; no removal list; counts are remembered by a cache of ours",
+        counts="tokens",
+        remark="oldest first; a cache in this benchmark remembers counts",
         remembers=True,
     )

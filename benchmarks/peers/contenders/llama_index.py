@@ -1,20 +1,18 @@
 """llama-index: `Memory`, with the store that it has by default: SQLite in memory."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import tiktoken
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.memory import BaseMemoryBlock, Memory
-from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from contenders.shared import ENCODING, complete, count_tokens
 
 STORED_AT_ONCE = 1_000
-"""Rows in one statement: SQLite takes only so many values."""
+"""Rows in one statement: SQLite limits the number of values."""
 
 
 class Flushes(BaseMemoryBlock[str]):  # type: ignore[misc]
@@ -31,22 +29,24 @@ class Flushes(BaseMemoryBlock[str]):  # type: ignore[misc]
 
 
 class LlamaIndex:
-    """A queue of messages in a database; a system prompt is the agent's, and not in it."""
+    """A queue of messages in a database; the system prompt is not in it."""
 
     name = "llama-index Memory"
     distributions: Sequence[str] = ("llama-index-core",)
-    module = "llama_index.core.memory"
-    does_less = "does not count tool calls; also keeps what it flushes, in its database"
+    statement = "from llama_index.core.memory import Memory"
+    counts: Counts = "tokens"
+    names_removed = True
+    remark = "does not count tool calls; keeps everything in SQLite"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """The last message is put in, and one flush brings the queue to the target.
+        """Adds the last message, and one flush reduces the queue to the target.
 
-        That is the same share of the history, in tokens as the library counts them. Counts are
-        not remembered, so that cold and warm are the same.
+        That is the same share of the history, in tokens as the library counts them. It keeps no
+        counts: there is only one case.
         """
         if warm:
             return None
-        messages = _messages(history)
+        messages = self.bare(history)
         full = sum(map(_counted, messages))
         own_target = int(full * target / sum(plain.tokens for plain in history))
         memory, flushes = _memory(own_target, 1.0, full - own_target)
@@ -58,8 +58,8 @@ class LlamaIndex:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
-        """A turn is put in as a whole, so that there is one check a turn."""
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """Adds whole turns, so that there is one check per turn."""
 
         async def run() -> tuple[Memory, Flushes]:
             memory, flushes = _memory(WINDOW, TRIGGER, int((TRIGGER - TARGET) * WINDOW))
@@ -70,32 +70,16 @@ class LlamaIndex:
         return lambda: complete(run())
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         memory, flushes = returned
         return Outcome([message.content for message in complete(memory.aget())], flushes.seen)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """The store's own dump, as JSON."""
-        store = _filled(history).sql_store
-        return lambda: json.dumps(store.dump_store())
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """A store from that dump; it is filled when it is first asked."""
-        memory = _filled(history)
-        session_id, saved = memory.session_id, json.dumps(memory.sql_store.dump_store())
-
-        def run() -> Memory:
-            store = SQLAlchemyChatStore(**json.loads(saved))
-            memory = Memory.from_defaults(
-                session_id=session_id, chat_store=store, tokenizer_fn=_tokenizer()
-            )
-            complete(store.count_messages(session_id))
-            return memory
-
-        return run
-
     def hold(self, history: Sequence[Plain]) -> None:
-        """Nothing to be seen: SQLite's memory is not Python's."""
+        """Returns nothing: the memory of SQLite is not Python's."""
+
+    def bare(self, history: Sequence[Plain]) -> list[ChatMessage]:
+        """Returns the messages alone."""
+        return [_message(plain) for plain in history if plain.role != "system"]
 
 
 def _tokenizer() -> Any:
@@ -114,12 +98,6 @@ def _memory(limit: int, ratio: float, flush: int) -> tuple[Memory, Flushes]:
     return memory, flushes
 
 
-def _filled(history: Sequence[Plain]) -> Memory:
-    memory, _ = _memory(WINDOW, TRIGGER, WINDOW)
-    _store(memory, _messages(history))
-    return memory
-
-
 def _store(memory: Memory, messages: Sequence[ChatMessage]) -> None:
     for start in range(0, len(messages), STORED_AT_ONCE):
         some = list(messages[start : start + STORED_AT_ONCE])
@@ -129,10 +107,6 @@ def _store(memory: Memory, messages: Sequence[ChatMessage]) -> None:
 def _counted(message: ChatMessage) -> int:
     kwargs = message.additional_kwargs
     return count_tokens(message.content or "") + (count_tokens(str(kwargs)) if kwargs else 0)
-
-
-def _messages(history: Sequence[Plain]) -> list[ChatMessage]:
-    return [_message(plain) for plain in history if plain.role != "system"]
 
 
 def _message(plain: Plain) -> ChatMessage:
@@ -149,5 +123,5 @@ def _message(plain: Plain) -> ChatMessage:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return LlamaIndex()

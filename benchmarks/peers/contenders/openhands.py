@@ -1,4 +1,4 @@
-"""openhands-sdk: `LLMSummarizingCondenser`, by tokens, with a stub for the model that sums up."""
+"""openhands-sdk: `LLMSummarizingCondenser`, by tokens, with a stub of the summarizing model."""
 
 import json
 import os
@@ -10,7 +10,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
 os.environ.setdefault("LOG_LEVEL", "WARNING")
 
-from contender import TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 from openhands.sdk import LLM, Action, Message, Observation, TextContent
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
@@ -18,7 +18,6 @@ from openhands.sdk.context.view import View
 from openhands.sdk.event import (
     ActionEvent,
     Condensation,
-    Event,
     LLMConvertibleEvent,
     MessageEvent,
     ObservationEvent,
@@ -33,25 +32,27 @@ ANY_NUMBER = 10**9
 
 
 class ReadFile(Action):  # type: ignore[misc]
-    """What the agent of these histories does."""
+    """The call in these histories."""
 
     path: str
 
 
 class FileRead(Observation):  # type: ignore[misc]
-    """What it sees then."""
+    """The result of the call."""
 
 
 class OpenHands:
-    """A view of events, which the condenser looks at before a request, as its agent does."""
+    """A view of events, which the condenser checks before a request."""
 
     name = "openhands LLMSummarizingCondenser"
     distributions: Sequence[str] = ("openhands-sdk", "litellm")
-    module = "openhands.sdk"
-    does_less = "always to half of the trigger; also asks for a summary (a stub here)"
+    statement = "from openhands.sdk.context.condenser import LLMSummarizingCondenser"
+    counts: Counts = "tokens"
+    names_removed = True
+    remark = "collects to half of the trigger; inserts a summary (of a stub)"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:  # noqa: ARG002
-        """Counts are not remembered, so that cold and warm are the same."""
+        """It keeps no counts: there is only one case."""
         if warm:
             return None
         view = self.hold(history)
@@ -60,8 +61,8 @@ class OpenHands:
         condenser = make_condenser(1, max_size=ANY_NUMBER, max_tokens=full - 1)
         return lambda: condense(condenser, view, agent_llm)
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
-        """Trigger in tokens, of which all are counted at every check."""
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """The trigger is in tokens. Every check counts all of them."""
         condenser = make_condenser(
             len(turns), max_size=ANY_NUMBER, max_tokens=int(TRIGGER * WINDOW)
         )
@@ -69,42 +70,26 @@ class OpenHands:
         return lambda: run_session(turns, condenser, agent_llm)
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         view, collections = returned
         messages = (event.to_llm_message() for event in view.events)
         return Outcome(
             ["".join(content_to_str(message.content)) for message in messages], collections
         )
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """Each event as JSON, as its event store does."""
-        events = self.bare(history)
-        return lambda: _dump(events)
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """And back to a view."""
-        saved = _dump(self.bare(history))
-
-        def run() -> View:
-            return View.from_events(
-                [Event.model_validate_json(line) for line in saved.splitlines()]
-            )
-
-        return run
-
     def hold(self, history: Sequence[Plain]) -> View:
-        """A view with the history in it."""
+        """Returns a view with the history."""
         return View.from_events(self.bare(history))
 
     def bare(self, history: Sequence[Plain]) -> list[LLMConvertibleEvent]:
-        """The events alone."""
+        """Returns the events alone."""
         return list(_events(history))
 
 
 def make_condenser(
     summaries: int, *, max_size: int, max_tokens: int | None
 ) -> LLMSummarizingCondenser:
-    """A condenser whose model has so many answers ready."""
+    """Returns a condenser whose model can write some summaries."""
     summary = Message(role="assistant", content=[TextContent(text=SUMMARY)])
     stub = TestLLM.from_messages([summary] * summaries)
     return LLMSummarizingCondenser(llm=stub, max_size=max_size, max_tokens=max_tokens)
@@ -113,7 +98,7 @@ def make_condenser(
 def condense(
     condenser: LLMSummarizingCondenser, view: View, agent_llm: LLM | None
 ) -> tuple[View, int]:
-    """One look at a view, and what follows from it."""
+    """Checks a view and condenses it if that is due."""
     condensed = condenser.condense(view, agent_llm=agent_llm)
     if not isinstance(condensed, Condensation):
         return view, 0
@@ -124,7 +109,7 @@ def condense(
 def run_session(
     turns: Sequence[Sequence[Plain]], condenser: LLMSummarizingCondenser, agent_llm: LLM | None
 ) -> tuple[View, int]:
-    """A session by tokens or by events."""
+    """Runs a session by tokens or by events."""
     view = View()
     collections = 0
     for request, *rest in turns:
@@ -138,12 +123,8 @@ def run_session(
 
 
 def _agent_llm(max_input_tokens: int) -> LLM:
-    """Only counts: the model is one whose tokenizer is the one that all share."""
+    """Returns a model that only counts, with the shared tokenizer."""
     return LLM(model="gpt-4-turbo", max_input_tokens=max_input_tokens)
-
-
-def _dump(events: Sequence[LLMConvertibleEvent]) -> str:
-    return "\n".join(event.model_dump_json() for event in events)
 
 
 def _events(history: Iterable[Plain]) -> Iterator[LLMConvertibleEvent]:
@@ -186,5 +167,5 @@ def _action(plain: Plain, thought: TextContent) -> ActionEvent:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return OpenHands()

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 from pydantic_ai import RunContext
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
@@ -31,14 +30,16 @@ from contenders.shared import Provider, complete, count_tokens
 
 
 class PydanticAIHarness:
-    """The messages of a run, which the capability looks at before a request."""
+    """The messages of a run, which the capability checks before a request."""
 
     name = "pydantic-ai-harness SlidingWindowCompaction"
     distributions: Sequence[str] = ("pydantic-ai-harness", "pydantic-ai-slim")
-    module = "pydantic_ai_harness"
-    does_less = "no removal list; also keeps the first request, takes the provider's counts"
+    statement = "from pydantic_ai_harness.compaction import SlidingWindowCompaction"
+    counts: Counts = "tokens"
+    names_removed = False
+    remark = "keeps the first request; uses the provider's counts"
     tokenizer: Callable[[str], int] | None = staticmethod(count_tokens)
-    """What counts the messages that the provider has not counted."""
+    """Counts the messages that the provider has not counted."""
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
         """The target is the same share of the history, in tokens as the library counts them.
@@ -59,7 +60,7 @@ class PydanticAIHarness:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
         """The hook that an agent calls before a request; answers have the provider's count."""
         provider = Provider(turns)
         model = TestModel()
@@ -96,28 +97,18 @@ class PydanticAIHarness:
         return lambda: complete(run())
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         messages, collections = returned
         parts = chain.from_iterable(message.parts for message in messages)
         texts = [part.content for part in parts if not isinstance(part, ToolCallPart)]
         return Outcome(texts, collections)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """The type adapter that its documentation names."""
-        messages = self.hold(history)
-        return lambda: ModelMessagesTypeAdapter.dump_json(messages).decode()
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """And back."""
-        saved = ModelMessagesTypeAdapter.dump_json(self.hold(history)).decode()
-        return lambda: ModelMessagesTypeAdapter.validate_json(saved)
-
     def hold(self, history: Sequence[Plain]) -> list[ModelMessage]:
-        """A history is a list of messages, and nothing beside."""
+        """Returns the messages: a history is a list of them."""
         return self.bare(history)
 
     def bare(self, history: Sequence[Plain]) -> list[ModelMessage]:
-        """The messages alone. A system prompt is a part of the first request."""
+        """Returns the messages alone. The system prompt is a part of the first request."""
         system, first, *rest = history
         prompts = ModelRequest([SystemPromptPart(system.text), UserPromptPart(first.text)])
         return [prompts, *(_message(plain) for plain in rest)]
@@ -148,5 +139,5 @@ def _message(plain: Plain, sent: int = 0) -> ModelMessage:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return PydanticAIHarness()

@@ -1,18 +1,18 @@
 """pydantic-ai-harness: the same without a tokenizer, as it is by default."""
 
-from contender import Contender
+from contender import Contender, Counts
 
 from contenders.pydantic_ai_harness import PydanticAIHarness
 
 
 class PydanticAIHarnessApproximate(PydanticAIHarness):
-    """The same, but for what counts."""
+    """The same without a tokenizer."""
 
     name = "pydantic-ai-harness SlidingWindowCompaction, approximate"
-    does_less = "estimates tokens from characters; " + PydanticAIHarness.does_less
+    counts: Counts = "estimate"
     tokenizer = None
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return PydanticAIHarnessApproximate()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
 from semantic_kernel.contents import (
     AuthorRole,
@@ -23,11 +23,13 @@ class SemanticKernel:
 
     name = "semantic-kernel ChatHistoryTruncationReducer"
     distributions: Sequence[str] = ("semantic-kernel",)
-    module = "semantic_kernel"
-    does_less = "counts messages, not tokens; no removal list"
+    statement = "from semantic_kernel.contents import ChatHistoryTruncationReducer"
+    counts: Counts = "messages"
+    names_removed = False
+    remark = ""
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """Nothing is counted, so that cold and warm are the same."""
+        """Nothing is counted: there is only one case."""
         if warm:
             return None
         reducer = _reducer(messages_in(target, history), 0)
@@ -38,7 +40,7 @@ class SemanticKernel:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
         """`reduce` before each request, as its documentation has it in a chat loop."""
         history = list(chain.from_iterable(turns))
         target = messages_in(TARGET * WINDOW, history)
@@ -58,28 +60,18 @@ class SemanticKernel:
         return lambda: complete(run())
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         reducer, collections = returned
         return Outcome([_text(message) for message in reducer.messages], collections)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """`serialize`, its own way to JSON."""
-        reducer = self.hold(history)
-        return lambda: reducer.serialize()
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """`restore_chat_history`, its own way back."""
-        saved = self.hold(history).serialize()
-        return lambda: ChatHistoryTruncationReducer.restore_chat_history(saved)
-
     def hold(self, history: Sequence[Plain]) -> ChatHistoryTruncationReducer:
-        """A reducer with the history in it."""
+        """Returns a reducer with the history."""
         reducer = _reducer(len(history), 0)
         reducer.messages.extend(self.bare(history))
         return reducer
 
     def bare(self, history: Sequence[Plain]) -> list[ChatMessageContent]:
-        """The messages alone."""
+        """Returns the messages alone."""
         return [_message(plain) for plain in history]
 
 
@@ -109,5 +101,5 @@ def _text(message: ChatMessageContent) -> str:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return SemanticKernel()

@@ -1,12 +1,11 @@
 """strands-agents: `SlidingWindowConversationManager` with proactive compression."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from contender import TARGET, TRIGGER, WINDOW, Contender, Outcome, Run
+from contender import TARGET, TRIGGER, WINDOW, Contender, Counts, Outcome, Run
 from histories import Plain
-from strands import Agent, Snapshot
+from strands import Agent
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import BeforeModelCallEvent
 from strands.models import Model
@@ -16,14 +15,14 @@ from contenders.shared import Provider, complete, messages_in
 
 
 class Stub(Model):  # type: ignore[misc]
-    """A model that is never asked; only its window is looked at."""
+    """A model that only has a window."""
 
     def get_config(self) -> dict[str, int]:
-        """The window."""
+        """Returns the window."""
         return {"context_window_limit": WINDOW}
 
     def update_config(self, **_: Any) -> None:
-        """Nothing can be set."""
+        """Ignores all settings."""
 
     def stream(self, *_: Any, **__: Any) -> Any:
         """Not used."""
@@ -35,17 +34,17 @@ class Stub(Model):  # type: ignore[misc]
 
 
 class Strands:
-    """The messages of an agent, which its manager looks at before a request."""
+    """The messages of an agent, which its manager checks before a request."""
 
     name = "strands SlidingWindowConversationManager"
     distributions: Sequence[str] = ("strands-agents",)
-    module = "strands"
-    does_less = (
-        "keeps a number of messages, not of tokens; takes the provider's count; no removal list"
-    )
+    statement = "from strands.agent.conversation_manager import SlidingWindowConversationManager"
+    counts: Counts = "messages"
+    names_removed = False
+    remark = "uses the provider's count as its trigger"
 
     def collect(self, history: Sequence[Plain], target: int, *, warm: bool) -> Run | None:
-        """Nothing is counted, so that cold and warm are the same."""
+        """Nothing is counted: there is only one case."""
         if warm:
             return None
         manager = SlidingWindowConversationManager(window_size=messages_in(target, history))
@@ -57,10 +56,10 @@ class Strands:
 
         return run
 
-    def session(self, turns: Sequence[Sequence[Plain]]) -> Run | None:
-        """The event that an agent sends before a request.
+    def session(self, turns: Sequence[Sequence[Plain]]) -> Run:
+        """Sends the event that an agent sends before a request.
 
-        As in its loop: the provider's tokens, and an estimate of what came after its answer.
+        It carries the provider's tokens and an estimate of later messages, as in the agent's loop.
         """
         provider = Provider(turns)
         messages_in_all = sum(len(turn) for turn in turns)
@@ -91,32 +90,16 @@ class Strands:
         return lambda: complete(run())
 
     def outcome(self, returned: Any) -> Outcome:
-        """The texts that are left."""
+        """Returns the texts that are left."""
         messages, collections = returned
         return Outcome([_text(message) for message in messages], collections)
 
-    def save(self, history: Sequence[Plain]) -> Run | None:
-        """A snapshot of the agent, as JSON."""
-        agent = self.hold(history)
-        return lambda: json.dumps(agent.take_snapshot(preset="session").to_dict())
-
-    def restore(self, history: Sequence[Plain]) -> Run | None:
-        """And back to an agent."""
-        saved = json.dumps(self.hold(history).take_snapshot(preset="session").to_dict())
-
-        def run() -> Agent:
-            agent = _agent(SlidingWindowConversationManager(), [])
-            agent.load_snapshot(Snapshot.from_dict(json.loads(saved)))
-            return agent
-
-        return run
-
     def hold(self, history: Sequence[Plain]) -> Agent:
-        """An agent with the history."""
+        """Returns an agent with the history."""
         return _agent(SlidingWindowConversationManager(), self.bare(history))
 
     def bare(self, history: Sequence[Plain]) -> list[Message]:
-        """The messages alone; a system prompt is the agent's."""
+        """Returns the messages alone. The agent holds the system prompt."""
         return [_message(plain) for plain in history if plain.role != "system"]
 
 
@@ -147,5 +130,5 @@ def _text(message: Message) -> str:
 
 
 def make() -> Contender:
-    """The contender."""
+    """Returns the contender."""
     return Strands()

@@ -1,0 +1,14 @@
+"""jaato-gc with gc_marksweep, as a session counts by default: estimates, corrected by usage."""
+
+from contender import Contender
+
+from contenders.jaato_gc_session import SessionContender
+from jaato_gc import EstimateCounter
+from jaato_gc_marksweep import create_plugin
+
+
+def make() -> Contender:
+    """Returns the contender."""
+    return SessionContender(
+        "jaato-gc gc_marksweep", "jaato-gc-marksweep", create_plugin, EstimateCounter()
+    )
