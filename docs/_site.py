@@ -3,7 +3,8 @@
     python docs/_site.py stage FOLDER          # write the input of the site builder
     python docs/_site.py check-offline FOLDER  # check its output
 
-A line ``<!-- from the code: fields GCResult -->`` in a page is replaced by a generated table.
+A line ``<!-- from the code: fields GCResult -->`` in a page is replaced by a generated table, and
+``<!-- ::: jaato_gc.GCSession -->`` by the docstrings of that object.
 READMEs and the documents in the root of the repository become pages too. Links to files that are
 not on the site are replaced by their text.
 """
@@ -38,6 +39,7 @@ ROOT = DOCS.parent
 # --- generated tables ---
 
 MARK = re.compile(r"^<!-- from the code: (?P<what>\w+)(?: (?P<name>\w+))? -->$", re.MULTILINE)
+DOCSTRINGS = re.compile(r"^<!-- (::: \S+) -->$", re.MULTILINE)
 IN_WORDS = {
     "EditAction": "str",
     "NonNegativeInt": "int ≥ 0",
@@ -51,13 +53,13 @@ IN_WORDS = {
 
 
 def expand(markdown: str) -> str:
-    """Returns a page with its marks replaced by generated tables."""
+    """Returns a page with its marks replaced by generated tables and directives of mkdocstrings."""
 
     def replacement(match: re.Match[str]) -> str:
         arguments = [match["name"]] if match["name"] else []
         return SECTIONS[match["what"]](*arguments)
 
-    return MARK.sub(replacement, markdown)
+    return DOCSTRINGS.sub(r"\1\n", MARK.sub(replacement, markdown))
 
 
 def hooks() -> str:
@@ -248,7 +250,7 @@ def annotations_of(cls: type) -> dict[str, str]:
     return {
         name: names.sub(
             lambda match: IN_WORDS[match[0]],
-            ast.unparse(without_metadata(statement.annotation)).replace(" | ", " or "),
+            ast.unparse(_WithoutMetadata().visit(statement.annotation)).replace(" | ", " or "),
         )
         for body in class_bodies(cls)
         for statement in body
@@ -256,12 +258,14 @@ def annotations_of(cls: type) -> dict[str, str]:
     }
 
 
-def without_metadata(annotation: ast.expr) -> ast.expr:
-    """Returns the type in an ``Annotated[...]``."""
-    match annotation:
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
-            return inner
-    return annotation
+class _WithoutMetadata(ast.NodeTransformer):
+    """Replaces each ``Annotated[...]`` by the type in it."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        match node:
+            case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+                return inner
+        return self.generic_visit(node)
 
 
 def class_bodies(cls: type) -> Iterator[list[ast.stmt]]:
@@ -314,12 +318,16 @@ def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 # --- the site ---
 
 FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2`*$", re.MULTILINE | re.DOTALL)
+TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
+CODE_SPAN = re.compile(r"(?<!`)(?P<marks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=marks)(?!`)")
+LONG_CODE = 24
+"""Longer code, in characters, may wrap at its spaces."""
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
 def mirrored() -> dict[str, str]:
     """Returns the pages that come from other folders, by their path in the repository."""
-    names = ("ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY")
+    names = ("CHANGELOG", "ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY")
     pages = {f"{name}.md": f"project/{name.lower().replace('_', '-')}.md" for name in names}
     for readme in sorted(ROOT.glob("packages/*/README.md")):
         pages[readme.relative_to(ROOT).as_posix()] = f"packages/{readme.parent.name}.md"
@@ -337,11 +345,11 @@ def stage(folder: Path) -> None:
         target = folder / "pages" / page
         target.parent.mkdir(parents=True, exist_ok=True)
         text = relink(expand(path.read_text(encoding="utf-8")), page)
-        target.write_text(text, encoding="utf-8")
-    for picture in sorted(DOCS.rglob("*.svg")):
-        target = folder / "pages" / picture.relative_to(DOCS)
+        target.write_text(wrap_long_code(text), encoding="utf-8")
+    for file in sorted([*DOCS.rglob("*.svg"), DOCS / "_site.css"]):
+        target = folder / "pages" / file.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(picture, target)
+        shutil.copyfile(file, target)
 
 
 def configuration() -> str:
@@ -372,11 +380,29 @@ def relink(markdown: str, page: str) -> str:
         relative = os.path.relpath(on_site, Path(page).parent).replace(os.sep, "/")
         return f"[{match['text']}]({relative}{match['anchor'] or ''})"
 
+    shown = FENCED.sub(lambda block: block[0].replace(" no-run", "", 1), markdown)
+    return outside_of_blocks(shown, lambda text: LINK.sub(link, text))
+
+
+def outside_of_blocks(markdown: str, change: Callable[[str], str]) -> str:
+    """Returns a page with its prose and tables changed, and its fenced blocks as they are."""
     out, end = [], 0
     for block in FENCED.finditer(markdown):
-        out += [LINK.sub(link, markdown[end : block.start()]), block[0].replace(" no-run", "", 1)]
+        out += [change(markdown[end : block.start()]), block[0]]
         end = block.end()
-    return "".join([*out, LINK.sub(link, markdown[end:])])
+    return "".join([*out, change(markdown[end:])])
+
+
+def wrap_long_code(markdown: str) -> str:
+    """Returns a page on which long code in tables can wrap at its spaces. Other code does not."""
+
+    def code(match: re.Match[str]) -> str:
+        long = len(match["code"]) > LONG_CODE and " " in match["code"]
+        return f"{match[0]}{{ .wraps }}" if long else match[0]
+
+    return outside_of_blocks(
+        markdown, lambda text: TABLE_ROW.sub(lambda row: CODE_SPAN.sub(code, row[0]), text)
+    )
 
 
 def check_offline(site: Path) -> None:

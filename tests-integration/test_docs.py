@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from documents import load_script
 from repository import own_strategies
 
 import jaato_gc
@@ -50,16 +51,7 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 
 
-def _load_site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_site", DOCS / "_site.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-site = _load_site()
+site = load_script("docs/_site.py")
 
 
 @pytest.fixture(autouse=True)
@@ -557,6 +549,22 @@ def test_pictures_are_on_the_site(tmp_path: Path) -> None:
     index = (pages / "index.md").read_text(encoding="utf-8")
     [target] = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", index)
     assert (pages / target).read_bytes() == (DOCS / "picture.svg").read_bytes()
+
+
+def test_only_long_code_in_tables_wraps_at_its_spaces() -> None:
+    text = "`{}` is\n\n| `{}` | ``{}`` | `{}` |\n\n```text\n| `{}` |\n```\n"
+    long = "replay(conversation, strategy)"
+
+    assert site.wrap_long_code(text.format(long, long, long, "int ≥ 1", long)) == text.format(
+        long, long, long, "int ≥ 1", long
+    ).replace(f"| `{long}` | ``{long}`` |", f"| `{long}`{{ .wraps }} | ``{long}``{{ .wraps }} |")
+
+
+def test_types_in_tables_have_no_annotations_of_validators() -> None:
+    text = page("reference/strategies.md") + page("reference/configuration.md")
+
+    assert "Annotated[" not in text
+    assert "Field(" not in text
 
 
 def test_files_from_other_hosts_are_found() -> None:
