@@ -208,6 +208,56 @@ def test_options_in_readmes_are_options(name: str) -> None:
     assert set(named(section(readme, "Options"))) <= model.model_fields.keys()
 
 
+IN_WORDS = {"none": None, "true": True, "false": False, "[]": [], "{}": {}}
+"""Defaults as READMEs write them. Other texts, such as "see above", stand for a longer default."""
+
+
+def wrong_defaults(readme: str, heading: str, model: Any) -> list[tuple[str, str, Any]]:
+    """Returns the options of a README whose default is another one in the code."""
+    text = (ROOT / "packages" / readme / "README.md").read_text(encoding="utf-8")
+    defaults = {name: field.get_default(call_default_factory=True)
+                for name, field in model.model_fields.items()}  # fmt: skip
+    wrong = []
+    for names, written, *_ in rows(section(text, heading)):
+        if written in IN_WORDS:
+            value = IN_WORDS[written]
+        elif re.fullmatch(r'[\d.]+|`"\w+"`', written):
+            value = ast.literal_eval(written.strip("`"))
+        else:
+            continue
+        for name in CODE_SPAN.findall(names):
+            default = defaults[name]
+            default = list(default) if isinstance(default, tuple) else default
+            if name != "notification_template" and default != value:
+                wrong.append((name, written, default))
+    return wrong
+
+
+def test_the_readme_of_the_core_has_the_defaults_of_the_code() -> None:
+    assert wrong_defaults("jaato-gc", "Configuration", GCConfig) == []
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
+def test_readmes_of_strategies_have_the_defaults_of_the_code(name: str) -> None:
+    model = discover_gc_plugins()[name].config_model
+
+    assert wrong_defaults(STRATEGY_PACKAGES[name], "Options", model) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_defaults_in_brackets_are_those_of_the_code(path: Path) -> None:
+    """Prose gives a default as ``preserve_recent_turns`` (5)."""
+    config = GCConfig()
+    text = path.read_text(encoding="utf-8")
+    written = re.findall(r"`(\w+)`\s\((\d+)\)", text)
+
+    assert [
+        (name, value, getattr(config, name))
+        for name, value in written
+        if name in GCConfig.model_fields and getattr(config, name) != int(value)
+    ] == []
+
+
 def test_every_environment_variable_is_documented() -> None:
     used = {
         name for _, text in sources() for name in re.findall(r"\bJAATO_GC_[A-Z_]+", text)
