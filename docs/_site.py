@@ -110,19 +110,19 @@ def fields(class_name: str) -> str:
     described |= arguments_of(inspect.getdoc(cls) or "")
     types = annotations_of(cls)
     rows = [
-        (
-            f"`{field.name}`",
-            f"`{types[field.name]}`",
-            default_of(field, types[field.name]),
+        field_row(
+            field.name,
             described[field.name],
+            types[field.name],
+            default_of(field, types[field.name]),
         )
         for field in dataclasses.fields(cls)
     ]
     for name, value in vars(cls).items():
         if isinstance(value, property) and value.fget:
             kind = value.fget.__annotations__["return"].__name__
-            rows.append((f"`{name}`", f"`{kind}`", "", inspect.getdoc(value) or ""))
-    return table(("field", "type", "default", "meaning"), rows)
+            rows.append(field_row(name, inspect.getdoc(value) or "", kind))
+    return table(("field", "meaning"), rows)
 
 
 def values(enum_name: str) -> str:
@@ -186,14 +186,19 @@ def settings_table(model: Any) -> str:
         default = field.default_factory() if field.default_factory else field.default
         if name in ENVIRONMENT_VARIABLES and issubclass(model, GCConfig):
             described[name] += f" From the environment: `{ENVIRONMENT_VARIABLES[name]}`."
-        rows.append((f"`{name}`", f"`{types[name]}`", as_default(default), described[name]))
+        rows.append(field_row(name, described[name], types[name], as_default(default)))
         if hasattr(default, "model_fields_set"):  # settings within settings
             inner, inner_types = attribute_docstrings(type(default)), annotations_of(type(default))
             rows += [
-                (f"`{name}.{key}`", f"`{inner_types[key]}`", as_default(value), inner[key])
+                field_row(f"{name}.{key}", inner[key], inner_types[key], as_default(value))
                 for key, value in default
             ]
-    return table(("key", "type", "default", "meaning"), rows)
+    return table(("key", "meaning"), rows)
+
+
+def field_row(name: str, meaning: str, kind: str, default: str = "") -> tuple[str, str]:
+    """Returns the row of a field: two columns, because more of them do not fit on a phone."""
+    return f"`{name}`", f"{meaning}<br>`{kind}`" + (f", default: {default}" if default else "")
 
 
 def default_of(field: Any, annotation: str) -> str:
@@ -208,7 +213,7 @@ def default_of(field: Any, annotation: str) -> str:
 def as_default(value: Any) -> str:
     """Returns a default as a reader would write it."""
     if hasattr(value, "model_fields_set"):
-        return "see below"
+        return "the keys below"
     if isinstance(value, Enum):
         return f"`{value.name}`"
     if isinstance(value, float) and value.is_integer():
