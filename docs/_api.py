@@ -1,7 +1,5 @@
 """Writes the tables of the API reference: names, first lines of docstrings, and signatures.
 
-    python docs/_api.py   # write the tables of docs/reference/api-*.md again
-
 A line ``<!-- ::: jaato_gc.GCSession -->`` names an object. The table above such lines has a row for
 each of them, and for the methods and properties of classes. The site has the whole docstrings below
 the table: there the line becomes a directive of mkdocstrings.
@@ -13,8 +11,7 @@ from pathlib import Path
 
 import griffe
 
-DOCS = Path(__file__).parent
-PAGES = sorted(DOCS.glob("reference/api-*.md"))
+ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:(?:^\|.*\n)+\n)?(?P<marks>(?:^<!-- ::: \S+ -->\n)+)", re.MULTILINE)
 MARK = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
 HEADER = ("| name | description |", "|---|---|")
@@ -25,13 +22,13 @@ POSITIONAL = {
 STARS = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
 
 
-class Tables:
+class ApiTables:
     """The tables of the API, from the sources of all packages. Nothing is imported."""
 
     def __init__(self) -> None:
-        sources = sorted(DOCS.parent.glob("packages/*/src"))
+        sources = sorted(ROOT.glob("packages/*/src"))
         loader = griffe.GriffeLoader(search_paths=sources, allow_inspection=False)
-        for init in sorted(DOCS.parent.glob("packages/*/src/*/__init__.py")):
+        for init in sorted(ROOT.glob("packages/*/src/*/__init__.py")):
             loader.load(init.parent.name, try_relative_path=False)
         loader.resolve_aliases()
         self._modules = loader.modules_collection
@@ -91,9 +88,3 @@ def arguments(parameters: griffe.Parameters) -> Iterator[str]:
             yield f"{STARS[kind]}{parameter.name}"
         else:
             yield parameter.name + (f"={parameter.default}" if parameter.default else "")
-
-
-if __name__ == "__main__":
-    tables = Tables()
-    for path in PAGES:
-        path.write_text(tables.page(path.read_text(encoding="utf-8")), encoding="utf-8")

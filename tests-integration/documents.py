@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,10 @@ def blocks_of(document: Path) -> list[Block]:
 
 
 def load_script(path: str) -> ModuleType:
-    """Returns a script of this repository as a module."""
+    """Returns a script of this repository as a module. It can import modules beside it."""
+    folder = str((ROOT / path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     assert spec
     assert spec.loader

@@ -1,5 +1,7 @@
-"""The tables of the API reference have the names, arguments and summaries of the code."""
+"""The generated parts of the reference are those of the code."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import griffe
@@ -7,7 +9,9 @@ import pytest
 from documents import load_script
 
 api = load_script("docs/_api.py")
-tables = api.Tables()
+sections = load_script("docs/_sections.py")
+reference = load_script("docs/_reference.py")
+tables = api.ApiTables()
 
 MODULE = '''
 class Box(Base):
@@ -44,11 +48,31 @@ def rows(name: str) -> list[str]:
         return list(api.rows_of(module[name]))
 
 
-@pytest.mark.parametrize("path", api.PAGES, ids=lambda path: path.stem)
-def test_tables_are_up_to_date(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def written() -> Iterator[dict[Path, str]]:
+    """The pages as they should be, without variables that change a default."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("JAATO_GC_"):
+                patch.delenv(name)
+        yield reference.written()
 
-    assert tables.page(text) == text, f"{path.name} differs from the code: run python docs/_api.py"
+
+@pytest.mark.parametrize("path", reference.PAGES, ids=lambda path: path.stem)
+def test_reference_is_up_to_date(path: Path, written: dict[Path, str]) -> None:
+    assert path.read_text(encoding="utf-8") == written[path], (
+        f"{path.name} differs from the code: run python docs/_reference.py"
+    )
+
+
+def test_only_the_section_below_its_mark_is_replaced() -> None:
+    mark = "<!-- from the code: values GCOutcome -->\n"
+
+    page = sections.with_sections(f"# Page\n\n{mark}\nThe end.\n")
+
+    assert page.startswith(f"# Page\n\n{mark}\n| name | value | meaning |\n")
+    assert page.endswith(" |\n\n<!-- end -->\n\nThe end.\n")
+    assert sections.with_sections(page.replace("reached", "outdated")) == page
 
 
 def test_a_class_has_rows_for_itself_its_methods_and_its_properties() -> None:
