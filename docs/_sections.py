@@ -27,9 +27,11 @@ from jaato_gc.plugins import hookspecs
 ROOT = Path(__file__).parents[1]
 
 SECTION = re.compile(
-    r"^<!-- from the code: (?P<what>\w+)(?: (?P<name>\w+))? -->\n(?:.*?^<!-- end -->\n)?",
-    re.MULTILINE | re.DOTALL,
+    r"^(?P<mark><!-- from the code: (?P<what>\w+)(?: (?P<name>\w+))? -->)\n"
+    r"(?:(?:(?!<!-- from the code).*\n)*?<!-- end -->\n)?",
+    re.MULTILINE,
 )
+"""A mark, and the content below it unless the mark is new."""
 IN_WORDS = {
     "EditAction": "str",
     "NonNegativeInt": "int ≥ 0",
@@ -47,9 +49,8 @@ def with_sections(markdown: str) -> str:
 
     def section(found: re.Match[str]) -> str:
         arguments = [found["name"]] if found["name"] else []
-        mark = " ".join([found["what"], *arguments])
         content = SECTIONS[found["what"]](*arguments)
-        return f"<!-- from the code: {mark} -->\n\n{content}\n\n<!-- end -->\n"
+        return f"{found['mark']}\n\n{content}\n\n<!-- end -->\n"
 
     return SECTION.sub(section, markdown)
 

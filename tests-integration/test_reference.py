@@ -75,6 +75,13 @@ def test_only_the_section_below_its_mark_is_replaced() -> None:
     assert sections.with_sections(page.replace("reached", "outdated")) == page
 
 
+def test_a_new_mark_replaces_no_text_below_it() -> None:
+    mark = "<!-- from the code: values GCOutcome -->\n"
+    text = f"{mark}\nBetween.\n\n{mark}\nold\n\n<!-- end -->\n"
+
+    assert "\n\nBetween.\n\n" in sections.with_sections(text)
+
+
 def test_a_class_has_rows_for_itself_its_methods_and_its_properties() -> None:
     assert rows("Box") == [
         "| `Box` | Holds things. Not many.<br>`(size, *, lid=None)` |",
