@@ -59,6 +59,7 @@ def row(name: str, found: griffe.Object | griffe.Alias) -> str:
     if not found.docstring:
         raise SystemExit(f"{found.path} has no docstring: add one for the reference")
     summary = found.docstring.value.strip().partition("\n")[0].replace("``", "`")
+    summary = re.sub(":+$", ".", summary)  # it introduced an example
     below = f"<br>`{shown}`" if (shown := signature(found)) else ""
     return f"| `{name}` | {summary}{below} |"
 
@@ -69,8 +70,8 @@ def signature(found: griffe.Object | griffe.Alias) -> str:
         case griffe.Function(parameters=parameters, returns=returns):
             result = str(returns).replace(" | ", " or ")
             return f"({', '.join(arguments(parameters))}) -> {result}"
-        case griffe.Class(parameters=parameters) if len(parameters):
-            return f"({', '.join(arguments(parameters))})"
+        case griffe.Class(parameters=parameters) if given := ", ".join(arguments(parameters)):
+            return f"({given})"
     return ""
 
 

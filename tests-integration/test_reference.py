@@ -36,6 +36,15 @@ class Box(Base):
     def _shake(self) -> None: ...
 
 
+class Lid:
+    """Closes a box. An example::
+
+    lid.close()
+    """
+
+    def __init__(self) -> None: ...
+
+
 LIMIT = 3
 """The most boxes."""
 
@@ -88,6 +97,10 @@ def test_a_class_has_rows_for_itself_its_methods_and_its_properties() -> None:
         "| `.put` | Puts `things`.<br>`(*things, twice=False, **options) -> list[str] or None` |",
         "| `.full` | Whether it is full. |",
     ]
+
+
+def test_a_summary_that_introduces_an_example_ends_with_a_period() -> None:
+    assert rows("Lid") == ["| `Lid` | Closes a box. An example. |"]
 
 
 def test_a_constant_has_its_docstring() -> None:
