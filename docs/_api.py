@@ -1,4 +1,4 @@
-"""Writes the tables of the API reference: names, first lines of docstrings, and signatures.
+"""Writes the tables of the API reference: names, what they are, and signatures.
 
 A line ``<!-- ::: jaato_gc.GCSession -->`` names an object. The table above such lines has a row for
 each of them, and for the methods and properties of classes. The site has the whole docstrings below
@@ -55,10 +55,11 @@ def rows_of(found: griffe.Object | griffe.Alias) -> Iterator[str]:
 
 
 def row(name: str, found: griffe.Object | griffe.Alias) -> str:
-    """Returns a row: a name, the first line of its docstring, and its signature."""
+    """Returns a row: a name, the first paragraph of its docstring, and its signature."""
     if not found.docstring:
         raise SystemExit(f"{found.path} has no docstring: add one for the reference")
-    summary = found.docstring.value.strip().partition("\n")[0].replace("``", "`")
+    paragraph = found.docstring.value.strip().partition("\n\n")[0]
+    summary = " ".join(paragraph.split()).replace("``", "`")
     summary = re.sub(":+$", ".", summary)  # it introduced an example
     below = f"<br>`{shown}`" if (shown := signature(found)) else ""
     return f"| `{name}` | {summary}{below} |"

@@ -46,7 +46,11 @@ class Lid:
 
 
 LIMIT = 3
-"""The most boxes."""
+"""The most boxes,
+in one room.
+
+More of them need a hall.
+"""
 
 NAMELESS = 4
 '''
@@ -103,8 +107,8 @@ def test_a_summary_that_introduces_an_example_ends_with_a_period() -> None:
     assert rows("Lid") == ["| `Lid` | Closes a box. An example. |"]
 
 
-def test_a_constant_has_its_docstring() -> None:
-    assert rows("LIMIT") == ["| `LIMIT` | The most boxes. |"]
+def test_a_constant_has_the_first_paragraph_of_its_docstring() -> None:
+    assert rows("LIMIT") == ["| `LIMIT` | The most boxes, in one room. |"]
 
 
 def test_a_missing_docstring_is_an_error_that_names_the_object() -> None:
