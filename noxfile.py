@@ -132,17 +132,17 @@ def example(session: nox.Session) -> None:
     run_scripts(session, "examples")
 
 
-@nox.session(requires=["build"])
+@nox.session(requires=["build", "docs"])
 def browser(session: nox.Session) -> None:
-    """Test the report page and the picture of the docs in the Chromium of the system."""
+    """Test the report page, the documentation and its picture in the Chromium of the system."""
     if not shutil.which("chromium"):
         session.skip("NO BROWSER TESTS: install Chromium (on Debian: apt-get install chromium)")
     own = (*own_tools("jaato-gc-lab"), wheel("jaato-gc-lab"))
     needed = (wheel(name, extras=False) for name in sorted(siblings("jaato-gc-lab")))
     install(session, *tools("test"), *tools("browser"), *own, *needed)
-    page = "packages/jaato-gc-lab/tests/test_page_in_browser.py"
-    picture = "tests-integration/test_picture_in_browser.py"
-    session.run("pytest", *ON_ALL_CORES, page, picture, *session.posargs)
+    report = "packages/jaato-gc-lab/tests/test_page_in_browser.py"
+    documentation = [f"tests-integration/test_{name}_in_browser.py" for name in ("picture", "site")]
+    session.run("pytest", *ON_ALL_CORES, report, *documentation, *session.posargs)
 
 
 @nox.session(requires=["build"])

@@ -1,9 +1,12 @@
-"""Reads the documents of this repository: their prose and their fenced blocks."""
+"""Reads the documents of this repository, and loads the scripts that generate them."""
 
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,3 +63,16 @@ def read_blocks(text: str) -> Iterator[Block]:
 def blocks_of(document: Path) -> list[Block]:
     """Returns the blocks of a file: see `read_blocks`."""
     return list(read_blocks(document.read_text(encoding="utf-8")))
+
+
+def load_script(path: str) -> ModuleType:
+    """Returns a script of this repository as a module. It can import modules beside it."""
+    folder = str((ROOT / path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

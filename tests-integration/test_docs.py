@@ -1,6 +1,6 @@
 """The documentation matches the code: every public name is documented, and nothing else is.
 
-Pages are tested as they are built, with generated tables.
+`test_reference.py` tests that the generated parts of pages are up to date.
 """
 
 import ast
@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from documents import load_script
 from repository import own_strategies
 
 import jaato_gc
@@ -50,16 +51,7 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 
 
-def _load_site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_site", DOCS / "_site.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-site = _load_site()
+site = load_script("docs/_site.py")
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +66,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def page(name: str) -> str:
     """Returns a page as it is built."""
-    text: str = site.expand((DOCS / name).read_text(encoding="utf-8"))
+    text: str = site.with_docstrings((DOCS / name).read_text(encoding="utf-8"))
     return text
 
 
@@ -214,6 +206,56 @@ def test_options_in_readmes_are_options(name: str) -> None:
     model: Any = discover_gc_plugins()[name].config_model
 
     assert set(named(section(readme, "Options"))) <= model.model_fields.keys()
+
+
+IN_WORDS: dict[str, object] = {"none": None, "true": True, "false": False, "[]": [], "{}": {}}
+"""Defaults as READMEs write them. Other texts, such as "see above", stand for a longer default."""
+
+
+def wrong_defaults(readme: str, heading: str, model: Any) -> list[tuple[str, str, Any]]:
+    """Returns the options of a README whose default is another one in the code."""
+    text = (ROOT / "packages" / readme / "README.md").read_text(encoding="utf-8")
+    defaults = {name: field.get_default(call_default_factory=True)
+                for name, field in model.model_fields.items()}  # fmt: skip
+    wrong = []
+    for names, written, *_ in rows(section(text, heading)):
+        if written in IN_WORDS:
+            value = IN_WORDS[written]
+        elif re.fullmatch(r'[\d.]+|`"\w+"`', written):
+            value = ast.literal_eval(written.strip("`"))
+        else:
+            continue
+        for name in CODE_SPAN.findall(names):
+            default = defaults[name]
+            default = list(default) if isinstance(default, tuple) else default
+            if name != "notification_template" and default != value:
+                wrong.append((name, written, default))
+    return wrong
+
+
+def test_the_readme_of_the_core_has_the_defaults_of_the_code() -> None:
+    assert wrong_defaults("jaato-gc", "Configuration", GCConfig) == []
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGY_PACKAGES))
+def test_readmes_of_strategies_have_the_defaults_of_the_code(name: str) -> None:
+    model = discover_gc_plugins()[name].config_model
+
+    assert wrong_defaults(STRATEGY_PACKAGES[name], "Options", model) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_defaults_in_brackets_are_those_of_the_code(path: Path) -> None:
+    """Prose gives a default as ``preserve_recent_turns`` (5)."""
+    config = GCConfig()
+    text = path.read_text(encoding="utf-8")
+    written = re.findall(r"`(\w+)`\s\((\d+)\)", text)
+
+    assert [
+        (name, value, getattr(config, name))
+        for name, value in written
+        if name in GCConfig.model_fields and getattr(config, name) != int(value)
+    ] == []
 
 
 def test_every_environment_variable_is_documented() -> None:
@@ -528,7 +570,7 @@ def test_a_page_can_be_built(path: Path) -> None:
 
     text = site.relink(page(name), name)
 
-    assert "<!-- from the code" not in text
+    assert "\n<!-- :::" not in text
     assert text.startswith("# ")
 
 
@@ -557,6 +599,22 @@ def test_pictures_are_on_the_site(tmp_path: Path) -> None:
     index = (pages / "index.md").read_text(encoding="utf-8")
     [target] = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", index)
     assert (pages / target).read_bytes() == (DOCS / "picture.svg").read_bytes()
+
+
+def test_only_long_code_in_tables_wraps_at_its_spaces() -> None:
+    text = "`{}` is\n\n| `{}` | ``{}`` | `{}` |\n\n```text\n| `{}` |\n```\n"
+    long = "replay(conversation, strategy)"
+
+    assert site.wrap_long_code(text.format(long, long, long, "int ≥ 1", long)) == text.format(
+        long, long, long, "int ≥ 1", long
+    ).replace(f"| `{long}` | ``{long}`` |", f"| `{long}`{{ .wraps }} | ``{long}``{{ .wraps }} |")
+
+
+def test_types_in_tables_have_no_annotations_of_validators() -> None:
+    text = page("reference/strategies.md") + page("reference/configuration.md")
+
+    assert "Annotated[" not in text
+    assert "Field(" not in text
 
 
 def test_files_from_other_hosts_are_found() -> None:

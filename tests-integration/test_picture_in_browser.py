@@ -1,29 +1,15 @@
-"""Tests of the picture in Chromium: layout and contrast, in light and dark mode.
+"""Tests of the picture in Chromium: layout and contrast, in light and dark mode."""
 
-The tests need the Python package of Playwright and a system Chromium (Debian package ``chromium``).
-``JAATO_GC_CHROMIUM`` is the path of another Chromium.
-``JAATO_GC_SCREENSHOTS`` is a folder in which to save screenshots.
-"""
-
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from chromium import needs_chromium, new_page, save_screenshot
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="Playwright is not installed: pip install playwright"
-)
-CHROMIUM = os.environ.get("JAATO_GC_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
-)
+pytestmark = needs_chromium
 
 PICTURE = Path(__file__).parents[1] / "docs" / "picture.svg"
 SCHEMES = ("light", "dark")
@@ -103,16 +89,10 @@ class Layout(NamedTuple):
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def layout(request: pytest.FixtureRequest) -> Iterator[Layout]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM)
-        page = browser.new_page(
-            viewport={"width": 1200, "height": 1500}, color_scheme=request.param, offline=True
-        )
+    with new_page(1200, 1500, request.param) as page:
         page.goto(PICTURE.as_uri())
-        if folder := os.environ.get("JAATO_GC_SCREENSHOTS"):
-            page.screenshot(path=Path(folder, f"picture-{request.param}.png"))
+        save_screenshot(page, f"picture-{request.param}")
         yield layout_of(page.evaluate(MEASURE))
-        browser.close()
 
 
 def layout_of(measured: dict[str, Any]) -> Layout:

@@ -56,7 +56,7 @@ DIFFERENT = {
     "test_summarize::TestCollectWithSummarizer::test_summarizes_old_turns": (
         "texts of summaries and notices"
     ),
-    "test_summarize::TestCollectWithSummarizer::test_result_details": "a summary is no turn",
+    "test_summarize::TestCollectWithSummarizer::test_result_details": "summaries are not turns",
     "test_hybrid::TestCollectWithoutSummarizer::test_truncates_without_summarizer": (
         "down to the target"
     ),

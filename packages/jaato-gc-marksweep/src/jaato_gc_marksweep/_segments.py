@@ -8,6 +8,7 @@ from jaato_gc import GCError, estimate_tokens
 from jaato_gc_marksweep._times import utc_now
 
 Generation = Literal["young", "old"]
+"""Whether a segment survived enough collections to be old."""
 
 REFERENCE_TAG: Final = "ref:"
 """The prefix of a tag that is a reference: ``ref:<id>``."""

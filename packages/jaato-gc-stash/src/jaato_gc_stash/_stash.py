@@ -30,7 +30,7 @@ _MAX_HITS = 1_000_000
 
 
 class SqlStash:
-    """A `jaato_gc.Stash` in an SQLite file or a PostgreSQL database.
+    """A `jaato_gc.plugin.Stash` in an SQLite file or a PostgreSQL database.
 
     When `put` returns, its messages are stored durably. Identical content is stored once. Several
     threads and several processes can use the same stash at the same time.

@@ -83,6 +83,7 @@ def jaato_gc_register_options() -> type[BaseModel]:  # type: ignore[empty-body]
         class AcmeSettings(Settings):
             channels: tuple[str, ...] = ()
 
+
         @hookimpl
         def jaato_gc_register_options():
             return AcmeSettings
