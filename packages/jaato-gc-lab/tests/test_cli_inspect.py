@@ -357,6 +357,21 @@ def use_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"jaato_gc_lab._cli.{module}.width", lambda: width)
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_short_commands_are_shown_whole(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_width(width, monkeypatch)
+
+    shown = " ".join(run("inspect", sample_path()).stdout.split())
+
+    commands = [
+        each["about"]
+        for each in inspected(sample_path())["conversations"][0]["largest"][:5]
+        if each["tool"] == "run_command"
+    ]
+    assert len(commands) > 1
+    assert all(f"run_command {command} " in shown for command in commands)
+
+
 def test_sample_run_fits_on_a_page() -> None:
     lines = run("inspect", sample_path()).stdout.splitlines()
 

@@ -42,6 +42,8 @@ FEW = 5
 FEW_SUBJECTS = 3
 """Maximum number of subjects of one kind of finding."""
 MOST_PROBLEMS = 10
+SHORT_COMMAND = 60
+"""Maximum number of characters of a command that is always shown whole."""
 
 
 @click.command("inspect")
@@ -182,27 +184,27 @@ def _show_largest(largest: Sequence[LargeMessage]) -> None:
             number(each.tokens),
             "-" if each.turn is None else str(each.turn),
             str(each.position),
-            each.role,
             _content(each),
         )
         for each in largest[:FEW]
     ]
-    headings = ("tokens", "turn", "message", "role", "content")
-    _draw(Columns(rows, name=4, headings=headings, left=(3,), drop=(3, 2, 1)))
+    _draw(Columns(rows, name=3, headings=("tokens", "turn", "no.", "content"), drop=(2, 1)))
 
 
 def _content(message: LargeMessage) -> Name:
     if message.tool is None:
-        return Name("", message.about)
+        return Name(f"{message.role}:", message.about)
     named = _subject(message.tool, message.about)
     more = f"and {message.more} more" if message.more else ""
     return Name(named.text, f"{named.rest} {more}".strip())
 
 
 def _subject(tool: str, about: str) -> Name:
-    """Returns a tool with the subject of its call. A path is never cut, unlike a command."""
-    is_name = len(about.split()) == 1
-    return Name(f"{tool} {about}") if is_name else Name(tool, about)
+    """Returns a tool with the subject of its call. Paths and short commands are never cut."""
+    is_path = len(about.split()) == 1
+    if is_path or len(about) <= SHORT_COMMAND:
+        return Name(f"{tool} {about}")
+    return Name(tool, about)
 
 
 def _show_findings(found: Inspection) -> None:
