@@ -48,14 +48,22 @@ def test_text_after_a_name_is_cut_first() -> None:
 
 @pytest.mark.parametrize(
     ("width", "headings"),
-    [(57, "tokens  turn  content"), (56, "tokens  content"), (50, "content"), (20, "content")],
+    [(57, "tokens  turn  content"), (56, "tokens  content"), (50, "content")],
 )
 def test_columns_are_left_out_in_order_before_a_name_is_cut(width: int, headings: str) -> None:
     assert shown(width)[0] == headings
 
 
-def test_name_that_does_not_fit_continues_in_the_next_line() -> None:
-    assert shown(20)[2:4] == ["read_file", "src/harbour/imports."]
+def test_name_that_does_not_fit_in_any_case_continues_and_leaves_no_column_out() -> None:
+    rows = [*ROWS, ("5", "3", Name("read_file " + "src/" * 20))]
+    lines = lines_of(Columns(rows, name=2, drop=(1, 0)), 60)
+
+    assert lines[1].startswith("  946  12  read_file src/harbour/imports.py")
+    assert lines[3:] == [
+        "    5   3  read_file",
+        "           src/src/src/src/src/src/src/src/src/src/src/src/s",
+        "           rc/src/src/src/src/src/src/src/",
+    ]
 
 
 @given(

@@ -1,6 +1,6 @@
 """Aligned columns that fit any width: columns are left out before a name is cut."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
@@ -88,12 +88,19 @@ class Columns:
         """Returns the widths of the columns that fit, by position."""
         widths = {at: max(map(_width, cells)) for at, cells in enumerate(zip(*rows, strict=True))}
         whole = widths.pop(self._name, 0)
-        least = max((_least_width(row[self._name]) for row in rows), default=0)
+        most = width - _total(each for at, each in widths.items() if at not in self._drop)
+        names = [_least_width(row[self._name]) for row in rows]
+        # A name that does not fit in any case is no reason to leave out a column.
+        least = max((each for each in names if each <= most), default=0)
         for at in self._drop:
-            if least + sum(GAP + each for each in widths.values()) > width:
+            if least + _total(widths.values()) > width:
                 widths.pop(at, None)
-        room = max(1, width - sum(GAP + each for each in widths.values()))
+        room = max(1, width - _total(widths.values()))
         return dict(sorted({**widths, self._name: min(whole, room)}.items()))
+
+
+def _total(widths: Iterable[int]) -> int:
+    return sum(GAP + each for each in widths)
 
 
 def literal(text: str, options: "ConsoleOptions") -> str:
