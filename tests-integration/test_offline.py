@@ -1,4 +1,4 @@
-"""The example, the README and the creation of a plugin need no network."""
+"""The examples, the README and the creation of a plugin need no network."""
 
 import os
 import re
@@ -69,6 +69,17 @@ def test_the_example_prints_usage_and_collections(offline: dict[str, str], tmp_p
     turns = [line for line in lines if re.search(r"\bturn\b.*\d.*%|^\W*\d+\b.*%", line)]
     assert len(turns) >= 5, done.stdout
     assert any(re.search(r"collect|freed", line) for line in lines), done.stdout
+
+
+def test_the_example_of_the_panel_prints_it_after_each_turn(
+    offline: dict[str, str], tmp_path: Path
+) -> None:
+    done = run_python(str(ROOT / "examples" / "budget_panel.py"), env=offline, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.count("main: ") == 12
+    assert re.search(r"last collection: [\d,]+ tokens freed \(gc_budget, threshold,", done.stdout)
 
 
 def test_the_first_example_of_the_readme_runs_without_a_network(

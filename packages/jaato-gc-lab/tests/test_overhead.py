@@ -90,5 +90,7 @@ def test_inspection_says_what_the_log_does_not_show(tmp_path: Path) -> None:
 
     assert found.reported_tokens == 58_000
     assert found.hidden_tokens == round(58_000 - counted, -2)
-    shown = run("inspect", tmp_path / "session.jsonl").stdout
-    assert f"not in the log: about {found.hidden_tokens:,}: system prompt, tools" in shown
+    shown = " ".join(run("inspect", tmp_path / "session.jsonl").stdout.split())
+    assert "The provider reported 58,000 tokens for the last request." in shown
+    assert f"About {found.hidden_tokens:,} of them are not in the log" in shown
+    assert f"not in the log {found.hidden_tokens:,}" in shown  # in the picture too

@@ -3,6 +3,7 @@
 Import every public name from here. Modules whose names start with an underscore are private.
 """
 
+from jaato_gc_lab._budget_panel import BudgetPanel
 from jaato_gc_lab._compare import compare, find_files
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison, Summary
 from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
@@ -21,6 +22,7 @@ __all__ = [
     "NONE",
     "RULE",
     "BlindEdit",
+    "BudgetPanel",
     "Cell",
     "CellResult",
     "Collection",

@@ -1,4 +1,4 @@
-"""Inspects a context: tokens by source, role and tool, duplicates, and validity."""
+"""Inspects a context: what fills it, what could be freed, and whether it is valid."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,24 @@ from jaato_gc import (
     EstimateCounter,
     GCPolicy,
     GCSession,
+    InstructionBudget,
     InstructionSource,
     Message,
     PluginRegistry,
     check_history,
-    split_into_turns,
 )
-from jaato_gc.plugin import TokenCounter, as_text, message_tokens
+from jaato_gc.plugin import TokenCounter, as_text, lay_out, message_tokens
 from jaato_gc_formats import Conversation, FormatError, Problem, load
+from jaato_gc_lab._findings import Finding, find_findings
+from jaato_gc_lab._largest import LargeMessage, largest_messages, role_of
 from jaato_gc_lab._overhead import hidden_tokens
 from jaato_gc_lab._recording import TOOL_FRAME
-from jaato_gc_lab._repeats import Repeat, call_subject, find_repeats, part_tokens
+from jaato_gc_lab._slices import Slice, slices_of
 from jaato_gc_lab._sources import SOURCES, tokens_by_source
+from jaato_gc_lab._subjects import UNNAMED, call_subject, part_tokens
 
-BIGGEST = 10
-"""Number of largest messages to list."""
-UNNAMED = "(unnamed)"
+UNLIMITED = 10**12
+"""A window that is never full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +54,6 @@ class ToolShare:
         return self.schema_tokens + self.call_tokens + self.result_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class BigMessage:
-    """One of the largest messages.
-
-    Args:
-        position: Position of the message, starting at 0.
-        role: Role of the message.
-        what: Short description of the content.
-        tokens: Tokens of the message.
-    """
-
-    position: int
-    role: str
-    what: str
-    tokens: int
-
-
 @dataclass(slots=True)
 class Inspection:
     """The contents of one conversation. Token counts are estimates.
@@ -90,8 +75,9 @@ class Inspection:
         by_role: Tokens by role, without tool schemas.
         by_tool: Tokens by tool, largest first.
         by_policy: Tokens by removal policy.
-        biggest: The largest messages.
-        repeats: Tool results that a later result makes redundant.
+        slices: Everything that fills the context, with calls and results by tool, largest first.
+        largest: The largest messages.
+        findings: Tool results that are not needed as they are, by kind.
         problems: Invalid content of the file, and content that its provider would reject.
         violations: Violations of the rules that core applies to every provider.
         repaired: Whether the file is invalid and was loaded with repair.
@@ -111,8 +97,9 @@ class Inspection:
     by_role: dict[str, int]
     by_tool: list[ToolShare]
     by_policy: dict[str, int]
-    biggest: list[BigMessage]
-    repeats: list[Repeat]
+    slices: list[Slice]
+    largest: list[LargeMessage]
+    findings: list[Finding]
     problems: list[Problem] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     repaired: bool = False
@@ -123,9 +110,9 @@ class Inspection:
         return not self.problems and not self.violations
 
     @property
-    def repeated_tokens(self) -> int:
-        """Total tokens of the redundant tool results."""
-        return sum(repeat.tokens for repeat in self.repeats)
+    def freeable_tokens(self) -> int:
+        """Tokens that the rules of gc_marksweep free without the removal of whole messages."""
+        return sum(finding.freed_tokens for finding in self.findings)
 
 
 def inspect_file(
@@ -166,29 +153,34 @@ def inspect_conversation(
     counter = counter or EstimateCounter()
     messages = conversation.messages
     schemas = tool_schemas(messages.request, counter)
-    by_source: Counter[str] = Counter(tools=sum(schemas.values()))
+    schema_tokens = sum(schemas.values())
+    hidden = _hidden(conversation, schema_tokens, counter)
+    layout = lay_out(messages)
+    session = new_session(UNLIMITED, messages, schemas, counter)
+    by_source: Counter[str] = Counter(tools=schema_tokens)
     by_role: Counter[str] = Counter()
     for message in messages:
         by_source.update(tokens_by_source(message, counter))
-        by_role[_role(message)] += message_tokens(message, counter)
+        by_role[role_of(message)] += message_tokens(message, counter)
     positions = {message.message_id: number for number, message in enumerate(messages)}
     return Inspection(
         name=conversation.name,
         format=conversation.format,
         api=messages.format,
         messages=len(messages),
-        turns=len(split_into_turns(messages)),
-        tokens=sum(by_role.values()) + sum(schemas.values()),
+        turns=len(layout.turns),
+        tokens=sum(by_role.values()) + schema_tokens,
         tolerance=counter.tolerance,
         reported_tokens=conversation.usage[-1].input_tokens if conversation.usage else None,
-        hidden_tokens=_hidden(conversation, sum(schemas.values()), counter),
+        hidden_tokens=hidden,
         compactions=len(conversation.compactions),
         by_source={source: by_source[source] for source in SOURCES if by_source[source]},
         by_role=dict(by_role.most_common()),
         by_tool=_tools(messages, schemas, counter),
-        by_policy=_policies(messages, schemas, counter),
-        biggest=_biggest(messages, counter),
-        repeats=find_repeats(messages, counter),
+        by_policy=_policies(session.budget),
+        slices=slices_of(messages, schema_tokens, hidden, counter),
+        largest=largest_messages(messages, layout, counter),
+        findings=find_findings(session.history, session.budget),
         problems=conversation.problems,
         violations=[
             f"message {positions[each.message_id]}: {each.detail}"
@@ -258,10 +250,6 @@ def call_subjects(messages: Sequence[Message]) -> dict[str, str]:
     }
 
 
-def _role(message: Message) -> str:
-    return "tool" if message.is_tool_output else message.role.value
-
-
 def _tool_name(tool: Any) -> str:
     if not isinstance(tool, dict):
         return UNNAMED
@@ -290,25 +278,9 @@ def _tools(
     return sorted(shares, key=lambda share: (-share.tokens, share.name))
 
 
-def _policies(
-    messages: Sequence[Message], schemas: Mapping[str, int], counter: TokenCounter
-) -> dict[str, int]:
-    session = new_session(1, messages, schemas, counter)
+def _policies(budget: InstructionBudget) -> dict[str, int]:
     tokens: Counter[GCPolicy] = Counter()
-    for top in session.budget.entries.values():
+    for top in budget.entries.values():
         for entry in top.walk():
             tokens[entry.binding_policy()] += entry.tokens
     return {policy.value: tokens[policy] for policy in GCPolicy}
-
-
-def _biggest(messages: Sequence[Message], counter: TokenCounter) -> list[BigMessage]:
-    subjects = call_subjects(messages)
-    ordered = sorted(
-        enumerate(messages), key=lambda each: (-message_tokens(each[1], counter), each[0])
-    )
-    return [
-        BigMessage(
-            position, _role(message), describe(message, subjects), message_tokens(message, counter)
-        )
-        for position, message in ordered[:BIGGEST]
-    ]

@@ -1,6 +1,7 @@
 """A mark-and-sweep strategy for coding agents, and an engine over context segments."""
 
 from jaato_gc_marksweep._engine import GCEngine, IGCEngine
+from jaato_gc_marksweep._garbage import Garbage, Rung, find_garbage
 from jaato_gc_marksweep._plugin import (
     MarkSweepGCPlugin,
     create_plugin,
@@ -18,14 +19,17 @@ __all__ = [
     "TYPE_SCORES",
     "ContextSegment",
     "GCEngine",
+    "Garbage",
     "Generation",
     "IGCEngine",
     "MarkSweepGCPlugin",
     "MarkSweepSettings",
     "PruningCandidate",
     "PruningPlan",
+    "Rung",
     "ToolNames",
     "__version__",
     "create_plugin",
+    "find_garbage",
     "jaato_gc_register_strategies",
 ]

@@ -1,38 +1,60 @@
-"""``jaato-gc inspect``: shows the contents of a context."""
+"""``jaato-gc inspect``: shows what fills a context, and what could be freed."""
 
 import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jaato_gc import GC_POLICY_INDICATORS, GCError, GCPolicy
-from jaato_gc_lab._cli._drawing import (
-    bar,
-    is_plain,
-    say,
-    say_heading,
-    say_item,
-    say_json,
-    say_table,
-)
+from jaato_gc import GCError, GCPolicy
+from jaato_gc_lab._cli._context_picture import ContextPicture
+from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_lines, width
+from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
 from jaato_gc_lab._cli._text import percent
+from jaato_gc_lab._columns import Columns, Name
 from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._findings import Finding, FindingKind
 from jaato_gc_lab._inspect import Inspection, inspect_file
+from jaato_gc_lab._largest import LargeMessage
 
-TIERS = {
-    GCPolicy.LOCKED: "never removed",
-    GCPolicy.PRESERVABLE: "removed only under pressure",
-    GCPolicy.PARTIAL: "oldest turns first",
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+POLICIES = {
     GCPolicy.EPHEMERAL: "removed first",
+    GCPolicy.PARTIAL: "oldest turns first",
+    GCPolicy.PRESERVABLE: "only under pressure",
+    GCPolicy.LOCKED: "never removed",
 }
-FEW = 10
+KINDS = {
+    FindingKind.SUPERSEDED: "Superseded",
+    FindingKind.DUPLICATE: "Duplicates",
+    FindingKind.FAILED: "Failed attempts",
+    FindingKind.REPEATED: "Repeated lines",
+    FindingKind.LONG: "Long results",
+    FindingKind.STALE: "Stale reads",
+}
+FEW = 5
 """Maximum number of rows in a list. The rest is only counted."""
+FEW_SUBJECTS = 3
+"""Maximum number of subjects of one kind of finding."""
+MOST_PROBLEMS = 10
+SHORT_COMMAND = 60
+"""Maximum number of characters of a command that is always shown whole."""
 
 
 @click.command("inspect")
 @click.argument("file", type=EXISTING)
+@click.option(
+    "-l",
+    "--context-limit",
+    type=TOKENS,
+    metavar="TOKENS",
+    help="Window of the model, to show how full it is.",
+)
 @click.option(
     "-c",
     "--conversation",
@@ -42,16 +64,24 @@ FEW = 10
 )
 @format_option
 @json_option
-def command(file: Path, conversation: int | None, format: str | None, as_json: bool) -> None:
+def command(
+    file: Path,
+    context_limit: int | None,
+    conversation: int | None,
+    format: str | None,
+    as_json: bool,
+) -> None:
     """Show what fills a context, and validate it.
 
-    Shows tokens by source, role, tool and policy, the largest messages, duplicates, and problems
-    that make a provider reject the context. A file with several conversations is summarized; use
-    --conversation to show one of them.
+    Draws all tokens by source and tool, and lists the largest messages, tool output that could be
+    freed and by which rule, and problems that make a provider reject the context. A file with
+    several conversations is summarized; use --conversation to show one of them. --json has all
+    figures, also by role, policy and message.
 
     \b
     Examples:
       jaato-gc inspect session.jsonl
+      jaato-gc inspect session.jsonl --context-limit 200k
       jaato-gc inspect requests.jsonl --conversation 3
       jaato-gc inspect session.jsonl --json | jq '.conversations[0].by_source'
     """
@@ -66,7 +96,7 @@ def command(file: Path, conversation: int | None, format: str | None, as_json: b
     if as_json:
         say_json({"file": str(file), "conversations": [_data(*each) for each in chosen]})
     elif len(chosen) == 1:
-        _show(file, chosen[0][1])
+        _show(file, chosen[0][1], context_limit or 0)
     else:
         _summarize(file, found)
 
@@ -76,160 +106,171 @@ def _data(position: int, found: Inspection) -> dict[str, Any]:
         "conversation": position,
         **dataclasses.asdict(found),
         "is_valid": found.is_valid,
-        "repeated_tokens": found.repeated_tokens,
+        "freeable_tokens": found.freeable_tokens,
     }
 
 
 def _summarize(file: Path, found: list[Inspection]) -> None:
     say(f"{file.name}: {counted(len(found), 'conversation')} in format {found[0].format}")
     say()
-    say_table(
-        ["no.", "name", "messages", "turns", "tokens", "duplicates", "problems"],
-        [
-            (
-                position,
-                each.name or "-",
-                number(each.messages),
-                number(each.turns),
-                number(each.tokens),
-                number(each.repeated_tokens),
-                len(each.problems) + len(each.violations) or "-",
-            )
-            for position, each in enumerate(found, 1)
-        ],
-        left=(1,),
-        flexible=1,
-    )
+    rows = [
+        (
+            str(position),
+            Name(each.name or "-"),
+            number(each.tokens),
+            number(each.freeable_tokens),
+            number(each.messages),
+            number(each.turns),
+            number(len(each.problems) + len(each.violations)),
+        )
+        for position, each in enumerate(found, 1)
+    ]
+    headings = ("no.", "name", "tokens", "freeable", "messages", "turns", "problems")
+    _draw(Columns(rows, name=1, headings=headings, drop=(5, 4, 3, 6)))
     say()
     say("Token counts are estimates. Use --conversation N to show one conversation.")
 
 
-def _show(file: Path, found: Inspection) -> None:
+def _show(file: Path, found: Inspection, window: int) -> None:
     is_log = found.format != found.api
     format = f"{found.format}, converted to {found.api}" if is_log else found.format
     say(f"{file.name}: {format}")
+    share = f" ({percent(found.tokens / window)} of {number(window)})" if window else ""
     say(
-        f"about {number(found.tokens)} tokens (within {found.tolerance:.0%}) in "
-        f"{counted(found.messages, 'message')} and {counted(found.turns, 'turn')}"
+        f"about {number(found.tokens)} tokens{share} in {counted(found.messages, 'message')} and "
+        f"{counted(found.turns, 'turn')} (counted within {found.tolerance:.0%})"
     )
-    if found.reported_tokens:
-        say(f"the provider reported {number(found.reported_tokens)} tokens for the last request")
-    if found.hidden_tokens:
-        say(f"not in the log: about {number(found.hidden_tokens)}: system prompt, tools")
     if found.compactions:
         times = counted(found.compactions, "time")
         say(f"compacted {times} by the agent; the figures include the compacted messages")
-    _show_shares("source", found.by_source, found.tokens)
-    _show_shares("role", found.by_role, found.tokens)
-    _show_tools(found)
+    say()
+    _draw(ContextPicture(found.slices, window))
+    say()
+    _show_reported(found)
     _show_policies(found)
-    _show_biggest(found)
-    _show_repeats(found)
+    _show_largest(found.largest)
+    _show_findings(found)
     _show_validity(found)
 
 
-def _show_shares(category: str, tokens: dict[str, int], total: int) -> None:
-    say_heading(f"By {category}")
-    say_table(
-        [category, "tokens", "share", ""],
-        [
-            (name, number(each), percent(each / total), bar(each / total))
-            for name, each in tokens.items()
-        ],
-        left=(0, 3),
-    )
-
-
-def _show_tools(found: Inspection) -> None:
-    if not found.by_tool:
+def _show_reported(found: Inspection) -> None:
+    if not found.reported_tokens:
         return
-    say_heading("By tool")
-    say_table(
-        ["tool", "calls", "schema tokens", "call tokens", "result tokens", "share"],
-        [
-            (
-                tool.name,
-                number(tool.calls),
-                number(tool.schema_tokens),
-                number(tool.call_tokens),
-                number(tool.result_tokens),
-                percent(tool.tokens / found.tokens),
-            )
-            for tool in found.by_tool[:FEW]
-        ],
-        flexible=0,
-    )
-    _say_rest(len(found.by_tool), "tool")
+    reported = f"The provider reported {number(found.reported_tokens)} tokens for the last request."
+    if found.hidden_tokens:
+        reported += (
+            f" About {number(found.hidden_tokens)} of them are not in the log: system prompt, "
+            "tools. No strategy frees them."
+        )
+    say(reported)
 
 
 def _show_policies(found: Inspection) -> None:
-    say_heading("By policy")
-    say_table(
-        ["policy", "tokens", "share", "", "meaning"],
-        [
-            (
-                f"{_sign(policy)}{policy.value}",
-                number(found.by_policy[policy.value]),
-                percent(found.by_policy[policy.value] / found.tokens),
-                bar(found.by_policy[policy.value] / found.tokens),
-                meaning,
-            )
-            for policy, meaning in TIERS.items()
-        ],
-        left=(0, 3, 4),
-    )
+    shares = [
+        f"{policy.value} {percent(tokens / found.tokens)} ({order})"
+        for policy, order in POLICIES.items()
+        if (tokens := found.by_policy[policy.value])
+    ]
+    if shares:
+        say(f"By policy: {', '.join(shares)}.")
 
 
-def _sign(policy: GCPolicy) -> str:
-    # The padlock has a different width on different terminals.
-    sign = GC_POLICY_INDICATORS[policy]
-    return "" if is_plain() or policy is GCPolicy.LOCKED else f"{sign} "
-
-
-def _show_biggest(found: Inspection) -> None:
-    say_heading("Largest messages")
-    say_table(
-        ["no.", "role", "tokens", "content"],
-        [(each.position, each.role, number(each.tokens), each.what) for each in found.biggest],
-        left=(1, 3),
-        flexible=3,
-    )
-
-
-def _show_repeats(found: Inspection) -> None:
-    say_heading("Duplicates")
-    if not found.repeats:
-        say("none: no result is repeated and no file is read twice")
+def _show_largest(largest: Sequence[LargeMessage]) -> None:
+    if not largest:
         return
-    say(
-        f"{counted(len(found.repeats), 'result')} with {number(found.repeated_tokens)} tokens "
-        f"({percent(found.repeated_tokens / found.tokens)}) repeated by a later result"
-    )
-    largest = sorted(found.repeats, key=lambda each: (-each.tokens, each.position))
-    say_table(
-        ["no.", "kind", "tokens", "tool", "subject"],
-        [
-            (each.position, each.kind, number(each.tokens), each.tool, each.about)
-            for each in largest[:FEW]
-        ],
-        left=(1, 3, 4),
-        flexible=4,
-    )
-    _say_rest(len(found.repeats), "result")
+    say_heading("Largest messages")
+    rows = [
+        (
+            number(each.tokens),
+            "-" if each.turn is None else str(each.turn),
+            str(each.position),
+            _content(each),
+        )
+        for each in largest[:FEW]
+    ]
+    _draw(Columns(rows, name=3, headings=("tokens", "turn", "no.", "content"), drop=(2, 1)))
+
+
+def _content(message: LargeMessage) -> Name:
+    if message.tool is None:
+        return Name(f"{message.role}:", message.about)
+    named = _subject(message.tool, message.about)
+    more = f"and {message.more} more" if message.more else ""
+    return Name(named.text, f"{named.rest} {more}".strip())
+
+
+def _subject(tool: str, about: str) -> Name:
+    """Returns a tool with the subject of its call. Paths and short commands are never cut."""
+    is_path = len(about.split()) == 1
+    if is_path or len(about) <= SHORT_COMMAND:
+        return Name(f"{tool} {about}")
+    return Name(tool, about)
+
+
+def _show_findings(found: Inspection) -> None:
+    by_kind: dict[FindingKind, list[Finding]] = defaultdict(list)
+    for finding in found.findings:
+        by_kind[finding.kind].append(finding)
+    for kind, title in KINDS.items():
+        if of_kind := by_kind[kind]:
+            _show_kind(title, of_kind)
+    say()
+    if found.freeable_tokens:
+        share = percent(found.freeable_tokens / found.tokens)
+        say(
+            f"Together, {number(found.freeable_tokens)} tokens ({share}) can be freed without "
+            "removing a message."
+        )
+    if missing := [title.lower() for kind, title in KINDS.items() if not by_kind[kind]]:
+        say(f"None found: {', '.join(missing)}.")
+
+
+def _show_kind(title: str, findings: Sequence[Finding]) -> None:
+    first = findings[0]
+    total = sum(map(_size, findings))
+    if first.reason:
+        rule = f"{first.strategy} frees {number(total)} tokens ({first.reason})"
+    else:
+        rule = f"{number(total)} tokens of files edited later (no rule frees them)"
+    say_heading(f"{title}: {counted(len(findings), 'result')}, {rule}")
+    by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in findings:
+        by_subject[each.tool, each.about].append(_size(each))
+    largest = sorted(by_subject.items(), key=lambda each: -sum(each[1]))
+    rows = [
+        (number(sum(sizes)), f"{len(sizes)}x", _subject(*subject))
+        for subject, sizes in largest[:FEW_SUBJECTS]
+    ]
+    _draw(Columns(rows, name=2, drop=(1,)))
+    if rest := largest[FEW_SUBJECTS:]:
+        left = sum(sum(sizes) for _, sizes in rest)
+        say(f"and {number(left)} tokens of {counted(len(rest), 'other')}")
+
+
+def _size(finding: Finding) -> int:
+    """Returns the tokens that a rule frees; without a rule, those of the result."""
+    return finding.freed_tokens if finding.reason else finding.tokens
 
 
 def _show_validity(found: Inspection) -> None:
-    say_heading("Validity")
     problems = [*map(str, found.problems), *found.violations]
     if not problems:
-        say(f"valid: a provider would accept it ({found.api})")
-    for problem in problems[:FEW]:
+        say(f"Valid: a provider would accept it ({found.api}).")
+        return
+    say_heading(f"Invalid: {counted(len(problems), 'problem')}")
+    for problem in problems[:MOST_PROBLEMS]:
         say_item(problem)
-    _say_rest(len(problems), "problem")
+    if len(problems) > MOST_PROBLEMS:
+        say(f"and {number(len(problems) - MOST_PROBLEMS)} more")
     if found.repaired:
-        say("invalid lines were skipped, and other problems were repaired where possible")
+        say("Invalid lines were skipped, and other problems were repaired where possible.")
 
 
-def _say_rest(count: int, noun: str) -> None:
-    if count > FEW:
-        say(f"and {counted(count - FEW, f'more {noun}')}")
+def _draw(renderable: "RenderableType") -> None:
+    """Prints something that rich draws, without spaces at the end of lines."""
+    from rich.console import Console
+
+    console = Console(width=width(), highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    say_lines(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

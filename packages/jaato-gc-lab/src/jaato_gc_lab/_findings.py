@@ -1,0 +1,174 @@
+"""Finds tool output that a rule of gc_marksweep frees, and reads of files that were edited later.
+
+The rules are those of the strategy itself, under the protection of a collection: the last calls are
+never among the findings.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from jaato_gc import GCConfig, GCTriggerReason, InstructionBudget, Message
+from jaato_gc.plugin import (
+    Collection,
+    Edit,
+    Goal,
+    ToolKind,
+    ToolUse,
+    find_tool_uses,
+    lay_out,
+    protect,
+)
+from jaato_gc_lab._subjects import part_tokens, subject_of
+from jaato_gc_marksweep import Garbage, MarkSweepGCPlugin, MarkSweepSettings, Rung, find_garbage
+
+STRATEGY = MarkSweepGCPlugin.name
+REPEATED_LINES = "cleared_repeated"
+"""The reason of gc_marksweep for lines that occur again later."""
+
+Place = tuple[str, int]
+"""Place of a result: the id of its message and the position of its part."""
+
+
+class FindingKind(StrEnum):
+    """Why a result is not needed as it is, in display order."""
+
+    SUPERSEDED = "superseded"
+    """The same call was made again later, or the file was read again."""
+    DUPLICATE = "duplicate"
+    """A later result of another call has the same text."""
+    FAILED = "failed"
+    """The attempt failed, and a later one succeeded."""
+    REPEATED = "repeated"
+    """Lines of it occur again in a later message."""
+    LONG = "long"
+    """It is longer than ``max_result_tokens``; head and tail are enough."""
+    STALE = "stale"
+    """It shows a file that was edited later. No rule frees it: the rest of the file still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A tool result that is not needed as it is.
+
+    Args:
+        kind: Why.
+        strategy: The strategy that frees it; ``None`` if none does.
+        reason: The rule, as the strategy names it in its removal list; ``None`` if there is none.
+        position: Position of the message, starting at 0.
+        tool: Name of the tool.
+        about: Subject of the call, such as a path or a command.
+        tokens: Tokens of the result.
+        freed_tokens: Tokens that the rule frees.
+    """
+
+    kind: FindingKind
+    strategy: str | None
+    reason: str | None
+    position: int
+    tool: str
+    about: str
+    tokens: int
+    freed_tokens: int
+
+
+def find_findings(history: Sequence[Message], budget: InstructionBudget) -> list[Finding]:
+    """Returns all findings by kind, oldest first. What they free adds up.
+
+    Args:
+        history: The messages.
+        budget: The budget that they are booked in. Its counter counts the tokens.
+    """
+    settings, config = MarkSweepSettings(), GCConfig()
+    collection = Collection(
+        tuple(history),
+        protect(lay_out(history), config, budget),
+        config,
+        GCTriggerReason.THRESHOLD,
+        Goal(tokens_to_free=sys.maxsize),
+        budget=budget,
+    )
+    uses = find_tool_uses(collection.groups, settings.tools)
+    garbage = find_garbage(uses, settings)
+    freed = [  # in the order of the strategy, because a rule leaves less for those after it
+        *_shortened(collection, garbage, Rung.DEAD),
+        *_without_repeated_lines(collection),
+        *_shortened(collection, garbage, Rung.LONG),
+    ]
+    dead = {each.place for each in garbage if each.rung is Rung.DEAD}
+    positions = {message.message_id: at for at, message in enumerate(history)}
+    use_at = {use.result_at: use for use in uses}
+
+    def finding(place: Place, kind: FindingKind, reason: str | None, tokens: int) -> Finding:
+        message_id, part = place
+        at, use = positions[message_id], use_at[place]
+        size = part_tokens(history[at].parts[part], budget.counter)
+        strategy = STRATEGY if reason else None
+        return Finding(kind, strategy, reason, at, use.call.name, subject_of(use), size, tokens)
+
+    found = [
+        *(
+            finding(each.place, _kind_of(each.reason), each.reason, each.tokens)
+            for each in freed
+            if each.place in use_at  # in an invalid history, a result may answer no call
+        ),
+        *(finding(use.result_at, FindingKind.STALE, None, 0) for use in _stale(uses, dead)),
+    ]
+    order = list(FindingKind)
+    return sorted(found, key=lambda each: (order.index(each.kind), each.position))
+
+
+def _kind_of(reason: str) -> FindingKind:
+    return FindingKind(reason.removeprefix("cleared_"))
+
+
+class _Freed(NamedTuple):
+    """What a rule frees in one result."""
+
+    place: Place
+    reason: str
+    tokens: int
+
+
+def _shortened(collection: Collection, garbage: Sequence[Garbage], rung: Rung) -> Iterator[_Freed]:
+    """Shortens the garbage of a rung, and yields what that frees."""
+    for each in garbage:
+        if each.rung is rung:
+            before = collection.tokens_freed
+            parts = {each.message_id: {each.part}}
+            collection.shorten(each.group, each.reason, each.how, parts=parts)
+            if tokens := collection.tokens_freed - before:
+                yield _Freed(each.place, each.reason, tokens)
+
+
+def _without_repeated_lines(collection: Collection) -> Iterator[_Freed]:
+    """Drops repeated lines, and yields what that frees.
+
+    Messages that an earlier rule changed keep their lines.
+    """
+    collection.drop_repeated_lines(REPEATED_LINES)
+    counter = collection.counter
+    for change in collection.changes:
+        if not isinstance(change, Edit) or change.reason != REPEATED_LINES:
+            continue
+        if change.before and change.after:
+            pairs = zip(change.before.parts, change.after.parts, strict=True)
+            for part, (old, new) in enumerate(pairs):
+                if new is not old:
+                    tokens = part_tokens(old, counter) - part_tokens(new, counter)
+                    yield _Freed((change.message_id, part), REPEATED_LINES, tokens)
+
+
+def _stale(uses: Sequence[ToolUse], dead: set[Place]) -> Iterator[ToolUse]:
+    """Yields the reads of files that were edited later, and that no later read replaces."""
+    edited: set[str] = set()
+    for use in reversed(uses):
+        if use.failed:
+            continue
+        if use.kind is ToolKind.EDIT:
+            edited.update(use.paths)
+        is_current = use.result_at in dead or edited.isdisjoint(use.paths)
+        if use.kind is ToolKind.READ and not is_current:
+            yield use
