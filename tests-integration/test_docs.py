@@ -597,8 +597,10 @@ def test_pictures_are_on_the_site(tmp_path: Path) -> None:
 
     pages = tmp_path / "staged" / "pages"
     index = (pages / "index.md").read_text(encoding="utf-8")
-    [target] = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", index)
-    assert (pages / target).read_bytes() == (DOCS / "picture.svg").read_bytes()
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", index)
+    assert shown == ["images/demo.svg", "picture.svg"]
+    for target in shown:
+        assert (pages / target).read_bytes() == (DOCS / target).read_bytes()
 
 
 def test_only_long_code_in_tables_wraps_at_its_spaces() -> None:

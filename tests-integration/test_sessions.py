@@ -15,6 +15,7 @@ BY_HAND = {
     "lock": "it changes constraints.txt",
     "old_age": "it takes an hour, and test_old_age.py has a short form",
     "release_dry_run": "it is a rehearsal for people; release_tests runs it for a package",
+    "screenshots": "it changes the docs; test_screenshots.py compares them with the commands",
     "peers": "it installs many other libraries, and changes the docs",
 }
 """Sessions that no workflow runs, each with the reason."""
