@@ -10,17 +10,20 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import PRICE, STRATEGIES, sample_grid
+from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
 from jaato_gc_lab._axes import HEADROOM
 from jaato_gc_lab._charts import cost_parts_at
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._ranking import rank
+from jaato_gc_lab._reports import Loss
 from jaato_gc_lab._templates import PALETTE
 
 playwright = pytest.importorskip(
@@ -80,9 +83,30 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "chart.svg").write_text(chart_svg(grid.reports), encoding="utf-8")
+    (folder / "names.html").write_text(page_with_long_names(), encoding="utf-8")
     in_readme = '<body style="margin:0"><img src="chart.svg" alt="chart">'
     (folder / "readme.html").write_text(in_readme, encoding="utf-8")
     return folder
+
+
+def page_with_long_names() -> str:
+    """Returns a report with long names and names that are written from right to left."""
+    reports = []
+    for number, strategy in enumerate(STRATEGIES):
+        report = sample_report(strategy, 8_000, requests=60)
+        report.transcript = "projects/" + "a-very-long-folder-name/" * 4 + "run.jsonl"
+        if strategy != "none":
+            name = ("استراتيجية_المجموعة_", "a_strategy_with_a_very_long_name_")[number % 2]
+            report.strategy = name + strategy
+            report.losses = [Loss("x" * 200, 40, 2)]
+        for position, each in enumerate(report.collections):
+            report.collections[position] = replace(each, freed_by_tool={"mcp__" + "y" * 90: 500})
+        reports.append(report)
+    grid = Comparison([report.strategy for report in reports], [8_000])
+    for report in reports:
+        cell = Cell(report.transcript, 0, report.transcript, report.strategy, 8_000)
+        grid.results.append(CellResult(cell, report))
+    return report_page(grid.reports, grid.summaries(), rank(grid), cost_parts=cost_parts_at(PRICE))
 
 
 @pytest.fixture(scope="module")
@@ -214,9 +238,10 @@ def test_all_collections_are_listed_without_scripts(open_page: Open) -> None:
 # --- appearance ---
 
 
+@pytest.mark.parametrize("name", ["report.html", "names.html"])
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_text_stays_inside_its_card(open_page: Open, width: int) -> None:
-    page = open_page(width=width)
+def test_text_stays_inside_its_card(open_page: Open, width: int, name: str) -> None:
+    page = open_page(name, width=width)
     for summary in page.locator(".card > details > summary, .chosen summary").all():
         if summary.is_visible():
             summary.click()

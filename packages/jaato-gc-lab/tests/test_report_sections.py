@@ -94,7 +94,7 @@ def test_main_figures_leave_out_runs_that_cannot_fit() -> None:
 def test_main_figures_say_if_all_requests_fit_without_collection() -> None:
     text = words(page_of(sample_grid({"short.json": 5}, context_limits=(200_000,))))
 
-    assert "All 5 requests fit without collection; 1 run in a window of 200k." in text
+    assert "None of 5 requests fails without collection; 1 run in a window of 200k." in text
 
 
 def test_window_in_which_no_run_can_fit_has_a_note_instead_of_figures() -> None:
@@ -162,6 +162,22 @@ def test_labels_of_the_contrast_are_inside_the_chart(limit: int, requests: int) 
     assert 0 <= chart.window <= 100
 
 
+def test_run_with_one_request_is_drawn_as_a_point() -> None:
+    reports = [sample_report(name, requests=1) for name in ("budget", "none")]
+
+    chart = contrast_chart(reports, COLOURS)
+
+    assert all(re.fullmatch(r"M0 \d+h0", line.path) for line in chart.lines)
+
+
+def test_lines_that_are_the_same_share_one_label() -> None:
+    fits = contrast_chart([sample_report(name, 10**6) for name in ("budget", "none")], COLOURS)
+    collects = contrast_chart([sample_report(name, 10**4) for name in ("budget", "none")], COLOURS)
+
+    assert [label.names for label in fits.labels] == [["budget", "none"]]
+    assert [label.names for label in collects.labels] == [["budget"], ["none"]]
+
+
 # --- dot plots ---
 
 
@@ -196,6 +212,17 @@ def test_intervals_need_enough_runs_and_the_page_says_so() -> None:
     text = words(page_of(few))
     assert "There are no confidence intervals: 5 runs are too few, 6 are needed." in text
     assert "95 % confidence intervals over 6 runs" in words(page_of(enough))
+
+
+def test_measure_without_anything_to_measure_has_no_plot() -> None:
+    grid = many_runs(2)
+    for report in grid.reports:
+        report.edits = 0
+
+    plots, _ = dot_plots(runs_of(grid), LIMIT)
+
+    assert "Blind edits" not in [plot.name for plot in plots]
+    assert "Lost context" in [plot.name for plot in plots]
 
 
 def test_every_measure_has_its_definition_in_the_page() -> None:
@@ -273,7 +300,7 @@ def test_all_charts_and_tables_list_strategies_in_ranking_order() -> None:
         "timelines": r'<figcaption class="panel-name">.*?<bdi>(.*?)</bdi>',
         "sources": r'<p class="panel-name">.*?<bdi>(.*?)</bdi>',
         "costs": r"<div>\s*<p><b>.*?<bdi>(.*?)</bdi>",
-        "all runs": r'<td class="key s\d">(.*?)<td>',
+        "all runs": r"<td class=s\d>(.*?)<td>",
         "dots": r'<tr><th scope="row"><span class="who">.*?<bdi>(.*?)</bdi></span></th><td cl',
         "options": r"<option value=\"\d+\"(?: selected)?>(\w+)</option>",
     }

@@ -155,8 +155,16 @@ def cost_parts_at(price: Price) -> CostParts:
     return CostParts(price)
 
 
-def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
-    """Returns the window usage chart for the reports of one transcript and window."""
+def usage_chart(
+    reports: Sequence[ReplayReport], colours: Mapping[str, int], marks: int = MARKS
+) -> UsageChart:
+    """Returns the window usage chart for the reports of one transcript and window.
+
+    Args:
+        reports: The reports. The first one that collects has up to `MAIN_MARKS` marks.
+        colours: Colour numbers by strategy.
+        marks: Maximum number of marks of the other reports.
+    """
     context_limit = reports[0].context_limit
     last = last_request(reports)
     baseline = next((report for report in reports if report.strategy == NONE), None)
@@ -172,7 +180,7 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
                 report,
                 colours[report.strategy],
                 _line(report, last, top),
-                marks_of(report, last, top, MAIN_MARKS if report is first_report else MARKS),
+                marks_of(report, last, top, MAIN_MARKS if report is first_report else marks),
                 _misfits(report, last),
             )
             for report in collecting

@@ -1,7 +1,7 @@
 """The main chart: one run with and without collection, on the scale of the larger one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaato_gc_lab._axes import (
     HEADROOM,
@@ -36,12 +36,22 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text beside a line, with its position."""
+    """The names of one or more lines, with their position.
 
+    Args:
+        names: Names of the strategies.
+        peak: Tokens of their largest request.
+        x: Horizontal position.
+        y: Vertical position.
+        side: Which side of the text is at the horizontal position, and whether the text is above
+            the position: ``"left above"``, ``"centre"``.
+    """
+
+    names: list[str]
+    peak: int
     x: float
     y: float
-    anchor: str
-    report: ReplayReport
+    side: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class ContrastChart:
 
     Args:
         lines: One line per strategy, in ranking order.
-        labels: Labels of the main lines, at their peaks.
+        labels: Labels of the main lines.
         best: The run with the recommended strategy.
         baseline: The run without collection, or ``None``.
         overflow: Path data of the area below the baseline. Drawn above the window only.
@@ -94,9 +104,7 @@ def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) 
             )
             for report in reports
         ],
-        labels=[
-            _label(report, last, top, is_below=report is best and len(main) > 1) for report in main
-        ],
+        labels=_labels(best, baseline, last, top),
         best=best,
         baseline=baseline,
         overflow=outline((x / last, tokens / top) for x, tokens in usage_points(baseline))
@@ -112,12 +120,25 @@ def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) 
     )
 
 
-def _label(report: ReplayReport, last: int, top: float, *, is_below: bool) -> Label:
-    """Returns the label of a line: above its peak, or in the middle of the area below it."""
-    if is_below:
-        middle = report.mean_tokens / 2 / top
-        return Label(50.0, from_top(max(middle, LABEL_HEIGHT / 3)), "middle", report)
-    sizes = [request.tokens for request in report.requests] or [0]
-    at = 100 * sizes.index(max(sizes)) / last
-    anchor = "start" if at < 25 else "end" if at > 75 else "middle"
-    return Label(round(at, 2), from_top(max(sizes) / top), anchor, report)
+def _labels(
+    best: ReplayReport, baseline: ReplayReport | None, last: int, top: float
+) -> list[Label]:
+    """Returns the labels of the main lines, or one label if both lines are the same."""
+    if baseline is None or baseline is best:
+        return [_at_peak(best, [best.strategy], last, top)]
+    if not best.collections:
+        return [_at_peak(baseline, [best.strategy, baseline.strategy], last, top)]
+    height = best.mean_tokens / top
+    own = Label([best.strategy], best.peak_tokens, 50.0, from_top(height / 2), "centre")
+    if height < 1.5 * LABEL_HEIGHT:  # too low for a text, which is above the window then
+        above = best.context_limit / top + LABEL_HEIGHT / 5  # and above what a collection removed
+        own = replace(own, x=100.0, y=from_top(above), side="right above")
+    return [own, _at_peak(baseline, [baseline.strategy], last, top)]
+
+
+def _at_peak(report: ReplayReport, names: list[str], last: int, top: float) -> Label:
+    peak = report.peak_tokens
+    sizes = [request.tokens for request in report.requests]
+    x = 100 * sizes.index(peak) / last if sizes else 0.0
+    side = "left" if x < 25 else "right" if x > 75 else "centre"
+    return Label(names, peak, round(x, 2), from_top(peak / top), f"{side} above")

@@ -127,7 +127,8 @@ class DotPlot:
 def dot_plots(runs: Runs, context_limit: int) -> tuple[list[DotPlot], int]:
     """Returns the dot plots of a window and the number of runs that they cover.
 
-    Only runs that can fit and were replayed with all strategies count.
+    Only runs that can fit and were replayed with all strategies count. A measure has no plot if
+    there was nothing to measure, such as edits in runs that edit nothing.
     """
     own = runs.comparable(context_limit, runs.ranked(context_limit))
     count = len(next(iter(own.values()), []))
@@ -143,7 +144,8 @@ def dot_plots(runs: Runs, context_limit: int) -> tuple[list[DotPlot], int]:
                 else bootstrap.ratio(parts, wholes)
             )
             values[name] = _ratio(parts, wholes), interval
-        plots.append(_plot(measure.name, measure.definition, values, runs, measure.is_share))
+        if any(value is not None for value, _ in values.values()):
+            plots.append(_plot(measure.name, measure.definition, values, runs, measure.is_share))
     if KEEP_LAST in own and (cost := _cost(own, runs)):
         plots.append(cost)
     return plots, count
@@ -155,8 +157,7 @@ Values = dict[str, tuple[float | None, Interval | None]]
 def _plot(name: str, definition: str, values: Values, runs: Runs, is_share: bool) -> DotPlot:
     ends = [_end(value, interval) for who, (value, interval) in values.items() if who != NONE]
     end = _round_up(max(ends or [_end(*each) for each in values.values()], default=0.0))
-    if is_share:
-        end = min(end, 1.0)
+    end = min(end or 0.01, 1.0) if is_share else end or 1.0
     return DotPlot(name, definition, _dots(values, runs, 0.0, end), 0.0, end, is_share)
 
 
@@ -214,8 +215,8 @@ def _end(value: float | None, interval: Interval | None) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Returns the smallest round number that is not below a value; 1 % for 0."""
-    if value < 0.01:
-        return 0.01
+    """Returns the smallest round number that is not below a value."""
+    if not value:
+        return 0.0
     power = 10.0 ** floor(log10(value))
     return next(power * each for each in ROUND if power * each >= value * (1 - 1e-9))

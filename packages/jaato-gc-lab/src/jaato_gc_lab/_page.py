@@ -20,6 +20,7 @@ from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
 from jaato_gc_lab._runs import Runs
 from jaato_gc_lab._stacks import SOURCES, SourcesChart, sources_chart
+from jaato_gc_lab._steps import MAIN_MARKS
 from jaato_gc_lab._templates import environment, template_text
 
 DETAILED = 4
@@ -118,7 +119,7 @@ def chart_svg(
     of_cell = runs.of(name, window)
     if not of_cell:
         raise ValueError(f"no report of {name!r} in a window of {window:,} tokens")
-    chart = usage_chart(of_cell, runs.colours)
+    chart = usage_chart(of_cell, runs.colours, MAIN_MARKS)
     return environment().get_template("chart.svg.j2").render(chart=chart)
 
 

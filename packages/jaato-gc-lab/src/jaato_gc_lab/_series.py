@@ -48,7 +48,8 @@ def outline(points: Iterable[Point]) -> str:
 def polyline(points: Iterable[Point]) -> str:
     """Returns SVG path data of a line."""
     places = _places(points)
-    return f"M{places[0][0]} {places[0][1]}{_steps(places)}" if places else ""
+    # A line of length 0 is drawn as a point.
+    return f"M{places[0][0]} {places[0][1]}{_steps(places) or 'h0'}" if places else ""
 
 
 def ticks(largest: float, most: int) -> list[int]:

@@ -7,9 +7,9 @@ from jaato_gc_lab._figures import counted
 from jaato_gc_lab._reports import Collection, ReplayReport
 from jaato_gc_lab._stacks import SOURCES
 
-MAIN_MARKS = 32
+MAIN_MARKS = 24
 """Maximum number of collections that the report shows of the first strategy of a run."""
-MARKS = 8
+MARKS = 6
 """Maximum number of collections that the report shows of each other strategy."""
 TOOLS = 6
 """Maximum number of tools that are listed for a collection."""

@@ -120,7 +120,7 @@ def percent(share: float | None) -> str:
 
 def signed(share: float) -> str:
     """Formats a change with its sign: ``+3.0 %``."""
-    return percent(share) if share < 0 else "+" + percent(share)
+    return percent(share) if share <= 0 else "+" + percent(share)
 
 
 def amount(value: float | None, is_share: bool) -> str:
