@@ -67,6 +67,19 @@ def test_main_figures_show_the_first_ranked_strategy_against_none() -> None:
     assert f"{best.total_cost:.2f} USD" in text
 
 
+def test_page_says_whether_the_lead_of_the_first_strategy_is_significant() -> None:
+    one, many = many_runs(1), many_runs(8)
+    [few_places, places] = [rank(grid)[0].places for grid in (one, many)]
+    assert [few_places[1].below_noise, places[1].below_noise] == [True, False]
+
+    first, second = few_places[0].strategy, few_places[1].strategy
+    assert (
+        f"{first} is first in the ranking; its lead over {second} is not significant. Below"
+        in words(page_of(one))
+    )
+    assert f"{places[0].strategy} is first in the ranking. Below" in words(page_of(many))
+
+
 def test_main_figures_count_only_runs_that_all_compared_strategies_have() -> None:
     grid = many_runs(3)
     best = rank(grid)[0].places[0].strategy
@@ -129,6 +142,16 @@ def drawn_line(path: str) -> list[tuple[int, int]]:
     return [*drawn(f"V{start[2]}H{start[1]}{path[start.end() :]}H")]
 
 
+def test_strategy_whose_requests_fit_is_drawn_below_the_window() -> None:
+    report = sample_report("budget", LIMIT, requests=300)
+    assert not report.overflows
+    assert max(each.tokens_before for each in report.collections) > LIMIT
+
+    chart = contrast_chart([report, sample_report("none", LIMIT, requests=300)], COLOURS)
+
+    assert min(y for _, y in drawn_line(chart.lines[0].path)) >= chart.window * SIDE / 100
+
+
 def test_first_ranked_strategy_and_none_are_the_main_lines() -> None:
     grid = many_runs(1)
     runs = runs_of(grid)
@@ -159,7 +182,17 @@ def test_labels_of_the_contrast_are_inside_the_chart(limit: int, requests: int) 
     chart = contrast_chart(reports, COLOURS)
 
     assert all(0 <= label.x <= 100 and 0 <= label.y <= 100 for label in chart.labels)
+    assert 0 <= (chart.overflow_label or 0) <= 100
     assert 0 <= chart.window <= 100
+
+
+def test_area_that_does_not_fit_has_a_label_with_the_number_of_its_requests() -> None:
+    grid = many_runs(1)
+    baseline = grid.summary("none", LIMIT)
+
+    assert f"{baseline.overflows} requests do not fit" in words(page_of(grid))
+    fits = [sample_report(name, 10**6) for name in ("budget", "none")]
+    assert contrast_chart(fits, COLOURS).overflow_label is None
 
 
 def test_run_with_one_request_is_drawn_as_a_point() -> None:
@@ -430,6 +463,13 @@ def command_in(page: Path) -> str:
 
 def test_command_of_runs_without_a_strategy_names_none() -> None:
     assert "--strategies none" in command(Runs([sample_report("none")]))
+
+
+def test_page_without_detailed_transcripts_has_no_charts_of_one_run() -> None:
+    page = page_of(many_runs(2), detailed=0)
+
+    assert "One run in detail" not in page
+    assert "What each strategy lost" in page
 
 
 def test_page_without_rankings_has_no_recommendation() -> None:

@@ -45,6 +45,11 @@ def request_ticks(last: int, most: int = 6) -> list[Tick]:
     ]
 
 
+def sent_points(report: ReplayReport) -> list[Point]:
+    """Returns the tokens of each request, as `usage_points` does, without collections."""
+    return _few([(position, request.tokens) for position, request in enumerate(report.requests)])
+
+
 def usage_points(report: ReplayReport) -> list[Point]:
     """Returns the tokens by request, with each collection as a vertical drop.
 
@@ -62,4 +67,8 @@ def usage_points(report: ReplayReport) -> list[Point]:
         points.append((position, request.tokens))
     for after_last in sorted(drops):
         points += drops[after_last]
+    return _few(points)
+
+
+def _few(points: list[Point]) -> list[Point]:
     return [points[i] for i in downsample([tokens for _, tokens in points], POINTS)]

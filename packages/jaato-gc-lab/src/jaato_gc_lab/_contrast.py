@@ -10,7 +10,7 @@ from jaato_gc_lab._axes import (
     from_top,
     last_request,
     request_ticks,
-    usage_points,
+    sent_points,
 )
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._reports import ReplayReport
@@ -64,6 +64,7 @@ class ContrastChart:
         best: The run with the recommended strategy.
         baseline: The run without collection, or ``None``.
         overflow: Path data of the area below the baseline. Drawn above the window only.
+        overflow_label: Height of the label in that area, or ``None`` if it has no room.
         window: Position of the window's limit.
         tokens: Ticks of the token axis.
         requests: Ticks of the request axis.
@@ -74,6 +75,7 @@ class ContrastChart:
     best: ReplayReport
     baseline: ReplayReport | None
     overflow: str
+    overflow_label: float | None
     window: float
     tokens: list[Tick]
     requests: list[Tick]
@@ -85,7 +87,10 @@ class ContrastChart:
 
 
 def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> ContrastChart:
-    """Returns the main chart for the reports of one transcript and window, in ranking order."""
+    """Returns the main chart for the reports of one transcript and window, in ranking order.
+
+    Lines show what was sent. What a collection removed before a request is not part of them.
+    """
     best = reports[0]
     baseline = next((report for report in reports if report.strategy == NONE), None)
     context_limit = best.context_limit
@@ -99,7 +104,7 @@ def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) 
             Line(
                 report,
                 colours[report.strategy],
-                polyline((x / last, tokens / top) for x, tokens in usage_points(report)),
+                polyline((x / last, tokens / top) for x, tokens in sent_points(report)),
                 report in main,
             )
             for report in reports
@@ -107,9 +112,10 @@ def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) 
         labels=_labels(best, baseline, last, top),
         best=best,
         baseline=baseline,
-        overflow=outline((x / last, tokens / top) for x, tokens in usage_points(baseline))
+        overflow=outline((x / last, tokens / top) for x, tokens in sent_points(baseline))
         if baseline and baseline.overflows
         else "",
+        overflow_label=_overflow_label(baseline, top) if baseline else None,
         window=window,
         tokens=[
             Tick(at, value)
@@ -131,9 +137,15 @@ def _labels(
     height = best.mean_tokens / top
     own = Label([best.strategy], best.peak_tokens, 50.0, from_top(height / 2), "centre")
     if height < 1.5 * LABEL_HEIGHT:  # too low for a text, which is above the window then
-        above = best.context_limit / top + LABEL_HEIGHT / 5  # and above what a collection removed
-        own = replace(own, x=100.0, y=from_top(above), side="right above")
+        own = replace(own, x=100.0, y=from_top(best.context_limit / top), side="right above")
     return [own, _at_peak(baseline, [baseline.strategy], last, top)]
+
+
+def _overflow_label(baseline: ReplayReport, top: float) -> float | None:
+    """Returns the middle of the area that does not fit, over the last quarter of the run."""
+    sizes = [request.tokens for request in baseline.requests[len(baseline.requests) * 3 // 4 :]]
+    lower, upper = baseline.context_limit / top, min(sizes, default=0) / top
+    return from_top((lower + upper) / 2) if upper - lower > 1.5 * LABEL_HEIGHT else None
 
 
 def _at_peak(report: ReplayReport, names: list[str], last: int, top: float) -> Label:

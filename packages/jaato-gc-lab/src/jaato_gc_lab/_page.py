@@ -51,7 +51,8 @@ def report_page(
         made_on: The date of the comparison.
         versions: Versions of the distributions, by name.
         skipped: Reasons by file or conversation that could not be replayed.
-        cost_parts: Returns the parts of a run's cost; by default the cost is not split.
+        cost_parts: The price of the runs, which splits their cost into parts; by default the cost
+            is not split.
         detailed: Number of transcripts with charts. The others appear in the tables only.
 
     Raises:

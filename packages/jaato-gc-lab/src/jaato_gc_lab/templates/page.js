@@ -30,6 +30,7 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const part of document.querySelectorAll(".choice")) {
       part.classList.toggle("chosen", fits(part));
     }
+    if (!status) return;
     const cell = document.querySelector(".cell.chosen");
     status.classList.toggle("hide", cell !== null);
     status.textContent = cell
@@ -56,7 +57,8 @@ document.addEventListener("DOMContentLoaded", () => {
       steps.forEach((step, n) => step.classList.toggle("current", n === at));
       marks.forEach((mark, n) => {
         mark.tabIndex = n === at ? 0 : -1;
-        mark.toggleAttribute("aria-current", n === at);
+        if (n === at) mark.setAttribute("aria-current", "step");
+        else mark.removeAttribute("aria-current");
       });
       previous.setAttribute("aria-disabled", String(at === 0));
       next.setAttribute("aria-disabled", String(at === steps.length - 1));
