@@ -14,7 +14,7 @@ from jaato_gc_lab._axes import (
 )
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._reports import ReplayReport
-from jaato_gc_lab._series import outline, polyline, ticks
+from jaato_gc_lab._series import Point, outline, polyline, ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +98,26 @@ def contrast_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) 
     peak = max(report.peak_tokens for report in reports)
     top = max(peak, context_limit) * HEADROOM
     window = from_top(context_limit / top)
-    main = [best, *([baseline] if baseline and baseline is not best else [])]
+    overflowing = baseline if baseline and baseline.overflows else None
+
+    def points(report: ReplayReport) -> list[Point]:
+        return [(x / last, tokens / top) for x, tokens in sent_points(report)]
+
     return ContrastChart(
         lines=[
             Line(
                 report,
                 colours[report.strategy],
-                polyline((x / last, tokens / top) for x, tokens in sent_points(report)),
-                report in main,
+                polyline(points(report)),
+                is_main=report is best or report is baseline,
             )
             for report in reports
         ],
         labels=_labels(best, baseline, last, top),
         best=best,
         baseline=baseline,
-        overflow=outline((x / last, tokens / top) for x, tokens in sent_points(baseline))
-        if baseline and baseline.overflows
-        else "",
-        overflow_label=_overflow_label(baseline, top) if baseline else None,
+        overflow=outline(points(overflowing)) if overflowing else "",
+        overflow_label=_overflow_label(overflowing, top) if overflowing else None,
         window=window,
         tokens=[
             Tick(at, value)
