@@ -70,12 +70,18 @@ def sample_report(
         )
         report.overflows += total > limit
         cached = total
+    report.edits, report.context_used = requests // 4, requests
+    report.names_lost = report.context_lost = len(report.losses)
+    if report.refused_at is not None:  # the run is over there
+        report.context_lost = round(requests * (1 - report.played))
     report.seconds = sum(collection.seconds for collection in report.collections)
     report.rereads = len(report.losses) // 2
     report.reread_tokens = report.rereads * 700
     report.lookup_cost = report.rereads * 0.004
     report.cost = PRICE.cost(report.requests)
     report.model = PRICE.models[0]
+    report.counter = "estimate"
+    report.distribution = "" if strategy == "none" else f"jaato-gc-{strategy} 0.1.0"
     return report
 
 
@@ -105,6 +111,7 @@ def _collect(
     report: ReplayReport, habit: Habit, sizes: dict[str, int], position: int, turn: int
 ) -> int:
     before = sum(sizes.values())
+    before_by_source = dict(sizes)
     excess = before - round(report.context_limit * habit.target)
     cleared = min(round(excess * habit.cleared), sizes["results"])
     sizes["results"] -= cleared
@@ -130,6 +137,9 @@ def _collect(
             },
             rewritten_tokens=after * 2 // 3,
             seconds=0.002 + before * 4e-8,
+            before_by_source=before_by_source,
+            after_by_source=dict(sizes),
+            freed_by_tool={"read_file": cleared * 2 // 3, "run_tests": cleared // 3},
         )
     )
     if random.Random(f"{report.transcript}{report.strategy}{number}").random() < habit.loss_rate:

@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
-from jaato_gc_lab._charts import (
-    MARKS,
-    cost_parts_at,
-    usage_chart,
-)
+from jaato_gc_lab._charts import cost_parts_at, usage_chart
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._figures import short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
@@ -24,6 +20,7 @@ from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
 from jaato_gc_lab._series import SIDE, downsample, outline, ticks
 from jaato_gc_lab._stacks import sources_chart
+from jaato_gc_lab._steps import MAIN_MARKS
 from jaato_gc_lab._templates import PALETTE, money, percent, seconds, signed
 
 HOSTILE = [
@@ -49,6 +46,8 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         self._inside = tag
+        if tag in ("td", "th"):
+            self.text += " "
 
     def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
         self._inside = ""
@@ -103,9 +102,9 @@ def test_table_follows_the_ranking_and_shows_its_reasons() -> None:
 
     page = page_of(grid)
 
-    table = page[page.index('id="comparison-caption"') :]
+    table = page[page.index('id="window-0-totals"') :]
     table = table[: table.index("</table>")]
-    names = re.findall(r'scope="row" class="name">.*?</span>([^<]+)</th>', table)
+    names = re.findall(r'scope="row" class="name">.*?<bdi>([^<]+)</bdi>', table)
     assert names == [*(place.strategy for place in ranking.places), "none"]
     text = words(page)
     for place in ranking.places:
@@ -127,8 +126,11 @@ def test_collections_show_removed_tokens_and_reasons() -> None:
     text = words(page_of(grid_of(report)))
 
     assert f"{first.tokens_before:,} → {first.tokens_after:,} tokens" in text
-    assert f"{first.freed_by_reason['cleared_result']:,} cleared result" in text
+    assert f"cleared result {first.freed_by_reason['cleared_result']:,}" in text
     assert f"before request {first.request + 1}, turn {first.turn}; pre message" in text
+    removed = first.before_by_source["results"] - first.after_by_source["results"]
+    assert f"results {removed:,} {first.after_by_source['results']:,}" in text
+    assert f"read_file {first.freed_by_tool['read_file']:,}" in text
 
 
 def test_failed_collection_is_marked_and_shows_its_error() -> None:
@@ -154,14 +156,14 @@ def test_losses_show_the_collection_that_removed_them() -> None:
 def test_omitted_losses_and_collections_are_counted() -> None:
     report = sample_report("truncate", 4_000, requests=300)
     report.losses = [Loss(f"name_{n}", 50, 0) for n in range(LOSSES + 7)]
-    assert len(report.collections) > MARKS
+    assert len(report.collections) > MAIN_MARKS
 
     page = page_of(grid_of(report))
 
     assert "7 more of truncate" in words(page)
-    shown = f"{len(report.collections)} collections (circles mark the {MARKS} largest)"
+    shown = f"{len(report.collections)} collections (circles mark the {MAIN_MARKS} largest)"
     assert shown in words(page)
-    assert page.count('class="mark"') == MARKS
+    assert page.count('class="mark"') == MAIN_MARKS
 
 
 def test_report_of_190_transcripts_is_smaller_than_two_megabytes() -> None:
@@ -336,6 +338,17 @@ def test_cost_parts_add_up_to_the_cost() -> None:
     assert all(part > 0 for part in parts.values())
 
 
+def test_cold_cache_has_no_cache_reads_in_the_parts_of_the_cost() -> None:
+    report = sample_report("budget", 8_000)
+    report.requests = [replace(each, idle_seconds=3_600.0) for each in report.requests]
+    report.cost = PRICE.cost(report.requests)
+
+    parts = cost_parts_at(PRICE)(report)
+
+    assert parts["cache reads"] == 0
+    assert sum(parts.values()) == pytest.approx(report.cost)
+
+
 @pytest.mark.parametrize("limit", [1_200, 8_000, 2_000_000])
 def test_all_coordinates_are_inside_the_charts(limit: int) -> None:
     reports = [sample_report(strategy, limit) for strategy in STRATEGIES]
@@ -368,7 +381,9 @@ def test_numbers_are_formatted_with_few_digits() -> None:
         "–", "0 %", "0.4 %", "61 %", "100 %", "−3.0 %",
     ]  # fmt: skip
     assert signed(0.5).replace("\xa0", " ") == "+50 %"
-    assert [money(m) for m in (0, 0.0123, 4.5, 1234.5)] == ["0.00", "0.0123", "4.50", "1,234"]
+    assert [money(m) for m in (0, 0.0023, 0.0123, 4.5, 1234.5)] == [
+        "0.00", "0.0023", "0.012", "4.50", "1,234",
+    ]  # fmt: skip
     assert [seconds(s).replace("\xa0", " ") for s in (0, 0.0014, 0.31, 3.24, 600)] == [
         "0 ms", "1.4 ms", "310 ms", "3.2 s", "10 min",
     ]  # fmt: skip

@@ -7,18 +7,23 @@ The tests need the Python package of Playwright and a system Chromium (Debian pa
 
 import base64
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import PRICE, STRATEGIES, sample_grid
+from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
-from jaato_gc_lab._charts import HEADROOM, cost_parts_at
+from jaato_gc_lab._axes import HEADROOM
+from jaato_gc_lab._charts import cost_parts_at
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._ranking import rank
+from jaato_gc_lab._reports import Loss
 from jaato_gc_lab._templates import PALETTE
 
 playwright = pytest.importorskip(
@@ -78,9 +83,30 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "chart.svg").write_text(chart_svg(grid.reports), encoding="utf-8")
+    (folder / "names.html").write_text(page_with_long_names(), encoding="utf-8")
     in_readme = '<body style="margin:0"><img src="chart.svg" alt="chart">'
     (folder / "readme.html").write_text(in_readme, encoding="utf-8")
     return folder
+
+
+def page_with_long_names() -> str:
+    """Returns a report with long names and names that are written from right to left."""
+    reports = []
+    for number, strategy in enumerate(STRATEGIES):
+        report = sample_report(strategy, 8_000, requests=60)
+        report.transcript = "projects/" + "a-very-long-folder-name/" * 4 + "run.jsonl"
+        if strategy != "none":
+            name = ("استراتيجية_المجموعة_", "a_strategy_with_a_very_long_name_")[number % 2]
+            report.strategy = name + strategy
+            report.losses = [Loss("x" * 200, 40, 2)]
+        for position, each in enumerate(report.collections):
+            report.collections[position] = replace(each, freed_by_tool={"mcp__" + "y" * 90: 500})
+        reports.append(report)
+    grid = Comparison([report.strategy for report in reports], [8_000])
+    for report in reports:
+        cell = Cell(report.transcript, 0, report.transcript, report.strategy, 8_000)
+        grid.results.append(CellResult(cell, report))
+    return report_page(grid.reports, grid.summaries(), rank(grid), cost_parts=cost_parts_at(PRICE))
 
 
 @pytest.fixture(scope="module")
@@ -136,16 +162,9 @@ def pixels_of(browser: Any) -> Pixels:
     return counted
 
 
-def tips_shown(page: Any) -> list[str]:
-    """Returns the texts of the visible collection details."""
-    return list(
-        page.evaluate(
-            """() => [...document.querySelectorAll(".chosen .tip")]
-              .filter((tip) => getComputedStyle(tip).opacity === "1"
-                && getComputedStyle(tip).clipPath === "none")
-              .map((tip) => tip.innerText)"""
-        )
-    )
+def steps_shown(page: Any) -> list[str]:
+    """Returns the texts of the visible collections."""
+    return [step.inner_text() for step in page.locator(".chosen .steps > li:visible").all()]
 
 
 def select(page: Any, name: str) -> Any:
@@ -153,7 +172,19 @@ def select(page: Any, name: str) -> Any:
 
 
 def chosen(page: Any, selector: str) -> Any:
+    """Returns elements of the run that is shown, with the strategy that is shown."""
     return page.locator(f".cell.chosen {selector}")
+
+
+def best_of(files: Path) -> str:
+    """Returns the strategy that the report shows first."""
+    found = re.search(r'name="strategy".*?<option[^>]*>(.*?)</option>', text_of(files), re.DOTALL)
+    assert found
+    return found[1]
+
+
+def text_of(files: Path) -> str:
+    return (files / "report.html").read_text(encoding="utf-8")
 
 
 # --- opening ---
@@ -183,6 +214,7 @@ def test_charts_and_tables_are_visible_without_scripts(open_page: Open) -> None:
     page = open_page(java_script_enabled=False)
 
     assert page.get_by_role("table").first.is_visible()
+    assert page.locator(".contrast:visible").count() == 3
     charts = page.locator(".cell .plot > svg")
     assert charts.count() > 9 * len(COLLECTING)
     assert charts.first.is_visible()
@@ -190,20 +222,35 @@ def test_charts_and_tables_are_visible_without_scripts(open_page: Open) -> None:
     assert not select(page, "Transcript").is_visible()
 
 
+def test_all_collections_are_listed_without_scripts(open_page: Open) -> None:
+    page = open_page(java_script_enabled=False)
+    timeline = page.locator(".timeline").first
+
+    steps = timeline.locator(".steps > li")
+
+    assert steps.count() == timeline.locator(".mark").count() > 3
+    assert all(step.is_visible() for step in steps.all())
+    assert not timeline.locator(".next").is_visible()
+    link = timeline.locator(".mark").nth(2).get_attribute("href")
+    assert f"#{steps.nth(2).get_attribute('id')}" == link
+
+
 # --- appearance ---
 
 
+@pytest.mark.parametrize("name", ["report.html", "names.html"])
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_text_stays_inside_its_card(open_page: Open, width: int) -> None:
-    page = open_page(width=width)
-    for summary in page.locator("section.card > details > summary, .chosen summary").all():
-        summary.click()
+def test_text_stays_inside_its_card(open_page: Open, width: int, name: str) -> None:
+    page = open_page(name, width=width)
+    for summary in page.locator(".card > details > summary, .chosen summary").all():
+        if summary.is_visible():
+            summary.click()
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     outside = page.evaluate(
         """() => {
           const cut = [];
-          for (const card of document.querySelectorAll("section.card")) {
+          for (const card of document.querySelectorAll(".card, .figure")) {
             const edge = card.getBoundingClientRect();
             for (const text of card.querySelectorAll("svg text, p, h2, h3, h4, li, label")) {
               const box = text.getBoundingClientRect();
@@ -221,7 +268,7 @@ def test_text_stays_inside_its_card(open_page: Open, width: int) -> None:
 def test_charts_are_large_enough_and_have_legends(open_page: Open) -> None:
     page = open_page()
 
-    for chart in chosen(page, "svg[role=img]").all():
+    for chart in chosen(page, "svg[role=img]:visible").all():
         box = chart.bounding_box()
         assert box["width"] > 200
         assert box["height"] >= 18
@@ -230,7 +277,7 @@ def test_charts_are_large_enough_and_have_legends(open_page: Open) -> None:
     for text in ("results", "system", "cache reads", "new input", "output"):
         assert chosen(page, ".legend").get_by_text(text, exact=True).is_visible()
     for name in COLLECTING:
-        assert chosen(page, ".panel-name").get_by_text(name, exact=True).first.is_visible()
+        assert chosen(page, "p.panel-name").get_by_text(name, exact=True).is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -240,20 +287,52 @@ def test_each_strategy_is_drawn_in_its_colour(
     page = open_page(color_scheme=scheme)
     keep(page.screenshot(full_page=True), scheme)
     mode = ("light", "dark").index(scheme)
-    panels = chosen(page, "figure").first.locator(".panel")
-    assert panels.count() == len(COLLECTING)
+    colours = {name: PALETTE[f"strategy-{n}"][mode] for n, name in enumerate(COLLECTING)}
 
-    for number, panel in enumerate(panels.all()):
-        colours = {f"s{n}": PALETTE[f"strategy-{n}"][mode] for n in range(len(COLLECTING))}
-        counts = pixels_of(panel.locator(".plot").screenshot(), colours)
-        own = counts.pop(f"s{number}")
+    for name in COLLECTING:
+        select(page, "Strategy").select_option(label=name)
+        counts = pixels_of(chosen(page, ".timeline.chosen .plot").screenshot(), colours)
+        own = counts.pop(name)
         assert own > 800, "expected a line across the chart and circles"
         assert all(count < own / 20 for count in counts.values())
 
 
+def test_contrast_shows_two_lines_and_others_on_demand(
+    open_page: Open, pixels_of: Pixels, files: Path
+) -> None:
+    page = open_page()
+    best = best_of(files)
+    other = next(name for name in COLLECTING if name != best)
+    colours = {
+        name: PALETTE[f"strategy-{n}"][0] for n, name in enumerate((*COLLECTING, *[""] * 4, "none"))
+    }
+    plot = page.locator(".contrast:visible .plot")
+
+    before = pixels_of(plot.screenshot(), colours)
+    page.locator(".contrast:visible").get_by_role("checkbox", name=other).check()
+    after = pixels_of(plot.screenshot(), colours)
+
+    assert before[best] > 500
+    assert before["none"] > 500
+    assert before[other] < 50 < after[other]
+
+
+def test_line_of_the_window_is_below_the_run_without_collection(open_page: Open) -> None:
+    page = open_page()
+    plot = page.locator(".contrast:visible .plot")
+
+    limit = plot.locator("line.window").bounding_box()["y"]
+    line = plot.locator("path.line.main").first.bounding_box()
+
+    box = plot.bounding_box()
+    assert line["y"] < limit < box["y"] + box["height"]
+    assert line["y"] >= box["y"], "the whole line is in the chart"
+    assert plot.locator("path.overflow").is_visible()
+
+
 def test_window_threshold_and_target_lines_have_the_right_position(open_page: Open) -> None:
     page = open_page()
-    plot = chosen(page, ".plot").first
+    plot = chosen(page, ".timeline.chosen .plot")
     box = plot.bounding_box()
 
     for line, share in (("window", 1.0), ("threshold", 0.8), ("target", 0.6)):
@@ -270,7 +349,7 @@ def test_window_threshold_and_target_lines_have_the_right_position(open_page: Op
 
 def test_source_and_cost_charts_use_all_colours(open_page: Open, pixels_of: Pixels) -> None:
     page = open_page()
-    _, stacks, cost = (figure.screenshot() for figure in chosen(page, "figure").all())
+    *_, stacks, cost = (figure.screenshot() for figure in chosen(page, "figure:visible").all())
     sources = {name: pair[0] for name, pair in PALETTE.items() if name.startswith("source")}
     parts = {name: pair[0] for name, pair in PALETTE.items() if name.startswith("part")}
 
@@ -301,94 +380,148 @@ def test_print_version_is_light_and_has_no_controls(open_page: Open) -> None:
 
     page.emulate_media(media="print")
 
-    assert not select(page, "Window").is_visible()
+    assert not select(page, "Transcript").is_visible()
+    assert not page.get_by_role("radio").first.is_visible()
+    assert not chosen(page, ".next").first.is_visible()
     assert (
         page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(27, 32, 39)"
     )
     assert chosen(page, ".plot > svg").first.is_visible()
 
 
+def test_print_version_fits_on_the_width_of_a_page(open_page: Open) -> None:
+    page = open_page(width=680)  # A4 without margins
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll(".chosen *, footer *")]
+          .filter((part) => part.getBoundingClientRect().right > innerWidth + 1
+            && !part.closest("svg, .hide"))
+          .map((part) => part.outerHTML.slice(0, 100))"""
+    )
+
+    assert wide == []
+    assert page.locator("table.totals:visible").count() == 1
+
+
+def test_details_are_open_only_while_the_page_is_printed(open_page: Open) -> None:
+    page = open_page()
+    is_open = "document.querySelectorAll('.chosen details[open]').length"
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(is_open) > 5
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(is_open) == 0
+
+
 def test_charts_are_readable_on_a_phone(open_page: Open) -> None:
     page = open_page(width=390, has_touch=True, is_mobile=True, device_scale_factor=2)
     keep(page.screenshot(full_page=True), "phone")
 
-    for chart in chosen(page, ".plot > svg").all():
+    for chart in chosen(page, ".plot > svg:visible").all():
         assert chart.bounding_box()["width"] > 250
     sizes = page.evaluate(
         """() => [...document.querySelectorAll(".chosen svg text")]
-          .map((text) => text.getBoundingClientRect().height)"""
+          .map((text) => text.getBoundingClientRect().height)
+          .filter((height) => height)"""
     )
     assert min(sizes) >= 10, "text must not shrink with the chart"
-    chosen(page, ".mark").first.tap()
-    assert len(tips_shown(page)) == 1
+    chosen(page, ".timeline.chosen .mark").nth(1).tap()
+    [step] = steps_shown(page)
+    assert "Collection 2 of" in step
 
 
 # --- interaction ---
 
 
-def test_pointing_near_a_collection_shows_its_details(open_page: Open) -> None:
+def test_buttons_step_through_the_collections(open_page: Open) -> None:
     page = open_page()
-    plot = chosen(page, ".plot").first
-    plot.scroll_into_view_if_needed()
-    mark = plot.locator(".mark").nth(2).bounding_box()
-    assert tips_shown(page) == []
+    timeline = chosen(page, ".timeline.chosen")
+    following = timeline.get_by_role("button", name="Next")
+    previous = timeline.get_by_role("button", name="Previous")
 
-    page.mouse.move(mark["x"] + 20, mark["y"] + 60)  # below the mark and slightly to the right
+    [first] = steps_shown(page)
+    assert "Collection 1 of" in first
+    assert "→" in first
+    assert "Removed by tool" in first
+    assert previous.get_attribute("aria-disabled") == "true"
+    following.click()
+    [second] = steps_shown(page)
+    assert "Collection 2 of" in second
+    assert previous.get_attribute("aria-disabled") == "false"
+    previous.click()
+    assert steps_shown(page) == [first]
+    keep(timeline.screenshot(), "timeline")
 
-    [tip] = tips_shown(page)
-    assert "Collection 3 of" in tip
-    assert "→" in tip
-    assert "truncated" in tip
-    keep(page.screenshot(), "hover")
-    page.mouse.move(5, 5)
-    assert tips_shown(page) == []
+
+def test_pressing_a_circle_shows_its_collection(open_page: Open) -> None:
+    page = open_page()
+    mark = chosen(page, ".timeline.chosen .mark").nth(2)
+
+    mark.click()
+
+    [step] = steps_shown(page)
+    assert "Collection 3 of" in step
+    assert mark.get_attribute("aria-current") is not None
+    assert "#" not in page.url
 
 
 def test_every_collection_can_be_reached_with_the_keyboard(open_page: Open) -> None:
     page = open_page()
-    select(page, "Window").focus()
+    select(page, "Strategy").focus()
     page.keyboard.press("Tab")
 
-    [tip] = tips_shown(page)
-    assert "Collection 1 of" in tip
+    count = chosen(page, ".timeline.chosen .mark").count()
+    for key, number in (
+        ("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", count), ("Home", 1),
+    ):  # fmt: skip
+        page.keyboard.press(key)
+        [step] = steps_shown(page)
+        assert f"Collection {number} of" in step
+        assert page.evaluate("document.activeElement.hasAttribute('aria-current')")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # the button for the next one
+    assert "Collection 2 of" in steps_shown(page)[0]
     page.keyboard.press("ArrowRight")
-    [tip] = tips_shown(page)
-    assert "Collection 2 of" in tip
-    page.keyboard.press("End")
-    [tip] = tips_shown(page)
-    count = chosen(page, ".marks").first.locator(".mark").count()
-    assert f"Collection {count} of {count}" in tip
-    page.keyboard.press("Escape")
-    assert tips_shown(page) == []
-    page.keyboard.press("Tab")  # moves to the first collection of the next chart
-    [tip] = tips_shown(page)
-    assert "summarized" in tip
-
-
-@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_collection_details_stay_on_the_screen(open_page: Open, width: int) -> None:
-    page = open_page(width=width)
-    marks = chosen(page, ".marks").first.locator(".mark")
-
-    for mark in (marks.first, marks.last):
-        mark.focus()
-        box = mark.locator(".tip").bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width
+    assert "Collection 3 of" in steps_shown(page)[0]
 
 
 def test_selecting_a_window_or_transcript_switches_the_charts(open_page: Open) -> None:
     page = open_page()
-    before = chosen(page, ".plot").first.screenshot()
+    plot = chosen(page, ".timeline.chosen .plot")
+    before = plot.screenshot()
 
-    select(page, "Window").select_option(label="8k tokens")
+    page.get_by_text("8k tokens", exact=True).locator("visible=true").first.click()
 
     assert page.locator(".cell:visible").count() == 1
+    assert page.locator("h2.window-name:visible").inner_text() == "Window of 8k tokens"
+    assert page.locator(".contrast:visible").count() == 1
     assert chosen(page, "h3").inner_text().endswith("window of 8k")
-    assert chosen(page, ".plot").first.screenshot() != before
+    assert plot.screenshot() != before
     assert page.get_by_role("status").inner_text().endswith("window of 8k")
     select(page, "Transcript").select_option(label="book-flight.json")
     assert chosen(page, "h3").inner_text() == "book-flight.json, window of 8k"
+
+
+def test_window_can_be_selected_with_the_keyboard(open_page: Open) -> None:
+    page = open_page()
+    page.get_by_role("radio", checked=True).focus()
+
+    page.keyboard.press("ArrowLeft")
+
+    assert page.locator("h2.window-name:visible").inner_text() == "Window of 32k tokens"
+
+
+def test_selecting_a_strategy_shows_its_timeline(open_page: Open) -> None:
+    page = open_page()
+
+    for name in COLLECTING:
+        select(page, "Strategy").select_option(label=name)
+        assert page.locator(".timeline:visible").count() == 1
+        assert chosen(page, ".timeline.chosen figcaption b").inner_text() == name
+        assert len(steps_shown(page)) == 1
 
 
 # --- accessibility ---

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -371,3 +372,44 @@ def test_thoughts_and_calls_are_separate_sources() -> None:
     report = replay([user("go"), said, result, model("done")], "none", context_limit=999)
 
     assert set(report.requests[1].by_source) == {"user", "model", "thoughts", "calls", "results"}
+
+
+# --- records of collections ---
+
+
+def test_collection_records_tokens_by_source_before_and_after_it() -> None:
+    run = [user("read the files"), *(each for n in range(12) for each in read(n)), model("done")]
+
+    report, _ = watched(run, "gc_truncate", 2_000)
+
+    assert report.collections
+    for collection in report.collections:
+        assert sum(collection.before_by_source.values()) == collection.tokens_before
+        assert sum(collection.after_by_source.values()) == collection.tokens_after
+        assert collection.before_by_source["results"] > collection.after_by_source["results"]
+
+
+def test_collection_records_removed_tokens_by_tool() -> None:
+    run = [user("read the files"), *(each for n in range(12) for each in read(n)), model("done")]
+
+    report, _ = watched(run, "gc_truncate", 2_000)
+
+    for collection in report.collections:
+        assert [*collection.freed_by_tool] == ["read_file"]
+        removed = sum(collection.before_by_source.values()) - sum(
+            collection.after_by_source.values()
+        )
+        assert 0 < collection.freed_by_tool["read_file"] <= removed
+
+
+def test_report_names_the_counter_and_the_distribution_of_the_strategy() -> None:
+    report, _ = watched(turns(3), "gc_truncate", 2_000)
+
+    assert report.counter == COUNTER.name
+    assert report.distribution == f"jaato-gc-truncate {version('jaato-gc-truncate')}"
+    assert watched(turns(3), "none", 2_000)[0].distribution == ""
+    assert watched(turns(3), "keep-last", 2_000)[0].distribution == ""
+
+
+def read(number: int) -> list[Message]:
+    return exchange(f"c{number}", "read_file", filler(200), path=f"src/{number}.py")

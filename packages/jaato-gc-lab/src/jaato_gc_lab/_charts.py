@@ -1,50 +1,27 @@
-"""Data of the charts in a report, ready for the templates.
+"""Charts of one run: window usage with its collections, and cost."""
 
-Coordinates are percentages of the chart's width and height, measured from its upper left corner.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jaato_gc_lab._axes import (
+    HEADROOM,
+    LABEL_HEIGHT,
+    Tick,
+    from_top,
+    last_request,
+    request_ticks,
+    usage_points,
+)
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._prices import Price
-from jaato_gc_lab._reports import Collection, ReplayReport
-from jaato_gc_lab._series import Point, downsample, outline, ticks
+from jaato_gc_lab._reports import ReplayReport
+from jaato_gc_lab._series import outline
+from jaato_gc_lab._steps import MAIN_MARKS, MARKS, Mark, marks_of
 
-BASELINE = NONE
-"""Strategy name of the run without collection."""
-HEADROOM = 1.12
-"""Height of a chart, relative to the window or the largest request."""
 MAX_WINDOWS = 2
 """Maximum height of a chart, in windows. Requests above it are cut off."""
-POINTS = 200
-MARKS = 20
-LABEL_HEIGHT = 0.11
-"""Height of a line of text, as a fraction of the chart's height."""
-
 MIN_WIDTH = 0.3
 """Minimum width of a visible mark, in percent of the chart's width."""
-
-CostParts = Callable[[ReplayReport], Mapping[str, float]]
-"""Returns the parts of a run's cost, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A labelled position on an axis."""
-
-    at: float
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A collection and its position in a chart."""
-
-    x: float
-    y: float
-    number: int
-    collection: Collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +130,44 @@ class CostBar:
     saving: float | None
 
 
-def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
-    """Returns the window usage chart for the reports of one transcript and window."""
+@dataclass(frozen=True, slots=True)
+class CostParts:
+    """Splits the cost of a run into cache reads, new input and output.
+
+    Args:
+        price: The price that the cost is based on.
+    """
+
+    price: Price
+
+    def __call__(self, report: ReplayReport) -> dict[str, float]:
+        """Returns the parts of a run's cost, by name."""
+        price = self.price
+        read = sum(map(price.tokens_read_from_cache, report.requests))
+        cache_reads = read * price.cache_read / 1_000_000
+        output = report.output_tokens * price.output / 1_000_000
+        new_input = report.cost - cache_reads - output
+        return {"cache reads": cache_reads, "new input": new_input, "output": output}
+
+
+def cost_parts_at(price: Price) -> CostParts:
+    """Returns how a run's cost splits at a price."""
+    return CostParts(price)
+
+
+def usage_chart(
+    reports: Sequence[ReplayReport], colours: Mapping[str, int], marks: int = MARKS
+) -> UsageChart:
+    """Returns the window usage chart for the reports of one transcript and window.
+
+    Args:
+        reports: The reports. The first one that collects has up to `MAIN_MARKS` marks.
+        colours: Colour numbers by strategy.
+        marks: Maximum number of marks of the other reports.
+    """
     context_limit = reports[0].context_limit
     last = last_request(reports)
-    baseline = next((report for report in reports if report.strategy == BASELINE), None)
+    baseline = next((report for report in reports if report.strategy == NONE), None)
     collecting = [report for report in reports if report is not baseline] or [*reports]
     first_report = collecting[0]
     peak = max(report.peak_tokens for report in collecting)
@@ -170,7 +180,7 @@ def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> 
                 report,
                 colours[report.strategy],
                 _line(report, last, top),
-                _marks(report, last, top),
+                marks_of(report, last, top, MAIN_MARKS if report is first_report else marks),
                 _misfits(report, last),
             )
             for report in collecting
@@ -199,7 +209,7 @@ def cost_bars(
             width = 100 * money / highest
             parts.append(CostPart(name, money, round(start, 2), round(width, 2)))
             start += width
-        is_comparable = simple and simple.cost and report.strategy not in (BASELINE, KEEP_LAST)
+        is_comparable = simple and simple.cost and report.strategy not in (NONE, KEEP_LAST)
         saving = None
         if simple and is_comparable and report.refused_at is simple.refused_at is None:
             saving = 1 - report.cost / simple.cost
@@ -207,64 +217,8 @@ def cost_bars(
     return bars
 
 
-def cost_parts_at(price: Price) -> CostParts:
-    """Returns a function that splits a run's cost into cache reads, new input and output."""
-
-    def parts(report: ReplayReport) -> dict[str, float]:
-        read = sum(
-            request.cached_tokens
-            for request in report.requests
-            if request.cached_tokens >= price.min_cached_tokens
-        )
-        cache_reads = read * price.cache_read / 1_000_000
-        output = report.output_tokens * price.output / 1_000_000
-        new_input = report.cost - cache_reads - output
-        return {"cache reads": cache_reads, "new input": new_input, "output": output}
-
-    return parts
-
-
 def _line(report: ReplayReport, last: int, top: float) -> str:
-    points = _usage(report)
-    kept = downsample([tokens for _, tokens in points], POINTS)
-    return outline((points[i][0] / last, points[i][1] / top) for i in kept)
-
-
-def _usage(report: ReplayReport) -> list[Point]:
-    """Returns the tokens per request, with each collection as a vertical drop."""
-    drops: dict[int, list[Point]] = {}
-    for collection in report.collections:
-        at = collection.request
-        drops.setdefault(at, []).extend(
-            [(at, collection.tokens_before), (at, collection.tokens_after)]
-        )
-    points: list[Point] = []
-    for position, request in enumerate(report.requests):
-        points += drops.pop(position, [])
-        points.append((position, request.tokens))
-    for after_last in sorted(drops):
-        points += drops[after_last]
-    return points
-
-
-def _marks(report: ReplayReport, last: int, top: float) -> list[Mark]:
-    """Returns the marks of the failed and the largest collections, at most ``MARKS``."""
-    numbered = sorted(
-        enumerate(report.collections, 1),
-        key=lambda entry: (
-            entry[1].error is None,
-            entry[1].tokens_after - entry[1].tokens_before,
-        ),
-    )
-    return [
-        Mark(
-            round(100 * collection.request / last, 2),
-            max(from_top(collection.tokens_before / top), 0.0),
-            number,
-            collection,
-        )
-        for number, collection in sorted(numbered[:MARKS], key=lambda entry: entry[0])
-    ]
+    return outline((x / last, tokens / top) for x, tokens in usage_points(report))
 
 
 def _misfits(report: ReplayReport, last: int) -> list[tuple[float, float]]:
@@ -280,23 +234,3 @@ def _misfits(report: ReplayReport, last: int) -> list[tuple[float, float]]:
         (round(max(start, 0), 2), round(max(min(end, 100) - max(start, 0), MIN_WIDTH), 2))
         for start, end in ranges
     ]
-
-
-def last_request(reports: Sequence[ReplayReport]) -> int:
-    """Returns the right end of the request axis, as a position in the list of requests."""
-    ends = [len(report.requests) - 1 for report in reports]
-    ends += [collection.request for report in reports for collection in report.collections]
-    return max(*ends, 1)
-
-
-def request_ticks(last: int, most: int = 6) -> list[Tick]:
-    """Returns the ticks of the request axis, which starts at request 1."""
-    return [
-        Tick(round(100 * (max(value, 1) - 1) / last, 2), max(value, 1))
-        for value in ticks(last + 1, most)
-    ]
-
-
-def from_top(share: float) -> float:
-    """Converts a fraction of the height to a percentage from the top."""
-    return round(100 * (1 - share), 2)

@@ -78,15 +78,19 @@ class Price(Settings):
         ]
         return self.cost(lookups) + reread_tokens * self._write / _MILLION
 
+    def tokens_read_from_cache(self, request: Request) -> int:
+        """Returns the tokens of a request that its prompt cache still has."""
+        is_cold = (request.idle_seconds or 0) > self.cache_seconds
+        is_short = request.cached_tokens < self.min_cached_tokens
+        return 0 if is_cold or is_short else request.cached_tokens
+
     @property
     def _write(self) -> float:
         return self.input if self.cache_write is None else self.cache_write
 
     def _cost_of(self, request: Request) -> float:
-        least = self.min_cached_tokens
-        is_cold = (request.idle_seconds or 0) > self.cache_seconds
-        cached = 0 if is_cold or request.cached_tokens < least else request.cached_tokens
-        fresh = self._write if request.tokens >= least else self.input
+        cached = self.tokens_read_from_cache(request)
+        fresh = self._write if request.tokens >= self.min_cached_tokens else self.input
         return (
             cached * self.cache_read
             + (request.tokens - cached) * fresh

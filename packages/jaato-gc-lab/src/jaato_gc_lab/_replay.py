@@ -27,7 +27,7 @@ from jaato_gc_lab._overhead import Overhead, estimated_overhead
 from jaato_gc_lab._prices import Price, Prices, load_prices
 from jaato_gc_lab._recording import Recording, fixed_tokens, tools_tokens_of
 from jaato_gc_lab._reports import Collection, ReplayReport, Request
-from jaato_gc_lab._sources import Sources
+from jaato_gc_lab._sources import Sources, tokens_by_tool
 from jaato_gc_lab._validity import Validity
 
 
@@ -111,6 +111,8 @@ def replay(
         session.config.target_percent,
         currency=price.currency,
         model=table.known(model or table.default),
+        counter=counter.name,
+        distribution=_distribution_of(strategy, registry) if isinstance(strategy, str) else "",
     )
     fixed = tools_tokens + fixed_tokens(recording.messages, counter)
     report.cannot_fit = fixed > (config.request_limit(context_limit) or context_limit)
@@ -142,6 +144,17 @@ def make_strategy(name: str, config: GCConfig, registry: PluginRegistry) -> GCPl
         options.setdefault("summarizer", extractive_summary)
         options.setdefault("on_summarizer_error", "truncate")
     return registry.create(name, options)
+
+
+def _distribution_of(name: str, registry: PluginRegistry) -> str:
+    """Returns name and version of the distribution that has a strategy, or an empty string."""
+    if name == NONE or name in CONTENDERS:
+        return ""
+    info = registry.info(name)
+    for plugin in registry.plugins():
+        if info in plugin.strategies and plugin.distribution:
+            return f"{plugin.distribution} {plugin.version}"
+    return ""
 
 
 def _session(
@@ -317,8 +330,9 @@ class _Player:
         for ended in self._log.take():
             result, cache = ended.result, ended.result.cache
             changed = cache is not None and cache.first_changed is not None
+            before, by_tool = self._sources.now(), Counter[str]()
             if cache is not None and changed:
-                self._apply(ended.history)
+                by_tool = self._apply(ended.history)
                 # Tool schemas precede all messages and never change.
                 self._cached = min(self._cached, self._tools_tokens + cache.prefix_tokens)
             freed: Counter[str] = Counter()
@@ -336,24 +350,31 @@ class _Player:
                     rewritten_tokens=cache.rewritten_tokens if cache and changed else 0,
                     seconds=ended.seconds,
                     error=result.error,
+                    before_by_source=before,
+                    after_by_source=self._sources.now(),
+                    freed_by_tool=dict(by_tool.most_common()),
                 )
             )
 
-    def _apply(self, after: Sequence[Message]) -> None:
-        """Applies the changes of a collection to the statistics."""
+    def _apply(self, after: Sequence[Message]) -> Counter[str]:
+        """Applies the changes of a collection to the statistics. Returns freed tokens by tool."""
         collection = len(self._report.collections)
+        by_tool: Counter[str] = Counter()
         ids_before, ids_after = set(map(id, self._live)), set(map(id, after))
         removed = [message for message in self._live if id(message) not in ids_after]
         added = [message for message in after if id(message) not in ids_before]
         for message in removed:
             self._sources.remove(message)
             self._losses.remove(message, collection)
+            by_tool.update(tokens_by_tool(message, self._counter))
         for message in added:
             self._sources.add(message)
             self._losses.add(message)
+            by_tool.subtract(tokens_by_tool(message, self._counter))
         self._rereads.collected(removed, added)
         self._live = list(after)
         self._unchecked = True
+        return +by_tool
 
     def _check(self) -> None:
         """Validates the current request. Only the first and those after a collection need it."""

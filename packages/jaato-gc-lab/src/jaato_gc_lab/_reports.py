@@ -45,6 +45,9 @@ class Collection:
             cache.
         seconds: Duration in seconds.
         error: The error message, or ``None`` if the collection succeeded.
+        before_by_source: Tokens by source before the collection, as in `Request`.
+        after_by_source: Tokens by source after the collection.
+        freed_by_tool: Freed tokens of calls and results, by tool.
     """
 
     request: int
@@ -57,6 +60,9 @@ class Collection:
     rewritten_tokens: int
     seconds: float
     error: str | None = None
+    before_by_source: dict[str, int] = field(default_factory=dict)
+    after_by_source: dict[str, int] = field(default_factory=dict)
+    freed_by_tool: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,9 @@ class ReplayReport:
         lookup_cost: Minimum additional cost of looking up removed content again.
         currency: Currency of ``cost`` and ``lookup_cost``.
         model: Model whose prices apply.
+        counter: Name of the token counter.
+        distribution: Name and version of the distribution that has the strategy; empty for the run
+            without collection and for contenders.
     """
 
     transcript: str
@@ -148,6 +157,8 @@ class ReplayReport:
     lookup_cost: float = 0.0
     currency: str = "USD"
     model: str = ""
+    counter: str = ""
+    distribution: str = ""
 
     @property
     def total_cost(self) -> float:

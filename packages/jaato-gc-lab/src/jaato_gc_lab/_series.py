@@ -37,13 +37,19 @@ def downsample(values: Sequence[float], most: int) -> list[int]:
 
 def outline(points: Iterable[Point]) -> str:
     """Returns SVG path data of the area below a line."""
-    places = [(round(x * SIDE), round((1 - y) * SIDE)) for x, y in points]
+    places = _places(points)
     if not places:
         return ""
     floor = SIDE + OUTSIDE
-    steps = "".join(f"{_number(b[0] - a[0])}{_number(b[1] - a[1])}" for a, b in pairwise(places))
     first = f"M{-OUTSIDE} {floor}V{places[0][1]}H{places[0][0]}"
-    return f"{first}{'l' if steps else ''}{steps.lstrip()}H{floor}V{floor}z"
+    return f"{first}{_steps(places)}H{floor}V{floor}z"
+
+
+def polyline(points: Iterable[Point]) -> str:
+    """Returns SVG path data of a line."""
+    places = _places(points)
+    # A line of length 0 is drawn as a point.
+    return f"M{places[0][0]} {places[0][1]}{_steps(places) or 'h0'}" if places else ""
 
 
 def ticks(largest: float, most: int) -> list[int]:
@@ -51,6 +57,15 @@ def ticks(largest: float, most: int) -> list[int]:
     steps = (digit * 10**power for power in count() for digit in (1, 2, 5))
     step = next(step for step in steps if largest / step <= most - 1)
     return list(range(0, int(largest) + 1, step))
+
+
+def _places(points: Iterable[Point]) -> list[tuple[int, int]]:
+    return [(round(x * SIDE), round((1 - y) * SIDE)) for x, y in points]
+
+
+def _steps(places: Sequence[tuple[int, int]]) -> str:
+    steps = "".join(f"{_number(b[0] - a[0])}{_number(b[1] - a[1])}" for a, b in pairwise(places))
+    return f"{'l' if steps else ''}{steps.lstrip()}"
 
 
 def _number(value: int) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from jaato_gc import Message, Part, Role
 from jaato_gc.plugin import TokenCounter, message_tokens
+from jaato_gc_lab._repeats import part_tokens
 
 SOURCES = ("system", "tools", "user", "model", "thoughts", "calls", "results", "synthetic")
 """All sources, in display order."""
@@ -53,6 +54,15 @@ def tokens_by_source(message: Message, counter: TokenCounter) -> dict[str, int]:
         if source != own
     }
     return {own: total - sum(tokens.values()), **tokens}
+
+
+def tokens_by_tool(message: Message, counter: TokenCounter) -> Counter[str]:
+    """Returns the tokens of the calls and results in a message, by tool."""
+    tokens: Counter[str] = Counter()
+    for part in message.parts:
+        if used := part.function_call or part.function_response:
+            tokens[used.name] += part_tokens(part, counter)
+    return tokens
 
 
 def _message_source(message: Message) -> str:

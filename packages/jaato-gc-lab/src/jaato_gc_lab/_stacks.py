@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaato_gc_lab._charts import (
-    BASELINE,
+from jaato_gc_lab._axes import (
     HEADROOM,
     LABEL_HEIGHT,
     Tick,
@@ -12,6 +11,7 @@ from jaato_gc_lab._charts import (
     last_request,
     request_ticks,
 )
+from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._series import downsample, outline, ticks
 
@@ -63,7 +63,7 @@ class SourcesChart:
 def sources_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> SourcesChart:
     """Returns the chart of tokens by source for the reports of one transcript and window."""
     context_limit = reports[0].context_limit
-    collecting = [report for report in reports if report.strategy != BASELINE] or [*reports]
+    collecting = [report for report in reports if report.strategy != NONE] or [*reports]
     top = (max(report.peak_tokens for report in collecting) or context_limit) * HEADROOM
     last = last_request(reports)
     names = {

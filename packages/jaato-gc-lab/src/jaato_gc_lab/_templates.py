@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from jaato_gc_lab._charts import UsagePanel
 from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._intervals import MIN_RUNS, Interval
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,13 +26,16 @@ PALETTE = {
     "focus": ("#0b5fa5", "#ffd166"),
     "tip": ("#1b2027", "#e8ecf0"),
     "tip-text": ("#ffffff", "#14181d"),
-    "strategy-0": ("#0072b2", "#56b4e9"),
-    "strategy-1": ("#c04f00", "#f2884b"),
-    "strategy-2": ("#007f5c", "#2fc79a"),
-    "strategy-3": ("#a9447f", "#e08fbf"),
-    "strategy-4": ("#8a6100", "#e6b422"),
-    "strategy-5": ("#3d4650", "#c9d1da"),
-    "strategy-6": ("#77818c", "#8d98a4"),
+    "strategy-0": ("#1765e7", "#4290fd"),
+    "strategy-1": ("#fe5c11", "#f77d4c"),
+    "strategy-2": ("#31a557", "#6cf5a2"),
+    "strategy-3": ("#c870d3", "#fedffb"),
+    "strategy-4": ("#4b1ab0", "#7a51dd"),
+    "strategy-5": ("#a3531b", "#a15b28"),
+    "strategy-6": ("#853177", "#ee9ae6"),
+    "strategy-7": ("#554404", "#fbd22a"),
+    "strategy-8": ("#013648", "#2b7395"),
+    "strategy-9": ("#77818c", "#8d98a4"),
     "source-0": ("#999999", "#999999"),
     "source-1": ("#e69f00", "#e69f00"),
     "source-2": ("#f0e442", "#f0e442"),
@@ -46,10 +50,11 @@ PALETTE = {
 }
 """Colours by name, as a pair for light and dark backgrounds.
 
-Based on the Okabe-Ito palette, which colour-blind readers can distinguish. Line colours are
-darkened or lightened to reach a contrast of 4.5 to 1 with the background.
+The colours of strategies differ in lightness as well as in hue, so that colour-blind readers can
+tell any two of them apart. Those of sources are the Okabe-Ito palette. All lines have a contrast of
+at least 3 to 1 with the background.
 """
-STRATEGY_COLOURS = 6
+STRATEGY_COLOURS = 9
 """Number of strategy colours. The colour after the last one marks the run without collection."""
 SOURCE_COLOURS = 8
 NBSP = "\N{NO-BREAK SPACE}"
@@ -78,18 +83,23 @@ def environment() -> "Environment":
         palette=PALETTE,
         strategy_colours=STRATEGY_COLOURS + 1,
         source_colours=SOURCE_COLOURS,
+        min_runs=MIN_RUNS,
     )
     jinja.filters.update(
+        amount=amount,
+        change=change,
         described=described,
         money=money,
         number=number,
         percent=percent,
         plain_number=plain_number,
+        scale_end=scale_end,
         seconds=seconds,
         sentence=sentence,
         short=short,
         signed=signed,
         spaced=spaced,
+        spread=spread,
         times=counted,
     )
     return jinja
@@ -110,7 +120,35 @@ def percent(share: float | None) -> str:
 
 def signed(share: float) -> str:
     """Formats a change with its sign: ``+3.0 %``."""
-    return percent(share) if share < 0 else "+" + percent(share)
+    return percent(share) if share <= 0 else "+" + percent(share)
+
+
+def amount(value: float | None, is_share: bool) -> str:
+    """Formats the value of a measure, as a percentage or with about two digits."""
+    if is_share or value is None:
+        return percent(value)
+    return number(value) if value >= 10 else f"{value:.1f}".removesuffix(".0")
+
+
+def scale_end(value: float, is_share: bool) -> str:
+    """Formats a round number at the end of a scale: ``2.5 %``, ``0.8``."""
+    return f"{value * 100:.3g}{NBSP}%" if is_share else f"{value:.3g}"
+
+
+def spread(interval: Interval | None, is_share: bool) -> str:
+    """Formats a confidence interval: both ends, or nothing if it has no width."""
+    if interval is None or interval.low == interval.high:
+        return ""
+    low, high = (end * 100 if is_share else end for end in interval)
+    digits = 1 if high < 9.95 else 0
+    return f"{low:.{digits}f}\N{EN DASH}{high:.{digits}f}"
+
+
+def change(removed: int) -> str:
+    """Formats removed tokens, added ones with a plus sign, and an en dash for none."""
+    if not removed:
+        return "\N{EN DASH}"
+    return number(removed) if removed > 0 else f"+{number(-removed)}"
 
 
 def plain_number(value: float) -> str:
@@ -120,8 +158,10 @@ def plain_number(value: float) -> str:
 
 def money(amount: float) -> str:
     """Formats an amount without its currency, with more decimals for small amounts."""
-    digits = 0 if amount >= 1000 else 2 if amount >= 0.1 or not amount else 4
-    return f"{amount:,.{digits}f}"
+    digits = next(
+        (digits for least, digits in ((1000, 0), (0.1, 2), (0.01, 3)) if amount >= least), 4
+    )
+    return f"{amount:,.{digits if amount else 2}f}"
 
 
 def seconds(value: float) -> str:

@@ -1,6 +1,6 @@
 "use strict";
-// Optional: the page is complete without this script, which hides the charts that are not selected
-// and adds keyboard and pointer navigation.
+// Optional: the page is complete without this script, which shows one window, one run and one
+// collection at a time.
 document.documentElement.classList.add("js");
 document.addEventListener("DOMContentLoaded", () => {
   const root = document.documentElement;
@@ -17,59 +17,78 @@ document.addEventListener("DOMContentLoaded", () => {
   dark.addEventListener("change", showTheme);
   showTheme();
 
-  // Shows one transcript in one window at a time.
-  const form = document.querySelector("form.controls");
-  if (form) {
-    const status = document.getElementById("status");
-    form.addEventListener("change", () => {
-      const id = `cell-${form.elements.transcript.value}-${form.elements.context_limit.value}`;
-      const chosen = document.getElementById(id);
-      for (const cell of document.querySelectorAll(".cell")) {
-        cell.classList.toggle("chosen", cell === chosen);
-      }
-      status.classList.toggle("hide", chosen !== null);
-      status.textContent = chosen
-        ? "Showing " + chosen.querySelector("h3").textContent
-        : "This transcript could not be replayed in this window.";
+  // Shows what belongs to the selected window, transcript and strategy.
+  const controls = [...document.querySelectorAll("form select, form input")];
+  const status = document.getElementById("status");
+  const choose = () => {
+    const choice = {};
+    for (const control of controls) {
+      if (control.type !== "radio" || control.checked) choice[control.name] = control.value;
+    }
+    const fits = (part) =>
+      Object.entries(part.dataset).every(([name, value]) => (choice[name] ?? value) === value);
+    for (const part of document.querySelectorAll(".choice")) {
+      part.classList.toggle("chosen", fits(part));
+    }
+    if (!status) return;
+    const cell = document.querySelector(".cell.chosen");
+    status.classList.toggle("hide", cell !== null);
+    status.textContent = cell
+      ? "Showing " + cell.querySelector("h3").textContent
+      : "This transcript could not be replayed in this window.";
+  };
+  for (const control of controls) control.addEventListener("change", choose);
+
+  for (const box of document.querySelectorAll(".toggles input")) {
+    box.addEventListener("change", () => {
+      document.getElementById(box.dataset.line).classList.toggle("shown", box.checked);
     });
   }
 
-  for (const marks of document.querySelectorAll(".marks")) {
-    const all = [...marks.querySelectorAll(".mark")];
-    // Each chart has one tab stop; the arrow keys move between its collections.
-    const stopAt = (mark) => all.forEach((other) => (other.tabIndex = other === mark ? 0 : -1));
-    stopAt(all[0]);
-    marks.addEventListener("focusin", (event) => {
-      marks.classList.remove("quiet");
-      stopAt(event.target);
-    });
-    marks.addEventListener("keydown", (event) => {
-      const at = all.indexOf(document.activeElement);
-      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
-      if (event.key === "Escape") marks.classList.add("quiet");
+  // Steps through the collections of a run.
+  for (const timeline of document.querySelectorAll(".timeline:has(.steps)")) {
+    const steps = [...timeline.querySelectorAll(".steps > li")];
+    const marks = [...timeline.querySelectorAll(".mark")];
+    const previous = timeline.querySelector(".previous");
+    const next = timeline.querySelector(".next");
+    let at = 0;
+    const show = (to) => {
+      at = Math.max(0, Math.min(to, steps.length - 1));
+      steps.forEach((step, n) => step.classList.toggle("current", n === at));
+      marks.forEach((mark, n) => {
+        mark.tabIndex = n === at ? 0 : -1;
+        if (n === at) mark.setAttribute("aria-current", "step");
+        else mark.removeAttribute("aria-current");
+      });
+      previous.setAttribute("aria-disabled", String(at === 0));
+      next.setAttribute("aria-disabled", String(at === steps.length - 1));
+    };
+    previous.addEventListener("click", () => show(at - 1));
+    next.addEventListener("click", () => show(at + 1));
+    marks.forEach((mark, n) =>
+      mark.addEventListener("click", (event) => {
+        event.preventDefault();
+        show(n);
+      }),
+    );
+    timeline.addEventListener("keydown", (event) => {
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: steps.length - 1 }[event.key];
       if (to === undefined) return;
       event.preventDefault();
-      marks.classList.remove("quiet");
-      all[Math.max(0, Math.min(to, all.length - 1))].focus();
+      const onMark = document.activeElement.classList.contains("mark");
+      show(to);
+      if (onMark) marks[at].focus();
     });
-    // The mark that is horizontally nearest to the pointer shows its details.
-    const near = (found) => all.forEach((mark) => mark.classList.toggle("near", mark === found));
-    marks.addEventListener("pointermove", (event) => {
-      const box = marks.getBoundingClientRect();
-      const away = (mark) =>
-        Math.abs((parseFloat(mark.style.getPropertyValue("--x")) / 100) * box.width - (event.clientX - box.left));
-      const nearest = all.reduce((best, mark) => (away(mark) < away(best) ? mark : best));
-      marks.classList.remove("quiet");
-      near(away(nearest) < 40 ? nearest : null);
-    });
-    marks.addEventListener("pointerleave", () => near(null));
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") near(null);
-    });
+    show(0);
   }
 
-  // Opens all details for printing.
+  // Opens what belongs to the selection while the page is printed.
+  let opened = [];
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll(".chosen details")) details.open = true;
+    opened = [...document.querySelectorAll(".chosen details:not([open]), .missing details:not([open])")];
+    for (const details of opened) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of opened) details.open = false;
   });
 });
