@@ -122,6 +122,8 @@ class ReplayReport:
         lookup_cost: Minimum additional cost of looking up removed content again.
         currency: Currency of ``cost`` and ``lookup_cost``.
         model: Model whose prices apply.
+        unpriced_model: The model that the recording names, if the prices of another model apply
+            because it has no known price.
     """
 
     transcript: str
@@ -148,6 +150,7 @@ class ReplayReport:
     lookup_cost: float = 0.0
     currency: str = "USD"
     model: str = ""
+    unpriced_model: str | None = None
 
     @property
     def total_cost(self) -> float:
