@@ -1,13 +1,16 @@
 """Sample files in several formats and helpers that run the command."""
 
 import gzip
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from jaato_gc_lab._cli import cli
@@ -17,7 +20,7 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe \x00"
 RAW = ("\x1b", "\x07", "\x9b", "\u202e", "\x00", "\x7f")
 
 
-def run(*args: object, input: str | None = None) -> Result:
+def run(*args: object, input: str | bytes | None = None) -> Result:
     """Runs the command in this process, with its output captured."""
     return CliRunner().invoke(cli, list(map(str, args)), input=input)
 
@@ -35,6 +38,42 @@ def run_in_a_process(
         timeout=300,
         check=False,
     )
+
+
+class Terminal(io.TextIOWrapper):
+    """Collects what a command prints, and looks like a terminal to it."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+    def shown(self) -> str:
+        self.flush()
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode()
+
+
+def run_on_a_terminal(*args: object, columns: int = 80, **variables: str) -> tuple[int, str]:
+    """Runs the command in this process on a terminal, and returns exit code and output."""
+    terminal = Terminal()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            patch.delenv(name, raising=False)
+        for name, value in {"TERM": "xterm-256color", "COLUMNS": str(columns), **variables}.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "stdout", terminal)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(map(str, args)), prog_name="jaato-gc")
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code, terminal.shown()
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 def command_line(*args: object) -> list[str]:

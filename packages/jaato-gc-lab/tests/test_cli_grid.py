@@ -1,4 +1,4 @@
-"""Tests of jaato-gc demo, replay, compare, report and check."""
+"""Tests of jaato-gc replay, compare, report and check."""
 
 import json
 import os
@@ -34,45 +34,6 @@ def logs() -> Path:
 def is_page(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
     return text.startswith("<!doctype html>") and "gc_budget" in text
-
-
-# --- demo ---
-
-
-def test_demo_prints_tables_and_charts_and_writes_the_report() -> None:
-    result = run("demo")
-
-    assert result.exit_code == 0, result.stderr
-    for strategy in ("none", "gc_budget", "gc_truncate", "gc_marksweep", "gc_summarize"):
-        assert f"\n{strategy}: " in result.stdout
-    assert result.stdout.count("100% │") == 7
-    assert "!" in result.stdout  # requests do not fit without collection
-    assert "1. gc_" in result.stdout
-    assert "Wrote the report to jaato-gc-demo.html" in result.stdout
-    assert is_page(Path("jaato-gc-demo.html"))
-    assert "sample run" in Path("jaato-gc-demo.html").read_text(encoding="utf-8")
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-
-
-def test_demo_does_not_overwrite_existing_files() -> None:
-    Path("jaato-gc-demo.html").write_text("mine", encoding="utf-8")
-
-    result = run("demo", "--context-limit", "48k")
-    refused = run("demo", "--out", "jaato-gc-demo.html")
-
-    assert "jaato-gc-demo-2.html" in result.stdout
-    assert is_page(Path("jaato-gc-demo-2.html"))
-    assert refused.exit_code == 2
-    assert Path("jaato-gc-demo.html").read_text(encoding="utf-8") == "mine"
-
-
-def test_demo_can_write_the_sample_run_only() -> None:
-    result = run("demo", "--sample", "run.json.gz")
-
-    assert result.exit_code == 0
-    assert Path("run.json.gz").read_bytes() == sample_path().read_bytes()
-    assert run("demo", "--sample", "run.json.gz").exit_code == 2
-    assert [path.name for path in Path().iterdir()] == ["run.json.gz"]
 
 
 # --- replay ---
@@ -158,7 +119,7 @@ def test_compare_prints_summaries_and_rankings_as_json(compared: Path) -> None:
     found = json.loads((compared / "comparison.json").read_bytes())
 
     assert found["format"] == "jaato-gc comparison"
-    assert found["price"]["models"]
+    assert all(price["models"] for price in found["prices"].values())
     assert {"jaato-gc", "jaato-gc-lab"} <= found["versions"].keys()
     lines = {(each["strategy"], each["context_limit"]): each for each in found["summaries"]}
     assert lines.keys() == {
@@ -255,7 +216,7 @@ def test_damaged_comparison_is_refused(compared: Path) -> None:
         {"version": 99},
         {"comparison": None},
         {"comparison": {**found["comparison"], "results": [{"cell": 1}]}},
-        {"price": {}},
+        {"prices": {}},
     )
     for damage in damages:
         write_json(Path("damaged.json"), {**found, **damage})
@@ -295,7 +256,7 @@ def test_compare_uses_a_custom_price_table(logs: Path) -> None:
     )
 
     result = run("compare", logs / "one.json", "-s", "budget", "-l", "2k", "--prices",
-                 "prices.toml", "--json", *ONE)  # fmt: skip
+                 "prices.toml", "--model", "mine", "--json", *ONE)  # fmt: skip
 
     found = json.loads(result.stdout)
     for line in found["summaries"]:

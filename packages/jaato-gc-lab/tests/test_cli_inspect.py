@@ -457,7 +457,7 @@ def test_inspect_accepts_the_sample_run() -> None:
     result = run("inspect", sample_path())
 
     assert result.exit_code == 0
-    assert "9 turns" in result.stdout
+    assert "12 turns" in result.stdout
     assert "Valid: a provider would accept it" in result.stdout
 
 

@@ -139,11 +139,11 @@ def test_a_cold_cache_is_recognised_by_the_times_of_the_recording(
     run = replace(SAMPLE, moments=moments)
     config = GCConfig(cache_ttl_seconds=300, cold_percent=10.0, cold_target_percent=5.0)
 
-    report = replay(run, "gc_truncate", context_limit=1_000_000, config=config)
+    report = replay(run, "gc_truncate", context_limit=2_000_000, config=config)
 
     assert report.collections == []  # the context takes less than a tenth
     config = GCConfig(cache_ttl_seconds=300, cold_percent=1.0, cold_target_percent=0.0)
-    report = replay(run, "gc_truncate", context_limit=1_000_000, config=config)
+    report = replay(run, "gc_truncate", context_limit=2_000_000, config=config)
     assert [each.trigger for each in report.collections] == triggers
 
 

@@ -5,15 +5,16 @@ from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaato_gc import GCConfig, PluginRegistry, Role
 from jaato_gc_formats import Conversation, FormatError, load
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
 from jaato_gc_lab._overhead import Overhead
-from jaato_gc_lab._prices import Prices, load_prices
+from jaato_gc_lab._prices import Prices, load_prices, refuse_several_currencies
 from jaato_gc_lab._processes import sigint_blocked, worker_pool
+from jaato_gc_lab._recording import model_of
 from jaato_gc_lab._replay import replay
 
 NO_ANSWER = "it contains no answer of a model"
@@ -53,7 +54,8 @@ def compare(
             name ``all`` stands for these and all contenders.
         context_limits: Window sizes in tokens.
         config: Thresholds and other collection settings.
-        model: Model whose prices apply; by default the default of the price table.
+        model: Model whose prices apply; by default the one that each transcript names, or the
+            default of the price table if it names none with a known price.
         prices: The price table; by default the bundled one.
         overhead: Tokens of every request that the logs do not show, as for `replay`.
         executor: Executor for the replays, which stays open. Local processes by default.
@@ -62,15 +64,17 @@ def compare(
 
     Raises:
         GCPluginError: A strategy is not installed or can't be used.
-        GCConfigError: The price table has no price for the model.
+        GCConfigError: The price table has no price for the model, or the prices of the transcripts
+            are in several currencies.
     """
     chosen = _canonical(strategies)
     table = prices or load_prices()
-    name = table.known(model or table.default)
-    only = Prices({name: table.by_model[name]}, name)  # keeps the pickled jobs small
+    table.choose(model, None)  # raises early if the model has no price
     comparison = Comparison([NONE, KEEP_LAST, *chosen], list(dict.fromkeys(context_limits)))
     with worker_pool(executor, workers) as pool:
         transcripts = _survey(pool, find_files(paths), comparison.skipped)
+        priced = {each: table.choose(model, each.model) for each in transcripts}
+        refuse_several_currencies(table.of(name).currency for name in priced.values())
         cells = [
             Cell(each.path, each.index, each.name, strategy, context_limit)
             for each in transcripts
@@ -81,7 +85,13 @@ def compare(
         lengths = {(each.path, each.index): each.length for each in transcripts}
         # Longest first, so that no long replay runs alone at the end.
         cells.sort(key=lambda cell: -lengths[cell.path, cell.index])
-        _run(pool, cells, (config, only, overhead), comparison.results, on_progress)
+        # Each job gets one price, which keeps the pickled jobs small.
+        names = {(each.path, each.index): name for each, name in priced.items()}
+        jobs = [
+            (cell, config, model, table.only(names[cell.path, cell.index]), overhead)
+            for cell in cells
+        ]
+        _run(pool, jobs, comparison.results, on_progress)
     comparison.results.sort(key=lambda result: order[result.cell])
     return comparison
 
@@ -122,29 +132,30 @@ class _Transcript:
     index: int
     name: str
     length: int
+    model: str | None
 
 
 def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> list[_Transcript]:
     """Lists the conversations in files and records the files that can't be replayed."""
-    found: dict[Path, list[int] | str] = {}
+    found: dict[Path, list[_Content] | str] = {}
 
-    def note(file: Path, future: Future[list[int]]) -> None:
+    def note(file: Path, future: Future[list[_Content]]) -> None:
         error = future.exception()
         found[file] = _explained(error) if error else future.result()
 
-    _gather(pool, [(file, _lengths, (str(file),)) for file in files], note)
+    _gather(pool, [(file, _contents, (str(file),)) for file in files], note)
     names = [file.name for file in files]
     transcripts = []
     for file in files:
         name = file.name if names.count(file.name) == 1 else str(file)
-        lengths = found[file]
-        if isinstance(lengths, str):
-            skipped[str(file)] = lengths
+        contents = found[file]
+        if isinstance(contents, str):
+            skipped[str(file)] = contents
             continue
-        for index, length in enumerate(lengths):
-            own = f"{name}#{index + 1}" if len(lengths) > 1 else name
+        for index, (length, model) in enumerate(contents):
+            own = f"{name}#{index + 1}" if len(contents) > 1 else name
             if length:
-                transcripts.append(_Transcript(str(file), index, own, length))
+                transcripts.append(_Transcript(str(file), index, own, length, model))
             else:
                 skipped[own] = NO_ANSWER
     return transcripts
@@ -152,8 +163,7 @@ def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> l
 
 def _run(
     pool: Executor,
-    cells: Sequence[Cell],
-    arguments: tuple[Any, ...],
+    jobs: Sequence[tuple[Cell, *tuple[Any, ...]]],
     results: list[CellResult],
     on_progress: Progress | None,
 ) -> None:
@@ -162,9 +172,9 @@ def _run(
         result = CellResult(cell, error=_explained(error)) if error else future.result()
         results.append(result)
         if on_progress:
-            on_progress(len(results), len(cells), result)
+            on_progress(len(results), len(jobs), result)
 
-    _gather(pool, [(cell, _replay_cell, (cell, *arguments)) for cell in cells], note)
+    _gather(pool, [(job[0], _replay_cell, job) for job in jobs], note)
 
 
 def _gather(
@@ -200,16 +210,26 @@ def _explained(error: BaseException) -> str:
 # --- functions that run in workers ---
 
 
-def _lengths(path: str) -> list[int]:
-    """Returns the message count of each conversation in a file, or 0 without a model answer."""
+class _Content(NamedTuple):
+    """The number of messages in a conversation, or 0 without an answer, and its model."""
+
+    length: int
+    model: str | None
+
+
+def _contents(path: str) -> list[_Content]:
+    """Returns what each conversation in a file contains."""
     return [
-        len(messages) if any(message.role is Role.MODEL for message in messages) else 0
+        _Content(
+            len(messages) if any(message.role is Role.MODEL for message in messages) else 0,
+            model_of(messages.request),
+        )
         for messages in (conversation.messages for conversation in _conversations(path))
     ]
 
 
 def _replay_cell(
-    cell: Cell, config: GCConfig | None, prices: Prices, overhead: Overhead
+    cell: Cell, config: GCConfig | None, model: str | None, prices: Prices, overhead: Overhead
 ) -> CellResult:
     try:
         report = replay(
@@ -218,6 +238,7 @@ def _replay_cell(
             context_limit=cell.context_limit,
             config=config,
             name=cell.transcript,
+            model=model,
             prices=prices,
             registry=_registry(),
             overhead=overhead,

@@ -163,6 +163,11 @@ class Comparison:
         }
 
     @property
+    def models(self) -> list[str]:
+        """The models whose prices apply."""
+        return list(dict.fromkeys(report.model for report in self.reports))
+
+    @property
     def cannot_fit(self) -> dict[int, list[str]]:
         """Runs whose fixed content exceeds the window, by window. They count for no strategy."""
         found: dict[int, list[str]] = {context_limit: [] for context_limit in self.context_limits}

@@ -15,6 +15,7 @@ def short(tokens: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Formats a count with its noun: ``1 request``, ``3 strategies``."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    """Formats a count with its noun: ``1 replay``, ``3 strategies``."""
+    has_ies = noun.endswith("y") and noun[-2] not in "aeiou"
+    plural = noun[:-1] + "ies" if has_ies else noun + "s"
     return f"{count:,} {noun if count == 1 else plural}"

@@ -122,19 +122,63 @@ class Prices:
         """
         return self.by_model[self.known(model or self.default)]
 
+    def choose(self, given: str | None, recorded: str | None) -> str:
+        """Returns the name of the model whose price applies to a recorded run.
+
+        Args:
+            given: The model that the user chose, if any. It takes precedence.
+            recorded: The model that the run names, if any. Without a known price for it, the
+                default model applies.
+
+        Raises:
+            GCConfigError: The table has no price for the given model.
+        """
+        if given:
+            return self.known(given)
+        return self.find(recorded or self.default) or self.known(self.default)
+
+    def unpriced(self, given: str | None, recorded: str | None) -> str | None:
+        """Returns the model that a run names, if `choose` replaces it by the default."""
+        return None if given or not recorded or self.find(recorded) else recorded
+
+    def only(self, name: str) -> "Prices":
+        """Returns a table with the price of one of its models, which is the default."""
+        return Prices({name: self.by_model[name]}, name)
+
+    def find(self, model: str) -> str | None:
+        """Returns the name of a model in the table, or ``None`` if it has no price.
+
+        Args:
+            model: Name of the model, with or without a provider prefix and a date suffix.
+        """
+        bare = model.lower().rpartition("/")[2]
+        return next((n for n in (bare, _VERSION.sub("", bare)) if n in self.by_model), None)
+
     def known(self, model: str) -> str:
         """Returns the name of a model in the table, without provider prefix and date suffix.
 
         Raises:
             GCConfigError: The table has no price for the model.
         """
-        bare = model.lower().rpartition("/")[2]
-        for name in (bare, _VERSION.sub("", bare)):
-            if name in self.by_model:
-                return name
+        if name := self.find(model):
+            return name
         raise GCConfigError(
             f"no price for model {model!r}: expected one of {', '.join(self.by_model)}; choose one "
             "of these or add the model to your own price table"
+        )
+
+
+def refuse_several_currencies(currencies: Iterable[str]) -> None:
+    """Raises an error for costs that can't be added up.
+
+    Raises:
+        GCConfigError: There are several currencies.
+    """
+    different = sorted(set(currencies))
+    if len(different) > 1:
+        raise GCConfigError(
+            f"the models of the runs have prices in {' and '.join(different)}: choose one model "
+            "for all runs with --model"
         )
 
 

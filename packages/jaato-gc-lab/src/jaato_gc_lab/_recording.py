@@ -24,6 +24,11 @@ class Recording(NamedTuple):
     times: Mapping[str, float]
     """The time of each answer in seconds, by the id of its first message."""
 
+    @property
+    def model(self) -> str | None:
+        """The model that the recording names, if any."""
+        return model_of(self.request)
+
     @classmethod
     def of(cls, transcript: Conversation | Sequence[Message]) -> "Recording":
         """Returns a recording, repaired if necessary."""
@@ -52,6 +57,12 @@ def sendable(messages: Iterable[Message]) -> list[Message]:
     while repaired and repaired[-1].role is not Role.MODEL:
         repaired.pop()
     return repaired
+
+
+def model_of(request: Mapping[str, Any] | None) -> str | None:
+    """Returns the model that a request names, if any."""
+    model = (request or {}).get("model")
+    return model if isinstance(model, str) and model else None
 
 
 def fixed_tokens(messages: Sequence[Message], counter: TokenCounter) -> int:

@@ -70,7 +70,8 @@ def replay(
         config: Thresholds and other collection settings; ``plugin_config`` has the options of the
             strategy.
         name: Display name of the transcript; by default its name in the file.
-        model: Model whose prices apply; by default the default of the price table.
+        model: Model whose prices apply; by default the one that the recording names, or the
+            default of the price table if it names none with a known price.
         prices: The price table; by default the bundled one.
         counter: Token counter; by default core's estimate, which is the same on every machine and
             for every provider. Its counts also serve as the usage that the provider reports.
@@ -86,7 +87,8 @@ def replay(
     counter = counter or EstimateCounter()
     recording = Recording.of(transcript)
     table = prices or load_prices()
-    price = table.of(model)
+    priced = table.choose(model, recording.model)
+    price = table.of(priced)
     config = config or GCConfig()
     if isinstance(strategy, str):
         if strategy in CONTENDERS:  # options are those of another strategy
@@ -110,7 +112,8 @@ def replay(
         session.config.threshold_percent,
         session.config.target_percent,
         currency=price.currency,
-        model=table.known(model or table.default),
+        model=priced,
+        unpriced_model=table.unpriced(model, recording.model),
         counter=counter.name,
         distribution=_distribution_of(strategy, registry) if isinstance(strategy, str) else "",
     )

@@ -128,6 +128,8 @@ class ReplayReport:
         lookup_cost: Minimum additional cost of looking up removed content again.
         currency: Currency of ``cost`` and ``lookup_cost``.
         model: Model whose prices apply.
+        unpriced_model: The model that the recording names, if the prices of another model apply
+            because it has no known price.
         counter: Name of the token counter.
         distribution: Name and version of the distribution that has the strategy; empty for the run
             without collection and for contenders.
@@ -157,6 +159,7 @@ class ReplayReport:
     lookup_cost: float = 0.0
     currency: str = "USD"
     model: str = ""
+    unpriced_model: str | None = None
     counter: str = ""
     distribution: str = ""
 

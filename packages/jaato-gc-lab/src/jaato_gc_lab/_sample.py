@@ -10,8 +10,10 @@ SAMPLE = Path(__file__).parent / "sample" / "run.json.gz"
 def sample_path() -> Path:
     """Returns the path of the sample run, a gzip-compressed request to Anthropic's API.
 
-    In nine turns an agent debugs an import, adds an option, repairs a build, renames a constant
-    and updates a change log. The run contains repeated file reads, failing tests and long logs.
+    In twelve turns an agent fixes a bug of the clock change, repairs a pipeline, renames functions
+    and writes a change log. In the second turn the user decides what a name and the stored times
+    have to be; later turns depend on it. The run contains repeated file reads, edits that quote
+    old text, failing tests, and a log of 18,000 tokens.
     """
     return SAMPLE
 

@@ -15,22 +15,22 @@ from jaato_gc_lab._prices import Price
 from jaato_gc_lab._ranking import rank
 
 FORMAT = "jaato-gc comparison"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(slots=True)
 class SavedComparison:
-    """A comparison with its price, date and versions.
+    """A comparison with its prices, date and versions.
 
     Args:
         comparison: The comparison.
-        price: Price that its costs are based on.
+        prices: Prices that its costs are based on, by model.
         made_on: Date of the comparison.
         versions: Versions of the distributions, by name.
     """
 
     comparison: Comparison
-    price: Price
+    prices: Mapping[str, Price]
     made_on: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -41,7 +41,9 @@ class SavedComparison:
             "version": VERSION,
             "made_on": self.made_on,
             "versions": dict(self.versions),
-            "price": self.price.model_dump(mode="json"),
+            "prices": {
+                model: price.model_dump(mode="json") for model, price in self.prices.items()
+            },
             "summaries": [
                 {
                     **dataclasses.asdict(summary),
@@ -90,9 +92,11 @@ def load_comparison(path: str | Path) -> SavedComparison:
             f"{path}: saved by another version of jaato-gc-lab: run jaato-gc compare again"
         )
     try:
+        comparison = TypeAdapter(Comparison).validate_python(document["comparison"])
+        prices = {name: Price(**document["prices"][name]) for name in comparison.models}
         return SavedComparison(
-            TypeAdapter(Comparison).validate_python(document["comparison"]),
-            Price(**document["price"]),
+            comparison,
+            prices,
             str(document.get("made_on", "")),
             dict(document.get("versions", {})),
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jaato_gc_lab._cli._text import clean
+from jaato_gc_lab._cli._text import clean, with_stream_names
 
 PLAIN_WIDTH = 80
 WIDEST = 100
@@ -44,12 +44,37 @@ def say_item(text: str, mark: str = "-") -> None:
     _write(f"{mark} " + f"\n{indent}".join(wrapped))
 
 
+def say_title(text: str) -> None:
+    """Prints the wrapped first lines of a command, highlighted on a terminal."""
+    from rich.text import Text
+
+    _print(Text(clean(text), "bold"))
+
+
 def say_heading(text: str) -> None:
     """Prints a heading after an empty line."""
     from rich.text import Text
 
     _write("")
     _print(Text(clean(text), "bold"))
+
+
+def say_result(text: str, *, is_good: bool) -> None:
+    """Prints the last line of a command after an empty line: green or red on a terminal."""
+    from rich.text import Text
+
+    _write("")
+    _print(Text(clean(text), "bold green" if is_good else "bold red"))
+
+
+def say_chart(lines: Iterable[str]) -> None:
+    """Prints a text chart without wrapping; on a terminal, with colours."""
+    from rich.text import Text
+
+    chart = Text("\n".join(lines), no_wrap=True)
+    chart.highlight_regex(r"[▁-█#:.]+", "cyan")
+    chart.highlight_regex(r"!+", "bold red")
+    _print(chart)
 
 
 def say_lines(lines: Iterable[str]) -> None:
@@ -76,18 +101,25 @@ def say_table(
     *,
     left: Sequence[int] = (0,),
     flexible: int | None = None,
+    least: Sequence[int] = (),
     gap: int = 2,
+    in_json: bool = True,
 ) -> None:
     """Prints a table without borders.
 
-    If it is too wide, the flexible column is truncated and the last columns are left out.
+    If it is too wide, the flexible column is truncated, and columns are left out, which a line
+    below the table says. The first column always stays; what does not fit in it is continued on
+    the next line, never cut.
 
     Args:
         headings: Column headings.
         rows: The cells. Control characters are removed.
         left: Positions of the left-aligned columns. The others are right-aligned.
-        flexible: Position of the column that is truncated if the table is too wide.
+        flexible: Position of a column with text, not names, that may be truncated.
+        least: Positions of the columns to leave out, the least important first; by default the
+            last ones first.
         gap: Number of spaces between columns.
+        in_json: Whether ``--json`` shows the columns that are left out.
     """
     from rich.table import Table
     from rich.text import Text
@@ -97,24 +129,37 @@ def say_table(
         gap + max([*(row[n].cell_len for row in cells), *map(len, heading.split("\n"))])
         for n, heading in enumerate(headings)
     ]
-    least = list(widths)
+    narrow = list(widths)
+    words = [len(word) for row in cells for word in row[0].plain.split(" ")]
+    narrow[0] = gap + max([*words, *map(len, headings[0].split("\n"))])
     if flexible is not None:
-        least[flexible] = min(widths[flexible], gap + max(len(headings[flexible]), MIN_COLUMN))
-    columns = len(headings)
-    while columns > 2 and sum(least[:columns]) - gap > width():
-        columns -= 1
-    if flexible is not None:
-        room = width() + gap - sum(widths[:columns]) + widths[flexible]  # no gap after the last
+        narrow[flexible] = min(widths[flexible], gap + max(len(headings[flexible]), MIN_COLUMN))
+    kept = list(range(len(headings)))
+    order = least or range(len(headings) - 1, 0, -1)
+    for position in order:
+        if sum(narrow[n] for n in kept) - gap > width():
+            kept.remove(position)
+    if flexible in kept:
+        others = sum(widths[n] for n in kept if n != flexible)
+        room = max(width() + gap - others, narrow[flexible]) - gap  # no gap after the last
         for row in cells:
-            row[flexible].truncate(
-                max(room, least[flexible]) - gap, overflow="crop" if is_plain() else "ellipsis"
-            )
+            row[flexible].truncate(room, overflow="crop" if is_plain() else "ellipsis")
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for index, heading in enumerate(headings[:columns]):
-        table.add_column(heading, justify="left" if index in left else "right")
+    for n in kept:
+        table.add_column(
+            headings[n], justify="left" if n in left else "right", overflow="fold", no_wrap=n > 0
+        )
     for row in cells:
-        table.add_row(*row[:columns])
+        table.add_row(*(row[n] for n in kept))
     _print(table)
+    if hidden := [_joined(headings[n]) for n in range(len(headings)) if n not in kept]:
+        where = "A wider terminal or --json" if in_json else "A wider terminal"
+        say(f"Not enough space for: {', '.join(hidden)}. {where} shows them.")
+
+
+def _joined(heading: str) -> str:
+    """Returns a heading of several lines as one."""
+    return heading.replace("-\n", "").replace("\n", " ")
 
 
 def _print(renderable: Any) -> None:
@@ -128,7 +173,7 @@ def _print(renderable: Any) -> None:
 
 def _write(text: str) -> None:
     # click.echo would write UTF-8 to a terminal that supports ASCII only.
-    print(text, flush=True)
+    print(with_stream_names(text), flush=True)
 
 
 Advance = Callable[[int, int, str], None]

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import click
 
-from jaato_gc_lab._cli._text import clean
+from jaato_gc_lab._cli._text import clean, with_stream_names
 
 
 class Exit(IntEnum):
@@ -36,6 +36,9 @@ def print_exception(error: Exception, *, with_traceback: bool = False) -> Exit:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return Exit.BAD_INPUT
     if isinstance(error, click.ClickException):
         print_error(_usage(error))
         return Exit.BAD_INPUT
@@ -57,7 +60,7 @@ def print_exception(error: Exception, *, with_traceback: bool = False) -> Exit:
 
 def print_error(message: str) -> None:
     """Prints a message as one line on stderr, without control characters."""
-    click.echo(f"jaato-gc: {clean(message)}", err=True)
+    click.echo(f"jaato-gc: {clean(with_stream_names(message))}", err=True)
 
 
 class _Warnings(logging.Handler):

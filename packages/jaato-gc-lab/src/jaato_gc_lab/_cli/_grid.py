@@ -6,14 +6,21 @@ from datetime import date
 from pathlib import Path
 
 from jaato_gc import GCConfig, GCError
-from jaato_gc_lab._cli._drawing import progress, say, say_heading, say_item, say_table
+from jaato_gc_lab._cli._drawing import (
+    progress,
+    say,
+    say_heading,
+    say_item,
+    say_table,
+)
+from jaato_gc_lab._cli._ending import say_unpriced
 from jaato_gc_lab._cli._text import clean, percent, seconds
 from jaato_gc_lab._compare import compare
 from jaato_gc_lab._comparison import CellResult, Comparison, Summary
 from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._files import write_all
 from jaato_gc_lab._overhead import Overhead
-from jaato_gc_lab._prices import load_prices
+from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
 
@@ -33,6 +40,8 @@ HEADINGS = (
     "collec-\ntions",
     "time",
 )
+LEAST = (10, 9, 8, 4, 5, 7, 6, 2, 3, 1)
+"""Columns to leave out on a narrow terminal, the least important first."""
 
 
 def run_grid(
@@ -55,7 +64,6 @@ def run_grid(
     if missing:
         raise GCError(f"{missing[0]} does not exist: pass files or folders with recorded runs")
     table = load_prices(prices)
-    price = table.of(model)
     with progress("loading conversations") as advance:
 
         def on_progress(done: int, total: int, latest: CellResult) -> None:
@@ -74,7 +82,13 @@ def run_grid(
         )
     if not comparison.results:
         raise GCError(_no_results(comparison))
-    return SavedComparison(comparison, price, date.today().isoformat(), versions())
+    return saved_today(comparison, table)
+
+
+def saved_today(comparison: Comparison, table: Prices) -> SavedComparison:
+    """Returns a comparison with its prices, the date of today and the versions."""
+    prices = {name: table.of(name) for name in comparison.models}
+    return SavedComparison(comparison, prices, date.today().isoformat(), versions())
 
 
 def versions() -> dict[str, str]:
@@ -112,13 +126,14 @@ def say_comparison(comparison: Comparison) -> None:
             f"{counted(transcripts, 'transcript')}, "
             f"{counted(max(row.requests for row in rows), 'request')}"
         )
-        say_table(HEADINGS, map(_row, rows), gap=1)
+        say_table(HEADINGS, map(_row, rows), least=LEAST, gap=1)
         say()
         for place in ranking.places:
             say_item(f"{place.strategy}: {place.reason}", f"{place.position}.")
         say(f"{ranking.note[:1].upper()}{ranking.note[1:]}.")
     say_unfit(comparison)
     say()
+    say_unpriced(comparison.reports)
     say(f"Ranking: {RULE[:1].lower()}{RULE[1:]}")
 
 
@@ -147,7 +162,8 @@ def _refused(summary: Summary) -> str:
 def _cost(summary: Summary) -> str:
     if summary.cost_ratio is None:
         return "-"
-    return f"{summary.cost_ratio:.0%} ({number(summary.cost_pairs)})"
+    pairs = f" ({number(summary.cost_pairs)})" if summary.cost_pairs < summary.transcripts else ""
+    return f"{summary.cost_ratio:.0%}{pairs}"
 
 
 def say_unfit(comparison: Comparison) -> None:
@@ -198,7 +214,7 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
         made_on=saved.made_on,
         versions=saved.versions,
         skipped=comparison.skipped | comparison.failed,
-        cost_parts=cost_parts_at(saved.price),
+        cost_parts=lambda report: cost_parts_at(saved.prices[report.model])(report),
     )
     contents = {path: page.encode()}
     if svg is not None:

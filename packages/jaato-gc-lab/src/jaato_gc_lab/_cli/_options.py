@@ -9,6 +9,7 @@ import click
 
 from jaato_gc import GCConfig, GCError, GCProfileConfig, load_gc_from_file
 from jaato_gc.plugin import GCStrategy
+from jaato_gc_lab._cli._inputs import InputFile
 from jaato_gc_lab._cli._numbers import PERCENT, OverheadType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,8 +26,8 @@ lost names    names used later that stand nowhere any more. Weak: a list of
               words keeps names, but no content.
 re-reads      files that would have to be read again
 violations    problems that make a provider reject a request; should be 0
-cost          compared with keep-last, over the runs that both finished (their
-              number in brackets), including rewrites of the prompt cache
+cost          compared with keep-last, including rewrites of the prompt cache,
+              over the runs that both finished (in brackets if not all did)
 cannot fit    runs whose system prompt, tools, first and newest user message
               exceed the window; they count for no strategy
 
@@ -35,8 +36,8 @@ better or worse.
 """
 """Definitions of the measures, for ``--help``."""
 
-EXISTING = click.Path(path_type=Path)
-"""An input file. Not checked here, because the error on reading it has more detail."""
+EXISTING = InputFile()
+"""An input file, or ``-`` for stdin."""
 NEW = click.Path(path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -44,7 +45,9 @@ force_option = click.option("--force", is_flag=True, help="Replace existing file
 format_option = click.option(
     "--format", metavar="NAME", help="Format of the file; detected by default."
 )
-model_option = click.option("--model", metavar="NAME", help="Model whose prices apply.")
+model_option = click.option(
+    "--model", metavar="NAME", help="Model whose prices apply; by default the one in the log."
+)
 prices_option = click.option(
     "--prices", type=EXISTING, metavar="FILE", help="Your own price table (TOML)."
 )

@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 
 import click
 
-from jaato_gc_lab._cli._drawing import say, say_json, say_table
+from jaato_gc_lab._cli._drawing import say, say_json, say_result, say_table
+from jaato_gc_lab._cli._ending import replayed, say_unpriced
 from jaato_gc_lab._cli._exits import Exit
 from jaato_gc_lab._cli._grid import run_grid, say_skipped, say_unfit
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated
@@ -23,9 +25,10 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
+from jaato_gc_lab._cli._text import since
 from jaato_gc_lab._comparison import Comparison, Summary
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
-from jaato_gc_lab._figures import number
+from jaato_gc_lab._figures import counted, number
 from jaato_gc_lab._overhead import Overhead
 
 
@@ -164,6 +167,7 @@ def command(
       jaato-gc check logs/ --max-blind-edits 10% --max-lost-context 5%
       jaato-gc check logs/ --config .jaato/gc.json --json
     """
+    started = perf_counter()
     named, config = configured(
         None, config_file, threshold=threshold, target=target, keep_turns=keep_turns
     )
@@ -193,9 +197,17 @@ def command(
             }
         )
     else:
-        _show(verdicts, unchecked)
+        _show(verdicts)
+        for context_limit in unchecked:
+            say(f"Not checked: no run can fit into a window of {number(context_limit)} tokens.")
         say_unfit(comparison)
         say_skipped(comparison)
+        if allowed["max_cost"] is not None:
+            say_unpriced(comparison.reports)
+        say_result(
+            f"{replayed(comparison)} in {since(started)}. {_verdict(verdicts, unchecked)}",
+            is_good=holds,
+        )
     return Exit.OK if holds else Exit.CHECK_FAILED
 
 
@@ -247,7 +259,15 @@ def check_limits(
     return verdicts
 
 
-def _show(verdicts: list[Verdict], unchecked: list[int]) -> None:
+def _verdict(verdicts: list[Verdict], unchecked: list[int]) -> str:
+    if failing := sum(not each.holds for each in verdicts):
+        return f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED."
+    if unchecked:
+        return f"Not checked: {counted(len(unchecked), 'window')}."
+    return "All limits are met."
+
+
+def _show(verdicts: list[Verdict]) -> None:
     rows = []
     for each in verdicts:
         rule = RULES[each.rule]
@@ -263,11 +283,4 @@ def _show(verdicts: list[Verdict], unchecked: list[int]) -> None:
         )
     if rows:
         headings = ["result", "strategy", "window", "limit", "measured", "allowed"]
-        say_table(headings, rows, left=(0, 1, 3, 5))
-        say()
-    for context_limit in unchecked:
-        say(f"Not checked: no run can fit into a window of {number(context_limit)} tokens.")
-    if failing := sum(not each.holds for each in verdicts):
-        say(f"Not met: {failing} of {len(verdicts)} limits. See the rows marked FAILED.")
-    elif not unchecked:
-        say("All limits are met.")
+        say_table(headings, rows, left=(0, 1, 3, 5), least=(2, 5, 4, 3))

@@ -4,13 +4,17 @@ import dataclasses
 import shlex
 from collections import Counter
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
 
 from jaato_gc import GCPlan, GCResult, PluginRegistry
-from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_table
+from jaato_gc_lab._cache_cost import CacheCost, cache_cost
+from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_result, say_table
+from jaato_gc_lab._cli._ending import say_no_price
 from jaato_gc_lab._cli._exits import Exit
+from jaato_gc_lab._cli._inputs import is_copy
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import (
     EXISTING,
@@ -24,16 +28,17 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent
+from jaato_gc_lab._cli._text import money, percent, since
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
 from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._inspect import call_subjects, describe
 from jaato_gc_lab._prices import Prices, load_prices
+from jaato_gc_lab._recording import model_of
 from jaato_gc_lab._replay import make_strategy
 
 FEW = 12
 """Maximum number of listed messages."""
-MILLION = 1_000_000
 
 
 @click.command("collect")
@@ -98,17 +103,27 @@ def command(
       jaato-gc collect smaller.json --undo
       jaato-gc collect request.json --config .jaato/gc.json --apply --in-place
     """
+    started = perf_counter()
+    if (undo or in_place) and is_copy(file):
+        option = "--undo" if undo else "--in-place"
+        raise click.UsageError(f"{option} needs a file, not stdin or a pipe: pass a path")
     if undo:
         if apply or in_place or out:
             raise click.UsageError("--undo can't be combined with --apply, --in-place or --out")
-        say(f"Restored {undo_file(file)} to its content before the collection")
+        restored = undo_file(file)
+        if as_json:
+            say_json({"file": str(restored), "restored": True})
+        else:
+            say(f"Restored {restored} to its content before the collection")
         return Exit.OK
     if in_place and not apply:
         raise click.UsageError("--in-place requires --apply")
     if apply and not out and not in_place:
         raise click.UsageError("--apply requires -o FILE or --in-place")
+    if apply and not in_place:
+        refuse_overwriting([out], force=force)
     table = load_prices(prices)
-    table.of(model)
+    table.choose(model, None)  # raises early if the model has no price
     named, config = configured(
         strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
     )
@@ -136,12 +151,9 @@ def command(
         _show(plan, table, model, is_done=written is not None)
         if written is not None:
             say()
-            say(f"Wrote the result to {written}")
             undo_command = shlex.join(["jaato-gc", "collect", str(written), "--undo"])
             say(f"Undo with: {undo_command} (uses {undo_path(written).name})")
-        elif not failed and not plan.changes_nothing:
-            say()
-            say("Nothing was written. Use --apply -o FILE to write the result.")
+        _show_end(plan, written, started)
     return Exit.CHECK_FAILED if failed else Exit.OK
 
 
@@ -173,6 +185,19 @@ def _show(plan: FilePlan, prices: Prices, model: str | None, *, is_done: bool) -
     _show_result(plan, result, "freed" if is_done else "would free", "left" if is_done else "leave")
     _show_items(plan.plan)
     _show_cache(plan, result, prices, model)
+
+
+def _show_end(plan: FilePlan, written: Path | None, started: float) -> None:
+    took, is_good = since(started), True
+    if plan.plan is not None and not plan.plan.result.success:
+        end, is_good = f"Failed in {took}. Nothing was written.", False
+    elif written is not None:
+        end = f"Collected in {took}. Wrote the result to {written}."
+    elif plan.changes_nothing:
+        end = f"Planned in {took}. Nothing to write."
+    else:
+        end = f"Planned in {took}. Nothing was written: use --apply -o FILE to write the result."
+    say_result(end, is_good=is_good)
 
 
 def _show_result(plan: FilePlan, result: GCResult, frees: str, leaves: str) -> None:
@@ -240,50 +265,28 @@ def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | N
     if cache is None or cache.first_changed is None:
         return
     say_heading("Prompt cache")
-    cost = cache_cost(plan, result, prices, model)
+    cost = _cost(plan, result, prices, model)
     say(
         f"The first {number(cache.prefix_tokens)} tokens of the conversation stay cached. The "
         f"{number(cache.rewritten_tokens)} tokens from message {cache.first_changed} on are "
-        f"rewritten, which costs {money(cost['rewriting'])} {cost['currency']} at the prices of "
-        f"{cost['model']}."
+        f"rewritten, which costs {money(cost.rewriting)} {cost.currency} at the prices of "
+        f"{cost.model}."
     )
     say(
-        f"Every later request costs {money(cost['saved_per_request'])} {cost['currency']} less: "
+        f"Every later request costs {money(cost.saved_per_request)} {cost.currency} less: "
         + (
-            f"the collection pays off after {counted(cost['pays_after'], 'request')}."
-            if cost["pays_after"] is not None
+            f"the collection pays off after {counted(cost.pays_after, 'request')}."
+            if cost.pays_after is not None
             else "the collection never pays off."
         )
     )
+    if cost.unpriced_model:
+        say_no_price([cost.unpriced_model], cost.model)
 
 
-def cache_cost(
-    plan: FilePlan, result: GCResult, prices: Prices, model: str | None
-) -> dict[str, Any]:
-    """Returns the cost of rewriting the cache and the number of requests until it pays off."""
-    own = (plan.conversation.messages.request or {}).get("model")
-    name = prices.known(model) if model else _known_or_default(prices, own)
-    price = prices.of(name)
-    write = price.input if price.cache_write is None else price.cache_write
-    rewritten = result.cache.rewritten_tokens if result.cache else 0
-    rewriting = rewritten * max(write - price.cache_read, 0) / MILLION
-    saved = result.tokens_freed * price.cache_read / MILLION
-    return {
-        "model": name,
-        "currency": price.currency,
-        "rewriting": rewriting,
-        "saved_per_request": saved,
-        "pays_after": int(rewriting / saved) + 1 if saved else None,
-    }
-
-
-def _known_or_default(prices: Prices, model: Any) -> str:
-    from jaato_gc import GCConfigError
-
-    try:
-        return prices.known(str(model))
-    except GCConfigError:
-        return prices.known(prices.default)
+def _cost(plan: FilePlan, result: GCResult, prices: Prices, model: str | None) -> CacheCost:
+    recorded = model_of(plan.conversation.messages.request)
+    return cache_cost(result, prices, given=model, recorded=recorded)
 
 
 def _data(
@@ -301,7 +304,7 @@ def _data(
         result = plan.plan.result
         data["result"] = dataclasses.asdict(result)
         data["result"]["tokens_freed"] = result.tokens_freed
-        data["cost"] = cache_cost(plan, result, prices, model)
+        data["cost"] = dataclasses.asdict(_cost(plan, result, prices, model))
         data["messages"] = [
             {"position": n, "role": role, "action": action, "tokens": tokens, "what": what}
             for n, role, action, tokens, what in _changed_messages(plan.plan)

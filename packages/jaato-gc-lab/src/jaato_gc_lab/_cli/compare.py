@@ -1,10 +1,12 @@
 """``jaato-gc compare``: replays recorded runs with several strategies."""
 
 from pathlib import Path
+from time import perf_counter
 
 import click
 
 from jaato_gc_lab._cli._drawing import say, say_json
+from jaato_gc_lab._cli._ending import say_end
 from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_skipped, write_page
 from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
@@ -80,6 +82,7 @@ def command(
       jaato-gc compare logs/ --context-limit 128k --report report.html
       jaato-gc compare logs/ --json > comparison.json
     """
+    started = perf_counter()
     refuse_overwriting([report], force=force)
     _, config = configured(None, None, threshold=threshold, target=target, keep_turns=keep_turns)
     saved = run_grid(
@@ -102,3 +105,4 @@ def command(
     if report is not None:
         say()
         say(f"Wrote the report to {report}")
+    say_end(saved.comparison, started)

@@ -106,7 +106,7 @@ def _show_settings(settings: list[Setting]) -> None:
         ["key", "value", "origin"],
         [(each.key, _formatted(each.value), each.origin) for each in settings],
         left=(0, 1, 2),
-        flexible=1,
+        least=(2,),
     )
 
 

@@ -2,19 +2,34 @@
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 
 import click
 
-from jaato_gc_lab._cli._drawing import is_plain, progress, say, say_heading, say_lines, width
-from jaato_gc_lab._cli._grid import say_comparison, versions, write_page
+from jaato_gc import GCError
+from jaato_gc_lab._cli._demo_text import headline, rows
+from jaato_gc_lab._cli._drawing import (
+    is_plain,
+    progress,
+    say,
+    say_chart,
+    say_heading,
+    say_lines,
+    say_table,
+    say_title,
+    width,
+)
+from jaato_gc_lab._cli._grid import saved_today, write_page
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import NEW, force_option
 from jaato_gc_lab._compare import compare
+from jaato_gc_lab._comparison import Comparison
+from jaato_gc_lab._contenders import CONTENDERS, NONE
 from jaato_gc_lab._figures import counted, short
 from jaato_gc_lab._files import refuse_overwriting, unused_path, write_file
 from jaato_gc_lab._prices import load_prices
+from jaato_gc_lab._ranking import Ranking, rank
+from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._sample import sample_path
 from jaato_gc_lab._saved import SavedComparison
 from jaato_gc_lab._sawtooth import sawtooth
@@ -37,8 +52,9 @@ NAME = "sample run"
 def command(context_limit: int, out: Path | None, sample: Path | None, force: bool) -> None:
     """Compare all strategies on a sample run and write the report.
 
-    The sample is a synthetic run of an agent that works on a small code base for nine turns. It is
-    replayed with every installed strategy in a window that is too small for it.
+    The sample is a fictional run of a coding agent in twelve turns: a bug, a red pipeline, a
+    rename, and decisions of the user that matter late. It is replayed with every installed strategy
+    in a window that is too small for it.
 
     \b
     Examples:
@@ -63,32 +79,69 @@ def command(context_limit: int, out: Path | None, sample: Path | None, force: bo
         )
     for report in comparison.reports:
         report.transcript = NAME
-    saved = SavedComparison(comparison, prices.of(), date.today().isoformat(), versions())
-    say(
-        f"A sample run of {counted(len(comparison.reports[0].requests), 'request')}, replayed with "
-        f"{counted(len(comparison.strategies) - 1, 'strategy')} and without collection. The charts "
-        f"show the usage of a window of {short(context_limit)} tokens; "
-        f"! marks requests that do not fit."
+    if any(comparison.cannot_fit.values()):
+        raise GCError(
+            f"the sample run can't fit into {short(context_limit)} tokens: its system prompt, "
+            "tools and user messages alone take more; try --context-limit 8k"
+        )
+    _show(comparison)
+    page = _write(saved_today(comparison, prices), out, force=force)
+    say_heading("Next")
+    say_lines(
+        (
+            f"The report with all charts: {page}",
+            "What fills a context of yours: jaato-gc inspect FILE",
+            "All measures on your own logs: jaato-gc compare FILES",
+        )
     )
-    for report in comparison.reports:
-        collections = counted(len(report.collections), "collection")
-        say_heading(f"{report.strategy}: {collections}, peak of {short(report.peak_tokens)} tokens")
-        say_lines(sawtooth(report, width(), plain=is_plain()))
-    say_comparison(comparison)
-    page = _write(saved, out)
-    say()
-    say(f"Wrote the report to {page}")
-    say("Next, try your own runs: jaato-gc inspect FILE, jaato-gc compare FILES")
 
 
-def _write(saved: SavedComparison, out: Path | None) -> Path:
-    if out is not None:
-        write_page(saved, out)
-        return out
-    page = unused_path(Path(PAGE))
+def _show(comparison: Comparison) -> None:
+    [ranking] = rank(comparison)
+    reports = {report.strategy: report for report in comparison.reports}
+    none, best = reports[NONE], reports[_recommended(ranking)]
+    say_title(headline(none, best))
+    say(
+        f"The sample run: a coding agent fixes a bug, a pipeline and some names in "
+        f"{counted(len(none.requests), 'request')}."
+    )
+    _show_chart(f"Without collection: peak of {short(none.peak_tokens)} tokens", none)
+    if best.collections:
+        collections = counted(len(best.collections), "collection")
+        peak = short(best.peak_tokens)
+        _show_chart(f"{best.strategy}: {collections}, peak of {peak} tokens", best)
+    order = [place.strategy for place in ranking.places]
+    shown = rows([comparison.summary(name, none.context_limit) for name in (*order, NONE)])
+    if len(shown) == 1:
+        return
+    say_heading(f"All strategies in {short(none.context_limit)} tokens, best first")
+    headings = ["strategy", "do not\nfit", "lost\ncontext", "blind\nedits", "tokens\nsent", "cost"]
+    say_table(headings, shown, least=(5, 3, 4, 2, 1), in_json=False)
+    say(
+        "! marks requests that do not fit. Costs are relative to keep-last, which removes the "
+        "oldest exchanges. The measures are defined in: jaato-gc compare --help"
+    )
+
+
+def _recommended(ranking: Ranking) -> str:
+    """Returns the first strategy of the ranking, or the first contender if none is installed."""
+    order = [place.strategy for place in ranking.places]
+    return next((name for name in order if name not in CONTENDERS), order[0])
+
+
+def _show_chart(title: str, report: ReplayReport) -> None:
+    say_heading(title)
+    say_chart(sawtooth(report, width(), plain=is_plain()))
+
+
+def _write(saved: SavedComparison, out: Path | None, *, force: bool) -> Path:
+    page = out or (Path(PAGE) if force else unused_path(Path(PAGE)))
     try:
         write_page(saved, page)
-    except OSError:  # the demo must also work in a read-only folder
+    except OSError:
+        if out is not None:
+            raise
+        # The demo must also work in a read-only folder.
         page = unused_path(Path(tempfile.mkdtemp(prefix="jaato-gc-")) / PAGE)
         write_page(saved, page)
     return page

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
@@ -13,13 +14,15 @@ from jaato_gc_lab._cli._drawing import (
     is_plain,
     progress,
     say,
+    say_chart,
     say_heading,
     say_item,
     say_json,
-    say_lines,
+    say_result,
     say_table,
     width,
 )
+from jaato_gc_lab._cli._ending import say_unpriced
 from jaato_gc_lab._cli._grid import NO_FILES
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import (
@@ -33,18 +36,20 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent, seconds
+from jaato_gc_lab._cli._text import money, percent, seconds, since
 from jaato_gc_lab._compare import NO_ANSWER, find_files
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._figures import counted, number, short
 from jaato_gc_lab._overhead import Overhead
-from jaato_gc_lab._prices import load_prices
+from jaato_gc_lab._prices import load_prices, refuse_several_currencies
 from jaato_gc_lab._replay import replay
 from jaato_gc_lab._reports import ReplayReport
 from jaato_gc_lab._sawtooth import sawtooth
 
 FEW = 8
 """Maximum number of listed violations and skipped files."""
+LEAST = (9, 8, 7, 1, 5, 6, 10, 3, 2, 4)
+"""Columns to leave out on a narrow terminal, the least important first."""
 
 
 @click.command("replay", epilog=MEASURES)
@@ -82,6 +87,7 @@ def command(
       jaato-gc replay logs/ --config .jaato/gc.json
       jaato-gc replay session.jsonl --context-limit 32k --json
     """
+    started = perf_counter()
     named, config = configured(
         strategy, config_file, threshold=threshold, target=target, keep_turns=keep_turns
     )
@@ -119,10 +125,12 @@ def command(
     if not reports:
         name, reason = next(iter(skipped.items()))
         raise GCError(f"no conversation to replay: {name}: {reason}")
+    refuse_several_currencies(each.currency for each in reports)
     if as_json:
         say_json({"reports": [_data(each) for each in reports], "skipped": skipped})
     else:
         _show(reports, skipped)
+        _show_end(reports, started)
 
 
 def _data(report: ReplayReport) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
     )
     if len(reports) == 1:
         say()
-        say_lines(sawtooth(first, width(), plain=is_plain()))
+        say_chart(sawtooth(first, width(), plain=is_plain()))
     say()
     say_table(
         [
@@ -179,7 +187,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
             )
             for each in reports
         ],
-        flexible=0,
+        least=LEAST,
         gap=1,
     )
     for name in [each.transcript for each in reports if each.cannot_fit]:
@@ -218,3 +226,19 @@ def _show_reasons(reports: list[ReplayReport]) -> None:
     )
     spent = sum(each.seconds for each in reports)
     say(f"{counted(sum(len(r.collections) for r in reports), 'collection')} took {seconds(spent)}")
+
+
+def _show_end(reports: list[ReplayReport], started: float) -> None:
+    say_unpriced(reports)
+    requests = sum(len(each.requests) for each in reports)
+    unfit = sum(each.overflows for each in reports)
+    violations = sum(len(each.violations) for each in reports)
+    verdict = f"{number(unfit)} of {number(requests)} requests do not fit"
+    verdict = verdict if unfit else "All requests fit"
+    if violations:
+        verdict += f"; {counted(violations, 'violation')}"
+    say_result(
+        f"{counted(len(reports), 'run')}, {counted(requests, 'request')} in {since(started)}. "
+        f"{verdict}.",
+        is_good=not unfit and not violations,
+    )

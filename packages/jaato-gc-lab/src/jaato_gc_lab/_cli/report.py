@@ -1,11 +1,13 @@
 """``jaato-gc report``: writes the HTML report with all charts."""
 
 from pathlib import Path
+from time import perf_counter
 
 import click
 from click.core import ParameterSource
 
 from jaato_gc_lab._cli._drawing import say
+from jaato_gc_lab._cli._ending import say_end, say_unpriced
 from jaato_gc_lab._cli._grid import run_grid, say_skipped, write_page
 from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
@@ -105,6 +107,7 @@ def command(
       jaato-gc compare logs/ --json > comparison.json
       jaato-gc report --from comparison.json -o report.html --svg chart.svg
     """
+    started = perf_counter()
     if bool(files) == bool(saved_file):
         raise click.UsageError("pass files to replay or a saved comparison with --from FILE")
     if svg is not None and svg.resolve() == out.resolve():
@@ -131,7 +134,10 @@ def command(
     say(f"Wrote the report to {out}")
     if svg is not None:
         say(f"Wrote the chart to {svg}")
+    say_unpriced(saved.comparison.reports)
     say_skipped(saved.comparison)
+    if not saved_file:
+        say_end(saved.comparison, started)
 
 
 def _refuse_replay_options() -> None:

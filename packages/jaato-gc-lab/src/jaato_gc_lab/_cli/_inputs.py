@@ -1,0 +1,72 @@
+"""Input files: paths, ``-`` for stdin, and pipes such as ``<(…)``.
+
+What can be read only once is copied to a temporary folder, because commands read a file several
+times and in several processes.
+"""
+
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jaato_gc import GCError
+from jaato_gc_lab._cli._text import COPY_FOLDER
+from jaato_gc_lab._files import unused_path
+
+STDIN = "-"
+_FOLDER = f"{__name__}.folder"
+
+
+class InputFile(click.ParamType):  # type: ignore[type-arg]
+    """An input file. Whether it exists is not checked here: the error on reading it says more."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if isinstance(value, Path):
+            return value
+        path = Path(value)
+        if value == STDIN:
+            return _copied(_read_stdin(), "stdin", ctx)
+        if _is_pipe(path):
+            name = f"pipe-{path.name}" if path.name.isdigit() else path.name
+            content = path.read_bytes()
+            if not content:
+                self.fail(f"{path} is empty: expected a recorded run", param, ctx)
+            return _copied(content, name, ctx)
+        return path
+
+
+def is_copy(path: Path) -> bool:
+    """Returns whether a file is the copy of a stream, which can't be written back."""
+    return path.parent.name.startswith(COPY_FOLDER)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return stat.S_ISFIFO(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _read_stdin() -> bytes:
+    example = "jaato-gc inspect - < session.jsonl"
+    if sys.stdin is None or sys.stdin.isatty():
+        raise GCError(f"stdin is a terminal: pass a file, or redirect one, such as {example}")
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise GCError(f"stdin is empty: pass a recorded run, such as {example}")
+    return content
+
+
+def _copied(content: bytes, name: str, ctx: click.Context | None) -> Path:
+    root = (ctx or click.get_current_context()).find_root()
+    if _FOLDER not in root.meta:
+        # The root context ends with the command, also if the other arguments are invalid.
+        root.meta[_FOLDER] = root.with_resource(tempfile.TemporaryDirectory(prefix=COPY_FOLDER))
+    path = unused_path(Path(root.meta[_FOLDER], name))
+    path.write_bytes(content)
+    return path

@@ -1,0 +1,97 @@
+"""Tests of tables on terminals of different widths."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_samples import anthropic_request, run_on_a_terminal, without_colours, write_json
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaato_gc_lab._cli._drawing import say_table
+
+NAME = "session-of-the-night-shift-2026-11-18-at-the-northern-quay.json"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_json(Path(NAME), anthropic_request(20))
+    write_json(Path("short.json"), anthropic_request(20))
+
+
+COMMANDS: dict[str, tuple[list[str], list[str]]] = {
+    "collect": (["collect", NAME, "--context-limit", "4k"], []),
+    "replay": (["replay", NAME, "short.json", "--context-limit", "4k"], [NAME, "short.json"]),
+    "compare": (
+        ["compare", NAME, "--context-limit", "4k", "--workers", "1"],
+        ["gc_marksweep", "gc_summarize", "keep-last"],
+    ),
+    "check": (["check", NAME, "--context-limit", "4k", "--workers", "1"], ["gc_budget"]),
+    "plugins": (["plugins"], ["gc_marksweep", "jaato-gc-summarize", "openai-responses"]),
+    "config": (["config", "show"], ["preserve_recent_groups"]),
+}
+"""Commands with tables, and the names in them."""
+COMPARE = COMMANDS["compare"][0]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_tables_fit_into_the_terminal_and_names_are_never_cut(command: str, columns: int) -> None:
+    args, names = COMMANDS[command]
+    code, output = run_on_a_terminal(*args, columns=columns)
+    shown = without_colours(output)
+
+    assert code == 0
+    assert max(map(len, shown.splitlines())) <= columns
+    # A name that is longer than the terminal is continued on the next line.
+    joined = "".join(line.split("  ")[0].strip() for line in shown.splitlines())
+    for name in names:
+        assert name in shown or name in joined
+
+
+def test_columns_that_do_not_fit_are_named_with_the_remedy() -> None:
+    _, narrow = run_on_a_terminal(*COMPARE, columns=60)
+    _, wide = run_on_a_terminal(*COMPARE, columns=120)
+
+    said = " ".join(without_colours(narrow).split())
+    assert "Not enough space for: " in said
+    assert "time. A wider terminal or --json shows them." in said
+    assert "Not enough space" not in wide
+
+
+def test_least_important_columns_are_left_out_first(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [("name", "a" * 30, "b" * 30, "c" * 30)]
+    say_table(["name", "first", "second", "third"], cells, least=(2, 1, 3))
+
+    shown = capsys.readouterr().out
+    assert "a" * 30 in shown
+    assert "b" * 30 not in shown
+    assert "c" * 30 in shown
+    assert shown.endswith("Not enough space for: second. A wider terminal or --json shows them.\n")
+
+
+@given(
+    names=st.lists(st.text("abc_-.", min_size=1, max_size=200), min_size=1, max_size=5),
+    figures=st.integers(1, 30),
+)
+def test_first_column_is_always_whole_and_within_the_width(names: list[str], figures: int) -> None:
+    headings = ["name", *(f"figure {n}" for n in range(figures))]
+    with pytest.MonkeyPatch.context() as patch:
+        printed: list[str] = []
+        patch.setattr("builtins.print", lambda text, **_: printed.append(text))
+        say_table(headings, [(name, *range(figures)) for name in names])
+
+    table = printed[0].splitlines()
+    assert all(len(line) <= 80 for line in table)
+    rows = iter(table[1:])
+    for name in names:
+        shown = next(rows).split(" ")[0]
+        while shown != name:
+            shown += next(rows).split(" ")[0]
+
+
+def test_json_has_the_columns_that_do_not_fit() -> None:
+    _, shown = run_on_a_terminal(*COMPARE, "--json", columns=40)
+
+    assert {"seconds", "collections", "input_tokens"} <= json.loads(shown)["summaries"][0].keys()
