@@ -41,6 +41,7 @@ HABITS = {
 }
 STRATEGIES = ("none", *HABITS)
 PRICE = load_prices().of()
+PRICES = {PRICE.models[0]: PRICE}
 
 
 def sample_report(

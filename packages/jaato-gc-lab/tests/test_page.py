@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
-from jaato_gc_lab._charts import cost_parts_at, usage_chart
+from jaato_gc_lab._charts import cost_parts, usage_chart
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._figures import short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
@@ -332,7 +332,7 @@ def test_chart_can_show_any_transcript_and_window() -> None:
 def test_cost_parts_add_up_to_the_cost() -> None:
     report = sample_report("budget", 8_000)
 
-    parts = cost_parts_at(PRICE)(report)
+    parts = cost_parts(report, PRICE)
 
     assert sum(parts.values()) == pytest.approx(report.cost)
     assert all(part > 0 for part in parts.values())
@@ -343,7 +343,7 @@ def test_cold_cache_has_no_cache_reads_in_the_parts_of_the_cost() -> None:
     report.requests = [replace(each, idle_seconds=3_600.0) for each in report.requests]
     report.cost = PRICE.cost(report.requests)
 
-    parts = cost_parts_at(PRICE)(report)
+    parts = cost_parts(report, PRICE)
 
     assert parts["cache reads"] == 0
     assert sum(parts.values()) == pytest.approx(report.cost)

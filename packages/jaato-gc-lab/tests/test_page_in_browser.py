@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
+from report_samples import PRICES, STRATEGIES, sample_grid, sample_report
 
 from jaato_gc_lab._axes import HEADROOM
-from jaato_gc_lab._charts import cost_parts_at
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._ranking import rank
@@ -79,7 +78,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rank(grid),
         made_on="2026-11-16",
         versions={"jaato-gc": "0.3.0", "jaato-gc-lab": "0.1.0"},
-        cost_parts=cost_parts_at(PRICE),
+        prices=PRICES,
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "chart.svg").write_text(chart_svg(grid.reports), encoding="utf-8")
@@ -106,7 +105,7 @@ def page_with_long_names() -> str:
     for report in reports:
         cell = Cell(report.transcript, 0, report.transcript, report.strategy, 8_000)
         grid.results.append(CellResult(cell, report))
-    return report_page(grid.reports, grid.summaries(), rank(grid), cost_parts=cost_parts_at(PRICE))
+    return report_page(grid.reports, grid.summaries(), rank(grid), prices=PRICES)
 
 
 @pytest.fixture(scope="module")

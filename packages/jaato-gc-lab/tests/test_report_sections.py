@@ -11,11 +11,10 @@ import pytest
 from cli_samples import run
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
+from report_samples import PRICE, PRICES, STRATEGIES, sample_grid, sample_report
 from test_page import Elements, drawn, grid_of, page_of, words
 
 from jaato_gc_lab import sample_path
-from jaato_gc_lab._charts import cost_parts_at
 from jaato_gc_lab._comparison import Comparison
 from jaato_gc_lab._contrast import contrast_chart
 from jaato_gc_lab._dots import dot_plots
@@ -327,7 +326,7 @@ def test_all_charts_and_tables_list_strategies_in_ranking_order() -> None:
     order = [*(place.strategy for place in rank(grid)[0].places), "none"]
     assert order[:-1] != list(STRATEGIES[1:])
 
-    page = page_of(grid, cost_parts=cost_parts_at(PRICE))
+    page = page_of(grid, prices=PRICES)
 
     lists = {
         "timelines": r'<figcaption class="panel-name">.*?<bdi>(.*?)</bdi>',
@@ -426,7 +425,7 @@ def test_footer_names_versions_prices_counter_and_date() -> None:
         grid,
         made_on="2026-11-16",
         versions={"jaato-gc": "0.3.0", "jaato-gc-lab": "0.1.0"},
-        cost_parts=cost_parts_at(PRICE),
+        prices=PRICES,
     )
 
     footer = words(page[page.index("<footer>") :])

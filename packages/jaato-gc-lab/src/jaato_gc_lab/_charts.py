@@ -130,29 +130,15 @@ class CostBar:
     saving: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CostParts:
-    """Splits the cost of a run into cache reads, new input and output.
-
-    Args:
-        price: The price that the cost is based on.
-    """
-
-    price: Price
-
-    def __call__(self, report: ReplayReport) -> dict[str, float]:
-        """Returns the parts of a run's cost, by name."""
-        price = self.price
-        read = sum(map(price.tokens_read_from_cache, report.requests))
-        cache_reads = read * price.cache_read / 1_000_000
-        output = report.output_tokens * price.output / 1_000_000
-        new_input = report.cost - cache_reads - output
-        return {"cache reads": cache_reads, "new input": new_input, "output": output}
-
-
-def cost_parts_at(price: Price) -> CostParts:
-    """Returns how a run's cost splits at a price."""
-    return CostParts(price)
+def cost_parts(report: ReplayReport, price: Price | None) -> dict[str, float]:
+    """Returns the parts of a run's cost, by name. Without a price it is not split."""
+    if price is None:
+        return {"requests": report.cost}
+    read = sum(map(price.tokens_read_from_cache, report.requests))
+    cache_reads = read * price.cache_read / 1_000_000
+    output = report.output_tokens * price.output / 1_000_000
+    new_input = report.cost - cache_reads - output
+    return {"cache reads": cache_reads, "new input": new_input, "output": output}
 
 
 def usage_chart(
@@ -195,7 +181,7 @@ def usage_chart(
 
 
 def cost_bars(
-    reports: Sequence[ReplayReport], colours: Mapping[str, int], cost_parts: CostParts | None
+    reports: Sequence[ReplayReport], colours: Mapping[str, int], prices: Mapping[str, Price]
 ) -> list[CostBar]:
     """Returns one cost bar per strategy. The most expensive one fills the chart's width."""
     highest = max(report.total_cost for report in reports) or 1.0
@@ -204,7 +190,7 @@ def cost_bars(
     for report in reports:
         parts: list[CostPart] = []
         start = 0.0
-        named = cost_parts(report) if cost_parts else {"requests": report.cost}
+        named = cost_parts(report, prices.get(report.model))
         for name, money in {**named, "repeated lookups": report.lookup_cost}.items():
             width = 100 * money / highest
             parts.append(CostPart(name, money, round(start, 2), round(width, 2)))

@@ -8,13 +8,14 @@ from functools import cached_property
 
 from markupsafe import Markup
 
-from jaato_gc_lab._charts import CostBar, CostParts, UsageChart, cost_bars, usage_chart
+from jaato_gc_lab._charts import CostBar, UsageChart, cost_bars, usage_chart
 from jaato_gc_lab._comparison import Summary
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._contrast import ContrastChart, contrast_chart
 from jaato_gc_lab._dots import MEASURES, DotPlot, Measure, dot_plots
 from jaato_gc_lab._figures import counted
 from jaato_gc_lab._headline import Headline, headline
+from jaato_gc_lab._prices import Price
 from jaato_gc_lab._provenance import provenance
 from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
@@ -37,7 +38,7 @@ def report_page(
     made_on: str = "",
     versions: Mapping[str, str] | None = None,
     skipped: Mapping[str, str] | None = None,
-    cost_parts: CostParts | None = None,
+    prices: Mapping[str, Price] | None = None,
     detailed: int = DETAILED,
 ) -> str:
     """Returns an HTML report of a comparison, with tables and charts.
@@ -51,8 +52,8 @@ def report_page(
         made_on: The date of the comparison.
         versions: Versions of the distributions, by name.
         skipped: Reasons by file or conversation that could not be replayed.
-        cost_parts: The price of the runs, which splits their cost into parts; by default the cost
-            is not split.
+        prices: The prices by model, which split the cost of a run into parts; by default it is not
+            split.
         detailed: Number of transcripts with charts. The others appear in the tables only.
 
     Raises:
@@ -78,16 +79,14 @@ def report_page(
                 reports=of_cell,
                 usage=usage_chart(of_cell, runs.colours),
                 sources=sources_chart(of_cell, runs.colours),
-                bars=cost_bars(of_cell, runs.colours, cost_parts),
+                bars=cost_bars(of_cell, runs.colours, prices or {}),
             )
             for transcript_number, transcript in enumerate(names)
             for limit_number, limit in enumerate(runs.context_limits)
             if (of_cell := runs.of(transcript, limit))
         ],
         skipped=skipped or {},
-        provenance=provenance(
-            runs, made_on, versions or {}, cost_parts.price if cost_parts else None
-        ),
+        provenance=provenance(runs, made_on, versions or {}, prices or {}),
     )
     script = template_text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -10,11 +10,11 @@ from jaato_gc_lab._runs import Runs
 
 
 def provenance(
-    runs: Runs, made_on: str, versions: Mapping[str, str], price: Price | None
+    runs: Runs, made_on: str, versions: Mapping[str, str], prices: Mapping[str, Price]
 ) -> dict[str, str]:
     """Returns the facts that a reader needs to judge and repeat a report, by name."""
     first = runs.reports[0]
-    models = ", ".join(sorted({report.model for report in runs.reports}))
+    models = sorted({report.model for report in runs.reports})
     strategies = {report.strategy: report.distribution for report in runs.reports}
     facts = {
         "Date": made_on,
@@ -22,7 +22,9 @@ def provenance(
         "Strategies": ", ".join(
             f"{name} ({distribution})" for name, distribution in strategies.items() if distribution
         ),
-        "Prices": f"{models}, {_price(price)}" if price else models,
+        "Prices": "; ".join(
+            f"{model}, {_price(prices[model])}" if model in prices else model for model in models
+        ),
         "Token counter": first.counter,
         "Repeat with": command(runs),
     }
@@ -45,7 +47,8 @@ def command(runs: Runs) -> str:
         words += ["--threshold", f"{first.threshold_percent:g}"]
     if first.target_percent != usual.target_percent:
         words += ["--target", f"{first.target_percent:g}"]
-    if first.model:
+    models = {report.model for report in runs.reports}
+    if len(models) == 1 and first.model:  # else each run has the price of its own model
         words += ["--model", first.model]
     return shlex.join(words)
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from jaato_gc import Message, Part, Role
 from jaato_gc.plugin import TokenCounter, message_tokens
-from jaato_gc_lab._repeats import part_tokens
+from jaato_gc_lab._subjects import part_tokens
 
 SOURCES = ("system", "tools", "user", "model", "thoughts", "calls", "results", "synthetic")
 """All sources, in display order."""

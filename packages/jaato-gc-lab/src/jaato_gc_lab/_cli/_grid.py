@@ -200,7 +200,6 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
     Raises:
         GCError: All replays failed.
     """
-    from jaato_gc_lab._charts import cost_parts_at
     from jaato_gc_lab._page import chart_svg, report_page
 
     comparison = saved.comparison
@@ -214,7 +213,7 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
         made_on=saved.made_on,
         versions=saved.versions,
         skipped=comparison.skipped | comparison.failed,
-        cost_parts=lambda report: cost_parts_at(saved.prices[report.model])(report),
+        prices=saved.prices,
     )
     contents = {path: page.encode()}
     if svg is not None:
