@@ -196,7 +196,7 @@ def main() -> None:
     """Measures everything and prints it as JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="MESSAGES")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     sizes = [size for size in SIZES if size <= options.largest]
     measured: dict[str, Any] = {
