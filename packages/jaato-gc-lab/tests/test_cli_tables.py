@@ -22,6 +22,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "collect": (["collect", NAME, "--context-limit", "4k"], []),
+    "inspect": (["inspect", "short.json"], ["read_file"]),
     "replay": (["replay", NAME, "short.json", "--context-limit", "4k"], [NAME, "short.json"]),
     "compare": (
         ["compare", NAME, "--context-limit", "4k", "--workers", "1"],
