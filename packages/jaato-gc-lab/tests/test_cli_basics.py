@@ -409,6 +409,7 @@ def test_numbers_are_formatted_with_few_digits() -> None:
     ]
     assert [seconds(n) for n in (0.014, 3.24, 240)] == ["14ms", "3.2s", "4min"]
     assert [counted(n, "strategy") for n in (1, 1200)] == ["1 strategy", "1,200 strategies"]
+    assert counted(2, "replay") == "2 replays"
 
 
 def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
@@ -422,13 +423,13 @@ def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
 # --- tables ---
 
 
-@pytest.mark.parametrize(("length", "is_whole"), [(67, True), (68, False)])
+@pytest.mark.parametrize(("length", "is_whole"), [(68, True), (69, False)])
 def test_table_uses_the_whole_width_before_it_truncates(
     length: int, is_whole: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "x" * length
-    say_table(["name", "count", "unit"], [(name, 12345, "t")], flexible=0, gap=2)
+    text = "x" * length
+    say_table(["no.", "text", "count"], [(1, text, 12345)], flexible=1, gap=2)
 
     [_, line] = capsys.readouterr().out.splitlines()
-    assert (name in line) is is_whole
+    assert (text in line) is is_whole
     assert len(line) <= 80

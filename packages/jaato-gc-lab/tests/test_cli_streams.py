@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from cli_samples import anthropic_request, command_line, environment, run, write_json
 
+from jaato_gc import GCError
+from jaato_gc_lab._cli._inputs import InputFile
+
 REQUEST = anthropic_request(8)
 TEXT = json.dumps(REQUEST)
 ONE = ("--workers", "1")
@@ -115,6 +118,13 @@ def test_terminal_as_stdin_is_refused_instead_of_waiting(tmp_path: Path) -> None
     assert done.returncode == 2
     assert "stdin is a terminal: pass a file, or redirect one" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_closed_stdin_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(GCError, match="stdin is empty"):
+        InputFile().convert("-", None, None)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")

@@ -1,6 +1,8 @@
 """Tests of tables on terminals of different widths."""
 
+import io
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "collect": (["collect", NAME, "--context-limit", "4k"], []),
+    "inspect": (["inspect", "short.json"], ["read_file"]),
     "replay": (["replay", NAME, "short.json", "--context-limit", "4k"], [NAME, "short.json"]),
     "compare": (
         ["compare", NAME, "--context-limit", "4k", "--workers", "1"],
@@ -77,12 +80,10 @@ def test_least_important_columns_are_left_out_first(capsys: pytest.CaptureFixtur
 )
 def test_first_column_is_always_whole_and_within_the_width(names: list[str], figures: int) -> None:
     headings = ["name", *(f"figure {n}" for n in range(figures))]
-    with pytest.MonkeyPatch.context() as patch:
-        printed: list[str] = []
-        patch.setattr("builtins.print", lambda text, **_: printed.append(text))
+    with redirect_stdout(io.StringIO()) as printed:
         say_table(headings, [(name, *range(figures)) for name in names])
 
-    table = printed[0].splitlines()
+    table = printed.getvalue().splitlines()
     assert all(len(line) <= 80 for line in table)
     rows = iter(table[1:])
     for name in names:

@@ -121,6 +121,7 @@ def say_table(
         gap: Number of spaces between columns.
         in_json: Whether ``--json`` shows the columns that are left out.
     """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
@@ -130,16 +131,16 @@ def say_table(
         for n, heading in enumerate(headings)
     ]
     narrow = list(widths)
-    words = [len(word) for row in cells for word in row[0].plain.split(" ")]
+    words = [cell_len(word) for row in cells for word in row[0].plain.split(" ")]
     narrow[0] = gap + max([*words, *map(len, headings[0].split("\n"))])
-    if flexible is not None:
+    if flexible:  # the first column is never cut
         narrow[flexible] = min(widths[flexible], gap + max(len(headings[flexible]), MIN_COLUMN))
     kept = list(range(len(headings)))
     order = least or range(len(headings) - 1, 0, -1)
     for position in order:
         if sum(narrow[n] for n in kept) - gap > width():
             kept.remove(position)
-    if flexible in kept:
+    if flexible and flexible in kept:
         others = sum(widths[n] for n in kept if n != flexible)
         room = max(width() + gap - others, narrow[flexible]) - gap  # no gap after the last
         for row in cells:

@@ -54,9 +54,9 @@ def _is_pipe(path: Path) -> bool:
 
 def _read_stdin() -> bytes:
     example = "jaato-gc inspect - < session.jsonl"
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         raise GCError(f"stdin is a terminal: pass a file, or redirect one, such as {example}")
-    content = sys.stdin.buffer.read()
+    content = sys.stdin.buffer.read() if sys.stdin is not None else b""  # None if it is closed
     if not content:
         raise GCError(f"stdin is empty: pass a recorded run, such as {example}")
     return content
