@@ -32,7 +32,7 @@ COMMANDS = {
     "inspect": ["inspect", SAMPLE],
 }
 """The commands in the screenshots of terminals, by the name of the image."""
-DESK, PHONE = {"width": 1180, "height": 860}, {"width": 390, "height": 844}
+DESK, PHONE = {"width": 1280, "height": 1080}, {"width": 390, "height": 844}
 
 BACKGROUND, TEXT = (22, 24, 29), (222, 226, 230)
 BLACK, RED, GREEN, YELLOW = (73, 80, 87), (255, 107, 107), (81, 207, 102), (252, 196, 25)
@@ -116,13 +116,14 @@ def photograph(browser: "Browser", page: Path, name: str, size: dict[str, int], 
 
 def main(site: Path) -> None:
     """Writes all screenshots into docs/images."""
-    IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name)
         printed(["demo", "--sample", SAMPLE], folder)
         for image, arguments in COMMANDS.items():
             picture = terminal(arguments, printed(arguments, folder))
-            (IMAGES / f"{image}.svg").write_text(picture, encoding="utf-8")
+            for target in (IMAGES, site / "images"):  # the site was built with older ones
+                target.mkdir(exist_ok=True)
+                (target / f"{image}.svg").write_text(picture, encoding="utf-8")
         report = folder / "report.html"
         photograph(browser, report, "report-light", DESK, dark=False)
         photograph(browser, report, "report-dark", DESK, dark=True)
