@@ -6,7 +6,9 @@ The output of commands is drawn as SVG, so that a test can compare its text with
 are photographed in the Chromium of the system.
 """
 
+import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,14 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
@@ -89,24 +88,24 @@ def terminal(arguments: list[str], output: str) -> str:
 
 
 @contextmanager
-def chromium() -> Iterator["Browser"]:
+def chromium() -> Iterator[Any]:
     """Starts the Chromium of the system, without access to the network."""
-    from playwright.sync_api import sync_playwright
+    playwright_api = importlib.import_module("playwright.sync_api")  # only this session has it
 
     quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     quiet += ["--disable-component-update", "--disable-sync", "--disable-quic", "--no-first-run"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=quiet)
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=quiet)
         try:
             yield browser
         finally:
             browser.close()
 
 
-def photograph(browser: "Browser", page: Path, name: str, size: dict[str, int], dark: bool) -> None:
+def photograph(browser: Any, page: Path, name: str, size: dict[str, int], dark: bool) -> None:
     """Saves the first screen of a page."""
     scheme = "dark" if dark else "light"
-    context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)  # type: ignore[arg-type]
+    context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
     opened = context.new_page()
     opened.goto(page.as_uri())
     opened.wait_for_load_state("load")
