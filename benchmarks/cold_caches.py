@@ -19,6 +19,8 @@ from jaato_gc_formats import Conversation, FormatError, load
 from jaato_gc_lab import replay
 
 CACHE_SECONDS = 300.0
+MODEL = "claude-sonnet-5-5"
+"""The model whose prices apply to all runs, so that expensive models have no more weight."""
 SHORTEST_RUN = 60_000
 """Tokens: shorter runs are left out."""
 WINDOWS = (64_000, 128_000)
@@ -52,7 +54,7 @@ def long_runs() -> Iterator[Conversation]:
 
 def measure(run: Conversation, window: int, config: GCConfig) -> Figures:
     """Replays one run."""
-    report = replay(run, "gc_marksweep", context_limit=window, config=config)
+    report = replay(run, "gc_marksweep", context_limit=window, config=config, model=MODEL)
     return Figures(
         report.cost + report.lookup_cost,
         sum(each.trigger == "cache_cold" for each in report.collections),

@@ -1,6 +1,7 @@
 """Prints the tables of docs/explanation/comparison.md from a saved comparison.
 
-    jaato-gc compare RUNS --context-limit 32k,64k,128k --strategies all --json > comparison.json
+    jaato-gc compare RUNS --context-limit 32k,64k,128k --strategies all \\
+        --model claude-sonnet-5-5 --json > comparison.json
     python benchmarks/comparison_tables.py comparison.json
 
 There is one table per window, with the strategies in the order of the ranking and the run without

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,29 @@ def request_of(model: str | None) -> dict[str, Any]:
     else:
         data["model"] = model
     return data
+
+
+def session_of(*models: str | None) -> list[dict[str, Any]]:
+    """Returns the lines of a Claude Code session whose answers name the models in turn."""
+    named = cycle(models)
+    return [
+        {
+            "type": message["role"],
+            "uuid": str(number),
+            "parentUuid": str(number - 1) if number else None,
+            "sessionId": "s",
+            "message": {**message, "model": next(named)}
+            if message["role"] == "assistant"
+            else message,
+        }
+        for number, message in enumerate(anthropic_request(8)["messages"])
+    ]
+
+
+def write_log(log: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Writes a request as JSON, or the lines of a session."""
+    lines = log if isinstance(log, list) else [log]
+    Path("log.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 # --- the last line ---
@@ -119,8 +144,20 @@ def costs_of(command: str, *args: object) -> tuple[float, str, str | None]:
 
 
 @pytest.mark.parametrize("command", ["collect", "replay", "compare"])
-def test_price_is_that_of_the_model_in_the_log(command: str) -> None:
-    write_json(Path("log.json"), request_of("claude-opus-4-5-20251101"))
+@pytest.mark.parametrize(
+    "log",
+    [
+        request_of("claude-opus-4-5-20251101"),
+        session_of("claude-opus-4-5-20251101"),
+        session_of("claude-opus-4-5-20251101", "claude-haiku-4-5", "claude-opus-4-5-20251101"),
+        session_of("<synthetic>", "<synthetic>", "claude-opus-4-5-20251101"),
+    ],
+    ids=["request", "session", "session of two models", "session with synthetic answers"],
+)
+def test_price_is_that_of_the_model_in_the_log(
+    command: str, log: dict[str, Any] | list[dict[str, Any]]
+) -> None:
+    write_log(log)
 
     cost, model, unpriced = costs_of(command, "log.json")
     chosen, other, _ = costs_of(command, "log.json", "--model", "claude-sonnet-4-5")
@@ -131,8 +168,11 @@ def test_price_is_that_of_the_model_in_the_log(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["collect", "replay", "compare"])
 @pytest.mark.parametrize("named", [None, "house-model-7"])
-def test_price_is_the_default_if_the_model_is_unknown(command: str, named: str | None) -> None:
-    write_json(Path("log.json"), request_of(named))
+@pytest.mark.parametrize("log_of", [request_of, session_of])
+def test_price_is_the_default_if_the_model_is_unknown(
+    command: str, named: str | None, log_of: Callable[[str | None], Any]
+) -> None:
+    write_log(log_of(named))
 
     assert costs_of(command, "log.json")[1:] == (load_prices().default, named)
 
@@ -148,8 +188,11 @@ def test_price_is_the_default_if_the_model_is_unknown(command: str, named: str |
     ],
     ids=lambda args: args[0],
 )
-def test_unknown_price_is_said_once_with_the_price_that_applies(args: list[str]) -> None:
-    write_json(Path("log.json"), request_of("house-model-7"))
+@pytest.mark.parametrize("log_of", [request_of, session_of])
+def test_unknown_price_is_said_once_with_the_price_that_applies(
+    args: list[str], log_of: Callable[[str | None], Any]
+) -> None:
+    write_log(log_of("house-model-7"))
     command, *options = args
     said = " ".join(run(command, "log.json", "-l", "2k", *options).stdout.split())
     with_model = run(command, "log.json", "-l", "2k", *options, "--model", "gpt-5", "--force")

@@ -95,10 +95,51 @@ def test_every_bundled_price_has_a_date_and_a_source() -> None:
         ("anthropic/claude-opus-4-20250514", "claude-opus-4"),
         ("GPT-5-2025-08-07", "gpt-5"),
         ("gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
+        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
+        ("litellm_proxy/claude-sonnet-4-20250514", "claude-sonnet-4"),
+        ("vertex_ai/claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("anthropic.claude-opus-4-6-v1", "claude-opus-4-6"),
+        ("openai.gpt-5-mini", "gpt-5-mini"),
+        ("anthropic/claude-opus-4.8", "claude-opus-4-8"),
+        ("claude-3.7-sonnet", "claude-3-7-sonnet"),
     ],
 )
-def test_model_names_may_have_a_provider_prefix_and_a_date_suffix(name: str, known: str) -> None:
+def test_model_names_may_be_spelled_as_each_provider_does(name: str, known: str) -> None:
     assert load_prices().known(name) == known
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic/claude-opus-4.8-fast", "gpt-5.1-codex", "gpt-5.2", "gpt-4o-mini-2024-07-18",
+        "gemini-2.5-flash-lite", "gpt-5:free", "gpt-5-v2", "claude-sonnet-4-5-5", "gpt-51",
+        "", "/", ".", "cursor-auto",
+    ],
+)  # fmt: skip
+def test_other_models_with_similar_names_have_no_price(name: str) -> None:
+    assert load_prices().find(name) is None
+
+
+def test_exact_name_in_a_table_takes_precedence(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(TABLE.replace('"mine", "gpt-5"', '"mine", "gpt-5-2025-08-07", "eu.mine"'))
+
+    prices = load_prices(path)
+
+    assert prices.known("gpt-5-2025-08-07") == "gpt-5-2025-08-07"
+    assert prices.known("openai/gpt-5-2025-08-07") == "gpt-5-2025-08-07"
+    assert prices.known("gpt-5-2025-09-09") == "gpt-5"
+    assert prices.known("eu.mine") == "eu.mine"
+    assert prices.known("us.mine") == "mine"
+
+
+@given(st.sampled_from(sorted(load_prices().by_model)))
+def test_price_of_one_model_is_found_as_in_the_whole_table(name: str) -> None:
+    prices = load_prices()
+
+    assert prices.find(name) == name
+    assert prices.only(name).find(f"x/{name}-20260101") == name
 
 
 def test_unknown_model_is_an_error_that_lists_the_known_models() -> None:

@@ -19,7 +19,7 @@ from jaato_gc_formats._counting import ProviderCounter, counter_for
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage
 from jaato_gc_formats._load import iter_conversations, iter_messages, load
-from jaato_gc_formats._log_format import Beside, Compaction, LogFormat
+from jaato_gc_formats._log_format import AnsweredBy, Beside, Compaction, LogFormat
 from jaato_gc_formats._plugin import jaato_gc_register_formats
 from jaato_gc_formats._provider_session import ProviderSession, ProviderTool
 from jaato_gc_formats._records import Record
@@ -29,6 +29,7 @@ from jaato_gc_formats._version import __version__
 
 __all__ = [
     "AnswerStream",
+    "AnsweredBy",
     "ApiFormat",
     "AsyncAnswerStream",
     "Beside",

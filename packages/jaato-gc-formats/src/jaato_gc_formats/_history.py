@@ -1,6 +1,7 @@
 """The results of reading: histories, conversations, reported usage, times and problems."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -87,6 +88,8 @@ class Conversation:
             the first message that the model saw after a compaction.
         moments: The times at which the model's answers were recorded, by position, if the file
             records them.
+        model: Name of the model that gave most of the answers, as the file spells it; by default,
+            the one that the request names. ``None`` if the file names none.
     """
 
     name: str
@@ -96,12 +99,19 @@ class Conversation:
     usage: list[Usage] = field(default_factory=list)
     compactions: list[int] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.model is None:
+            named = (self.messages.request or {}).get("model")
+            self.model = named if isinstance(named, str) and named else None
 
     def segments(self) -> list["Conversation"]:
         """Splits the conversation at its compactions and returns the pieces.
 
         Each piece is what the model saw between two compactions; the last one is what it saw at the
         end. ``problems`` are not copied to the pieces. A moment is in the piece with its answer.
+        The model is that of the whole conversation.
         """
         total = len(self.messages)
         cuts = [0, *self.compactions, total]
@@ -121,6 +131,18 @@ class Conversation:
                     for each in self.moments
                     if start <= each.position < end or each.position == end == total
                 ],
+                model=self.model,
             )
             for number, (start, end) in enumerate(pairwise(cuts), 1)
         ]
+
+
+def main_model(answered: Sequence[str]) -> str | None:
+    """Returns the model that gave most answers; of several, the one that gave the last of them.
+
+    Args:
+        answered: The model of each answer, in order.
+    """
+    # Of equal counts, `max` returns the first in the order of insertion, which is reversed here.
+    counts = Counter(reversed(answered))
+    return max(counts, key=counts.__getitem__, default=None)

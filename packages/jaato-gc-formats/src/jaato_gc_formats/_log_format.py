@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from jaato_gc import Message
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage
+from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage, main_model
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -29,12 +29,25 @@ class Compaction:
     """The point at which the agent replaced all earlier messages by the following ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweredBy:
+    """The name of the model that gave an answer.
+
+    `LogFormat.dialogues` yields it before each answer, or once if the log names one model for the
+    whole conversation.
+    """
+
+    model: str
+
+
 Item = Any
 """An item that the API format can read; a `Record` adds the line that it comes from."""
-Dialogue = Iterator[Item | Record | Beside | Usage | Moment | Compaction | Problem]
+Note = Usage | Moment | AnsweredBy | Compaction | Problem
+"""A fact about the conversation that is not part of its messages."""
+Dialogue = Iterator[Item | Record | Beside | Note]
 """The items of a conversation, in order.
 
-A `Usage` and a `Moment` come before the response that they belong to.
+A `Usage`, a `Moment` and an `AnsweredBy` come before the response that they belong to.
 """
 
 
@@ -79,13 +92,14 @@ class LogFormat(ABC):
     def messages(self, records: Iterable[Record]) -> Iterator[Message]:
         """Yields the messages of a file, with one in memory at a time."""
         for _name, dialogue in self.dialogues(records):
-            first = next(dialogue, None)
+            items = (item for item in dialogue if not isinstance(item, Note))
+            first = next(items, None)
             if isinstance(first, Beside):
                 yield from self.api.to_history({**first.fields, self.api.items_key: []})
             yield from self.api.read(
                 item.value if isinstance(item, Record) else item
-                for item in chain([first] if first else [], dialogue)
-                if not isinstance(item, Beside | Usage | Moment | Compaction | Problem)
+                for item in chain([first] if first else [], items)
+                if not isinstance(item, Beside)
             )
 
 
@@ -99,6 +113,7 @@ class _ConversationBuilder:
     moments: list[Moment] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     compactions: list[int] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
     request: Fields | None = None
     names: dict[str, str] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
@@ -119,6 +134,8 @@ class _ConversationBuilder:
             case Moment():
                 self._flush()
                 self.moments.append(replace(item, position=len(self.messages)))
+            case AnsweredBy(model):
+                self.models.append(model)
             case Compaction():
                 self._flush()
                 if self.messages:
@@ -139,7 +156,14 @@ class _ConversationBuilder:
         self.problems += with_lines(self.api.problems(history), self.lines)
         compactions = [each for each in self.compactions if each < len(history)]
         return Conversation(
-            name, format, history, self.problems, self.usage, compactions, self.moments
+            name,
+            format,
+            history,
+            self.problems,
+            self.usage,
+            compactions,
+            self.moments,
+            main_model(self.models),
         )
 
 

@@ -14,7 +14,6 @@ from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
 from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import Prices, load_prices, refuse_several_currencies
 from jaato_gc_lab._processes import sigint_blocked, worker_pool
-from jaato_gc_lab._recording import model_of
 from jaato_gc_lab._replay import replay
 
 NO_ANSWER = "it contains no answer of a model"
@@ -220,12 +219,13 @@ class _Content(NamedTuple):
 def _contents(path: str) -> list[_Content]:
     """Returns what each conversation in a file contains."""
     return [
-        _Content(
-            len(messages) if any(message.role is Role.MODEL for message in messages) else 0,
-            model_of(messages.request),
-        )
-        for messages in (conversation.messages for conversation in _conversations(path))
+        _Content(len(each.messages) if _has_answer(each) else 0, each.model)
+        for each in _conversations(path)
     ]
+
+
+def _has_answer(conversation: Conversation) -> bool:
+    return any(message.role is Role.MODEL for message in conversation.messages)
 
 
 def _replay_cell(

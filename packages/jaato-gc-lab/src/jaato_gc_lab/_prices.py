@@ -19,6 +19,8 @@ LOOKUP_TOKENS = 100
 """Output tokens of one tool call that repeats a lookup."""
 
 _MILLION = 1_000_000
+_DOT = re.compile(r"(?<=\d)\.(?=\d)")
+_BEDROCK = re.compile(r"(?:[a-z-]+\.)+(.+?)(?:-v\d+(?::\d+)?)?")
 _VERSION = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|preview(?:-[\d-]+)?)$")
 
 
@@ -114,8 +116,7 @@ class Prices:
         """Returns the price of a model.
 
         Args:
-            model: Name of the model, with or without a provider prefix and a date suffix; ``None``
-                for the default model.
+            model: Name of the model, as any provider spells it; ``None`` for the default model.
 
         Raises:
             GCConfigError: The table has no price for the model.
@@ -149,13 +150,19 @@ class Prices:
         """Returns the name of a model in the table, or ``None`` if it has no price.
 
         Args:
-            model: Name of the model, with or without a provider prefix and a date suffix.
+            model: Name of the model, as any provider spells it: with or without a prefix and a
+                date, with dots or hyphens in its version.
         """
-        bare = model.lower().rpartition("/")[2]
-        return next((n for n in (bare, _VERSION.sub("", bare)) if n in self.by_model), None)
+        with_hyphens = {_DOT.sub("-", name): name for name in self.by_model}
+        for spelling in _spellings(model):
+            if spelling in self.by_model:
+                return spelling
+            if name := with_hyphens.get(_DOT.sub("-", spelling)):
+                return name
+        return None
 
     def known(self, model: str) -> str:
-        """Returns the name of a model in the table, without provider prefix and date suffix.
+        """Returns the name of a model in the table.
 
         Raises:
             GCConfigError: The table has no price for the model.
@@ -166,6 +173,19 @@ class Prices:
             f"no price for model {model!r}: expected one of {', '.join(self.by_model)}; choose one "
             "of these or add the model to your own price table"
         )
+
+
+def _spellings(model: str) -> Iterator[str]:
+    """Yields the names that a table may have for a model, the most specific first.
+
+    Gateways put a provider before the name (``openai/gpt-5``). Amazon Bedrock puts a region and a
+    provider before it, and a revision after it (``us.anthropic.claude-opus-4-6-v1:0``).
+    """
+    bare = model.lower().rpartition("/")[2]
+    hosted = _BEDROCK.fullmatch(bare)
+    for name in (bare, hosted[1]) if hosted else (bare,):
+        yield name
+        yield _VERSION.sub("", name)
 
 
 def refuse_several_currencies(currencies: Iterable[str]) -> None:

@@ -23,26 +23,30 @@ class Recording(NamedTuple):
     request: dict[str, Any] | None
     times: Mapping[str, float]
     """The time of each answer in seconds, by the id of its first message."""
-
-    @property
-    def model(self) -> str | None:
-        """The model that the recording names, if any."""
-        return model_of(self.request)
+    model: str | None
+    """The model that the recording names, if any."""
 
     @classmethod
     def of(cls, transcript: Conversation | Sequence[Message]) -> "Recording":
         """Returns a recording, repaired if necessary."""
-        if isinstance(transcript, Conversation):
-            messages = transcript.messages
-            times = {
-                messages[moment.position].message_id: moment.at
-                for moment in transcript.moments
-                if moment.position < len(messages)
-            }
-            return cls.of(messages)._replace(name=transcript.name, times=times)
         if isinstance(transcript, History):
-            return cls("", sendable(transcript), transcript.format, transcript.request, {})
-        return cls("", sendable(transcript), None, None, {})
+            transcript = Conversation("", transcript.format, transcript)
+        if not isinstance(transcript, Conversation):
+            return cls("", sendable(transcript), None, None, {}, None)
+        messages = transcript.messages
+        times = {
+            messages[moment.position].message_id: moment.at
+            for moment in transcript.moments
+            if moment.position < len(messages)
+        }
+        return cls(
+            transcript.name,
+            sendable(messages),
+            messages.format,
+            messages.request,
+            times,
+            transcript.model,
+        )
 
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
@@ -57,12 +61,6 @@ def sendable(messages: Iterable[Message]) -> list[Message]:
     while repaired and repaired[-1].role is not Role.MODEL:
         repaired.pop()
     return repaired
-
-
-def model_of(request: Mapping[str, Any] | None) -> str | None:
-    """Returns the model that a request names, if any."""
-    model = (request or {}).get("model")
-    return model if isinstance(model, str) and model else None
 
 
 def fixed_tokens(messages: Sequence[Message], counter: TokenCounter) -> int:

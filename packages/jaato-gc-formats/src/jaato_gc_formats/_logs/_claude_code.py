@@ -14,6 +14,7 @@ from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     Node,
     active_branch,
+    answered_by,
     blocks_of,
     fields_in,
     moment_of,
@@ -161,9 +162,9 @@ def _dialogue(thread: _Thread, records: Iterable[Record]) -> Dialogue:
             answer = thread.answers[number]
             if answer != exchange.answer:
                 yield from exchange.items()
-                is_synthetic = message.get("model") == SYNTHETIC
-                time = None if is_synthetic else record.get("timestamp")
-                exchange = _Exchange(answer, thread.last_piece[answer], time)
+                exchange = _Exchange(answer, thread.last_piece[answer])
+                if message.get("model") != SYNTHETIC:
+                    exchange.time, exchange.model = record.get("timestamp"), message.get("model")
             exchange.pieces.append(Record(line, message))
         elif _has_results(message):
             exchange.results.append(Record(line, message))
@@ -183,6 +184,8 @@ class _Exchange:
     last_piece: int = -1
     time: Any = None
     """Time of the first piece in the log; ``None`` if there was no request."""
+    model: Any = None
+    """Model of the answer; ``None`` if there was no request."""
     pieces: list[Record] = field(default_factory=list)
     results: list[Record] = field(default_factory=list)
     prompts: list[Record] = field(default_factory=list)
@@ -191,6 +194,7 @@ class _Exchange:
         if self.pieces:
             yield from usage_of(self.pieces[-1].value.get("usage"), SENT, RECEIVED)
             yield from moment_of(self.time)
+            yield from answered_by(self.model)
             yield _join("assistant", self.pieces)
         if self.results:
             yield _join("user", self.results)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     list_in,
@@ -76,6 +77,8 @@ def _items(line: int, message: Fields) -> Dialogue:
     if message["role"] == "assistant":
         yield from usage_of(message.get("metrics"), SENT, ("outputTokens",))
         yield from moment_of(message.get("ts"))
+        info = fields_in(message.get("modelInfo"))
+        yield from answered_by(info.get("id"), info.get("modelId"))
     yield Record(line, {"role": message["role"], "content": content})
 
 

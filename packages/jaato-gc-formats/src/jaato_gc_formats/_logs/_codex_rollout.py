@@ -7,6 +7,7 @@ from typing import Any
 from jaato_gc_formats._history import Usage
 from jaato_gc_formats._log_format import Beside, Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     moment_of,
@@ -41,20 +42,22 @@ class CodexRollout(LogFormat):
 
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
         meta: Fields = {}
-        starts = [0]
+        model = ""
+        starts = [(0, model)]  # number of the first record, and the model of the turn
         for number, (_line, record) in enumerate(objects(records)):
             if not meta and record.get("type") == "session_meta":
                 meta = fields_in(record.get("payload"))
             elif number == 0 and _is_old_header(record):
                 meta = record
             elif "replacement_history" in fields_in(record.get("payload")):
-                starts.append(number)
+                starts.append((number, model))
+            model = _turn_model(record) or model
         name = text_in(meta.get("id"))
         if len(starts) == 1:
-            yield name, _dialogue(meta, objects(records))
+            yield name, _dialogue(meta, "", objects(records))
             return
-        for window, (start, end) in enumerate(pairwise([*starts, None]), 1):
-            yield f"{name}#{window}", _dialogue(meta, islice(objects(records), start, end))
+        for window, ((start, model), (end, _)) in enumerate(pairwise([*starts, (None, "")]), 1):
+            yield f"{name}#{window}", _dialogue(meta, model, islice(objects(records), start, end))
 
 
 def _is_own(record: Fields) -> bool:
@@ -69,7 +72,21 @@ def _is_like(record: Fields) -> bool:
     return _item(record) is not None or "payload" in record or "record_type" in record
 
 
-def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
+def _turn_model(record: Fields) -> str:
+    """Returns the model of the turn that a record opens; empty if it opens none."""
+    if record.get("type") != "turn_context":
+        return ""
+    return text_in(fields_in(record.get("payload")).get("model"))
+
+
+def _dialogue(meta: Fields, model: str, records: Iterable[Record]) -> Dialogue:
+    """Yields the items of a window.
+
+    Args:
+        meta: The header of the session.
+        model: The model of the turn in which the window begins, if known.
+        records: The records of the window.
+    """
     instructions = meta.get("base_instructions") or meta.get("instructions")
     if text := text_in(fields_in(instructions).get("text")) or text_in(instructions):
         yield Beside({"instructions": text})
@@ -77,9 +94,10 @@ def _dialogue(meta: Fields, records: Iterable[Record]) -> Dialogue:
     last_report: Fields = {}
     for line, record in records:
         payload = fields_in(record.get("payload"))
+        model = _turn_model(record) or model
         if item := _item(record):
             if _is_answer(item):
-                answer.add(Record(line, item), record.get("timestamp"))
+                answer.add(Record(line, item), record.get("timestamp"), model)
                 continue
             yield from answer.flush()
             yield Record(line, item)
@@ -102,12 +120,13 @@ class _Answer:
     def __init__(self) -> None:
         self._items: list[Record] = []
         self._time: Any = None
+        self._model = ""
         self._usage: list[Usage] = []
 
-    def add(self, item: Record, time: Any) -> None:
-        """Adds an item. Its time in the log is that of the response if it is the first item."""
+    def add(self, item: Record, time: Any, model: str) -> None:
+        """Adds an item. The first one sets the time and the model of the response."""
         if not self._items:
-            self._time = time
+            self._time, self._model = time, model
         self._items.append(item)
 
     def report(self, info: Fields) -> None:
@@ -121,6 +140,7 @@ class _Answer:
         if self._items:
             yield from self._usage
             yield from moment_of(self._time)
+            yield from answered_by(self._model)
             yield from self._items
         self._items, self._usage = [], []
 

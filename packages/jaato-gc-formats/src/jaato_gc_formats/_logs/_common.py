@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from jaato_gc_formats._history import Moment, Problem, Usage
+from jaato_gc_formats._log_format import AnsweredBy
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -98,6 +99,16 @@ def moment_of(*times: Any) -> Iterator[Moment]:
         if (time := _time_in(value)) is not None:
             yield Moment(time)
             return
+
+
+def answered_by(*names: Any) -> Iterator[AnsweredBy]:
+    """Yields the first value that can be the name of a model, if there is one.
+
+    Args:
+        names: Values of a log that may name the model, the preferred one first.
+    """
+    if model := next(filter(None, map(text_in, names)), None):
+        yield AnsweredBy(model)
 
 
 def _time_in(value: Any) -> float | None:

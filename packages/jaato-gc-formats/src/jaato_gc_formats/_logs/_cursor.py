@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jaato_gc_formats._log_format import Dialogue, LogFormat
-from jaato_gc_formats._logs._common import blocks_of, fields_in, objects, resemblance, text_in
+from jaato_gc_formats._logs._common import (
+    answered_by,
+    blocks_of,
+    fields_in,
+    objects,
+    resemblance,
+    text_in,
+)
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -35,6 +42,8 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
             continue
         content = blocks_of(record["message"]["content"])
         if blocks := [calls.block(block) for block in content if isinstance(block, dict)]:
+            if record["role"] == "assistant":
+                yield from answered_by(record.get("model"))
             yield Record(line, {"role": record["role"], "content": blocks})
 
 

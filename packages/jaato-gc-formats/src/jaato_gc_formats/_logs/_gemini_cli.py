@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jaato_gc_formats._history import Moment, Usage
-from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
+from jaato_gc_formats._log_format import AnsweredBy, Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     list_in,
@@ -81,7 +82,7 @@ def _dialogue(records: Iterable[Record]) -> Dialogue:
             else:
                 answer.value["parts"].extend(item.value["parts"])
             continue
-        if answer is not None and not isinstance(item, Usage | Moment):
+        if answer is not None and not isinstance(item, Usage | Moment | AnsweredBy):
             yield answer
             answer = None
         if answer is None:
@@ -159,6 +160,7 @@ def _answer(line: int, message: Fields, *, is_repeated: bool) -> Dialogue:
     if not is_repeated:
         yield from usage_of(message.get("tokens"), ("input", "tool"), ("output", "thoughts"))
         yield from moment_of(message.get("timestamp"))
+        yield from answered_by(message.get("model"))
     yield Record(line, {"role": "model", "parts": parts})
     if results:
         yield Record(line, {"role": "user", "parts": results})

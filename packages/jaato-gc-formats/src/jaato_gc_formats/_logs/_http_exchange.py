@@ -1,14 +1,21 @@
 """Recorded HTTP exchanges with a provider: requests and responses."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._history import Conversation, Moment, Usage
-from jaato_gc_formats._logs._common import fields_in, moment_of, objects, resemblance, text_in
+from jaato_gc_formats._history import Conversation, Moment, Usage, main_model
+from jaato_gc_formats._logs._common import (
+    fields_in,
+    moment_of,
+    objects,
+    resemblance,
+    text_in,
+)
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -21,6 +28,10 @@ PATHS: dict[str, str | tuple[str, ...]] = {
 """How the URLs of each API end."""
 TIMES = ("created", "created_at", "createTime")
 """Fields of a response with the time of its creation. Not every API has one."""
+MODELS = ("model", "modelVersion")
+"""Fields of a response with the name of the model."""
+MODEL_IN_ADDRESS = re.compile(r"/models/([^/:?]+):")
+"""How the URLs of Gemini's API contain the model, which no field of the request names."""
 MIN_CONFIDENCE = 0.5
 REFUSED = 400
 
@@ -49,7 +60,8 @@ class HttpExchange:
         found: dict[tuple[str, str], _Exchanges] = {}
         for _line, exchange in objects(records):
             request = _body(exchange.get("request"))
-            api = self._api_of(request, text_in(exchange.get("uri")))
+            uri = text_in(exchange.get("uri"))
+            api = self._api_of(request, uri)
             if api is None or _is_refused(exchange):
                 continue
             items = request[api.items_key]
@@ -58,6 +70,7 @@ class HttpExchange:
             exchanges.last = request
             events = _events(exchange.get("response"))
             exchanges.answers.append((items, _usage(api, events), _moment(events)))
+            exchanges.models += filter(None, [_model(request, events, uri)])
         for exchanges in found.values():
             yield exchanges.conversation(self.name)
 
@@ -80,6 +93,8 @@ class _Exchanges:
     last: Fields = field(default_factory=dict)
     answers: list[tuple[Any, Usage | None, Moment | None]] = field(default_factory=list)
     """The items of each request, with the usage and the moment of its response."""
+    models: list[str] = field(default_factory=list)
+    """The models of the responses."""
 
     def conversation(self, format: str) -> Conversation:
         api, key = self.api, self.api.items_key
@@ -95,7 +110,8 @@ class _Exchanges:
         usage.sort(key=lambda each: each.position)
         moments.sort(key=lambda each: each.position)
         problems = api.problems(history)
-        return Conversation("", format, history, problems, usage, moments=moments)
+        model = main_model(self.models)
+        return Conversation("", format, history, problems, usage, moments=moments, model=model)
 
 
 def _is_own(record: Fields) -> bool:
@@ -131,6 +147,14 @@ def _events(response: Any) -> list[Fields]:
 def _moment(events: list[Fields]) -> Moment | None:
     times = (event.get(name) for event in events for name in TIMES)
     return next(moment_of(*times), None)
+
+
+def _model(request: Fields, events: list[Fields], uri: str) -> str:
+    """Returns the model that answered a request; empty if the exchange does not name it."""
+    answered = [event.get(name) for event in events for name in MODELS]
+    in_address = MODEL_IN_ADDRESS.search(uri)
+    names = (*answered, request.get("model"), in_address and in_address[1])
+    return next(filter(None, map(text_in, names)), "")
 
 
 def _usage(api: ApiFormat, events: list[Fields]) -> Usage | None:

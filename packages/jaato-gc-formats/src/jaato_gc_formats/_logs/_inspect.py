@@ -6,6 +6,7 @@ from typing import Any
 from jaato_gc_formats._history import Moment, Usage
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     moment_of,
@@ -20,6 +21,9 @@ from jaato_gc_formats._wire import Fields, compact_json
 ATTACHMENT = "attachment://"
 """Prefix of a reference to a text in the sample's ``attachments``."""
 
+NO_MODEL = "none/none"
+"""Model of an eval that was started without one."""
+
 
 class InspectLog(LogFormat):
     """An eval log. Each sample is a conversation."""
@@ -32,22 +36,25 @@ class InspectLog(LogFormat):
 
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
         for line, log in objects(records):
+            model = fields_in(log.get("eval")).get("model")
             for sample in fields_among(log.get("samples")):
                 name = f"sample {sample.get('id')} epoch {sample.get('epoch', 1)}"
-                yield name, _dialogue(line, sample)
+                yield name, _dialogue(line, sample, None if model == NO_MODEL else model)
 
 
 def _is_own(record: Fields) -> bool:
     return isinstance(record.get("eval"), dict) and ("samples" in record or "plan" in record)
 
 
-def _dialogue(line: int, sample: Fields) -> Dialogue:
+def _dialogue(line: int, sample: Fields, model: Any) -> Dialogue:
     kept = fields_in(sample.get("attachments"))
     usage = dict(_usage(sample))
     moments = dict(_moments(sample))
     for message in fields_among(sample.get("messages")):
         answer_id = text_in(message.get("id"))
         yield from (each[answer_id] for each in (usage, moments) if answer_id in each)
+        if message.get("role") == "assistant":
+            yield from answered_by(message.get("model"), model)
         item = _item({**message, "content": _resolve_attachments(message.get("content"), kept)})
         if item:
             yield Record(line, item)

@@ -5,6 +5,7 @@ from typing import Any
 
 from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     moment_of,
@@ -45,3 +46,4 @@ def _dialogue(line: int, record: Fields, response: Fields) -> Dialogue:
         yield Record(line, message)
     yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
     yield from moment_of(record.get("timestamp"), response.get("created"))
+    yield from answered_by(response.get("model"))

@@ -7,6 +7,7 @@ from typing import Any
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._log_format import Beside, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     blocks_of,
     fields_among,
     fields_in,
@@ -45,7 +46,10 @@ class OpenHands(LogFormat):
         for line, record in records:
             if isinstance(record, dict) and isinstance(record.get("history"), list):
                 name = text_in(record.get("instance_id"))
-                yield name, _dialogue((line, event) for event in _flat(record["history"]))
+                config = fields_in(fields_in(record.get("metadata")).get("llm_config"))
+                events = ((line, event) for event in _flat(record["history"]))
+                # Comes first and counts once, so that any model that a response names wins.
+                yield name, chain(answered_by(config.get("model")), _dialogue(events))
             else:
                 bare = True
         if bare:
@@ -109,6 +113,7 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
         if (response_id := str(response.get("id"))) in responses:
             return
         responses.add(response_id)
+        yield from answered_by(response.get("model"))
         yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
         yield from moment_of(event.get("timestamp"))
         yield Record(line, _answer(fields_in(choices[0].get("message"))))
@@ -116,6 +121,7 @@ def _action(line: int, event: Fields, responses: set[str]) -> Dialogue:
         if kind == "system" and fields_among(given.get("tools")):
             yield Beside({"tools": given["tools"]})
         if response:
+            yield from answered_by(response.get("model"))
             yield from usage_of(response.get("usage"), ("prompt_tokens",), ("completion_tokens",))
         said = (given.get(name) for name in ("thought", "content", "final_thought"))
         if text := "\n".join(filter(None, map(text_in, said))):

@@ -7,6 +7,7 @@ from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     Node,
     active_branch,
+    answered_by,
     blocks_of,
     fields_among,
     fields_in,
@@ -118,6 +119,7 @@ def _dialogue(
                 if number > compaction:  # else it is the usage of a request without the summary
                     yield from usage_of(message.get("usage"), SENT, ("output",))
                 yield from moment_of(record.get("timestamp"), message.get("timestamp"))
+                yield from answered_by(message.get("model"))
                 yield Record(line, {"role": "assistant", "content": content})
         elif content := blocks_of(message.get("content")):
             yield Record(line, {"role": "user", "content": [_block(each) for each in content]})

@@ -9,6 +9,7 @@ from jaato_gc_formats._log_format import Compaction, Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
     Node,
     active_branch,
+    answered_by,
     fields_among,
     fields_in,
     moment_of,
@@ -94,6 +95,7 @@ def _dialogue(
         role = ROLES.get(record["type"], "user")
         if role == "model":
             yield from moment_of(time)
+            yield from answered_by(record.get("model"))
         yield Record(line, {"role": role, "parts": pieces})
         pieces = []
 

@@ -6,7 +6,14 @@ from typing import Any
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._calls_by_order import CallsByOrder
-from jaato_gc_formats._logs._common import fields_in, moment_of, objects, resemblance, text_in
+from jaato_gc_formats._logs._common import (
+    answered_by,
+    fields_in,
+    moment_of,
+    objects,
+    resemblance,
+    text_in,
+)
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -51,19 +58,22 @@ def _text(record: Fields) -> str | None:
 
 def _dialogue(records: Iterable[Record]) -> Dialogue:
     calls = CallsByOrder()
+    model = ""  # a line names the model of the answers that follow
     for line, record in objects(records):
+        model = text_in(record.get("model")) or model
         text = _text(record)
         time = next((record[name] for name in TIMES if name in record), None)
         if text is not None:
             yield from calls.flush()
             if record["role"] == "assistant":
                 yield from moment_of(time)
+                yield from answered_by(model)
             yield Record(line, {"role": record["role"], "content": text})
         elif record.get("type") in CALLS:
             function = fields_in(record.get("function"))
             name = text_in(record.get("name")) or text_in(function.get("name"))
             given = record.get("arguments") or function.get("arguments") or {}
-            yield from calls.call(line, name, given, time=time)
+            yield from calls.call(line, name, given, time=time, model=model)
         elif record.get("type") in RESULTS:
             result = record.get("result", record.get("output"))
             yield from calls.result(line, text_in(record.get("name")), as_text(result))

@@ -1,10 +1,20 @@
 """SWE-agent's trajectories (``.traj``)."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from jaato_gc_formats._log_format import Dialogue, LogFormat
-from jaato_gc_formats._logs._common import fields_among, list_in, objects, resemblance, text_in
+from jaato_gc_formats._logs._common import (
+    answered_by,
+    fields_among,
+    fields_in,
+    list_in,
+    objects,
+    resemblance,
+    text_in,
+)
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._wire import Fields
 
@@ -26,12 +36,25 @@ class SweAgent(LogFormat):
             name = text_in(record.get("instance_id")) or text_in(record.get("environment"))
             history = fields_among(record.get("history"))
             steps = fields_among(record.get("trajectory"))
-            yield name, _history(line, history) if history else _steps(line, steps)
+            dialogue = _history(line, history) if history else _steps(line, steps)
+            yield name, chain(answered_by(_model(record)), dialogue)
 
 
 def _is_own(record: Fields) -> bool:
     steps = fields_among(record.get("trajectory"))
     return any(key in step for step in steps[:1] for key in STEP)
+
+
+def _model(record: Fields) -> Any:
+    """Returns the model in the configuration of a run, which newer versions store as JSON text."""
+    config = record.get("replay_config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except (ValueError, RecursionError):
+            return None
+    agent = fields_in(fields_in(config).get("agent"))
+    return fields_in(agent.get("model")).get("name")
 
 
 def _history(line: int, history: list[Fields]) -> Dialogue:

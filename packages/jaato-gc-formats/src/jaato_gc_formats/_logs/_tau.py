@@ -5,6 +5,7 @@ from typing import Any
 
 from jaato_gc_formats._log_format import Dialogue, LogFormat
 from jaato_gc_formats._logs._common import (
+    answered_by,
     fields_among,
     fields_in,
     moment_of,
@@ -53,9 +54,11 @@ class Tau2(LogFormat):
     def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
         for line, record in objects(records):
             runs = fields_among(record.get("simulations")) or [record]
+            agent = fields_in(fields_in(record.get("info")).get("agent_info"))
             for run in runs:
                 if "messages" in run:
-                    yield _run_name(run), _simulation(line, fields_among(run["messages"]))
+                    messages = fields_among(run["messages"])
+                    yield _run_name(run), _simulation(line, messages, agent.get("llm"))
 
 
 def _is_tau2(record: Fields) -> bool:
@@ -64,7 +67,8 @@ def _is_tau2(record: Fields) -> bool:
     return "messages" in record and "task_id" in record and "termination_reason" in record
 
 
-def _simulation(line: int, messages: list[Fields]) -> Dialogue:
+def _simulation(line: int, messages: list[Fields], model: Any) -> Dialogue:
+    yield from answered_by(model)
     for message in messages:
         role = message.get("role")
         if role == "tool":

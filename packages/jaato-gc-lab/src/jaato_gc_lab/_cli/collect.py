@@ -34,7 +34,6 @@ from jaato_gc_lab._figures import counted, number
 from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._inspect import call_subjects, describe
 from jaato_gc_lab._prices import Prices, load_prices
-from jaato_gc_lab._recording import model_of
 from jaato_gc_lab._replay import make_strategy
 
 FEW = 12
@@ -285,8 +284,7 @@ def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | N
 
 
 def _cost(plan: FilePlan, result: GCResult, prices: Prices, model: str | None) -> CacheCost:
-    recorded = model_of(plan.conversation.messages.request)
-    return cache_cost(result, prices, given=model, recorded=recorded)
+    return cache_cost(result, prices, given=model, recorded=plan.conversation.model)
 
 
 def _data(
