@@ -128,7 +128,7 @@ def test_the_next_steps_are_printed() -> None:
 
     assert result.stdout.splitlines() == [
         "Created my plugin with the strategy gc_todos",
-        "Install it: cd 'my plugin' && pip install --editable . --group dev",
+        "Install it with pip 25.1 or newer: cd 'my plugin' && pip install --editable . --group dev",
         "Change it: edit select in src/jaato_gc_todos/__init__.py",
         "Test it: pytest",
     ]

@@ -966,8 +966,7 @@ def test_reported_usage_corrects_the_budget() -> None:
     session.send_message("one two three")
     assert session.budget.correction == 100  # 7 were counted
     assert session.budget.counted_tokens() == 13
-    usage = session.get_context_usage()
-    assert usage == {
+    assert dict(session.get_context_usage()) == {
         "context_limit": 1_000,
         "total_tokens": 113,
         "percent_used": pytest.approx(11.3),

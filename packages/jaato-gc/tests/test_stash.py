@@ -323,6 +323,24 @@ def test_a_child_has_a_plugin_s_stash_of_its_own() -> None:
     assert child.stash is not session.stash
 
 
+def test_one_key_instead_of_a_list_is_refused() -> None:
+    session, result = collected(MemoryStash())
+    [key, *_] = result.removal_list[0].stash_keys
+    before = session.save()
+    for call in (session.restore_stashed, session.forget):
+        with pytest.raises(GCError, match="expected a list of keys"):
+            call(key)
+    assert session.save() == before
+
+
+def test_the_line_of_a_restore_says_what_came_back() -> None:
+    session, result = collected(MemoryStash())
+    restored = session.restore_stashed(result.removal_list[0].stash_keys)
+    count = len(restored.details["restored"])
+    assert f"restore (manual): {count} messages restored, " in str(restored)
+    assert "removed" not in str(restored)
+
+
 def test_without_a_stash_nothing_can_be_restored() -> None:
     session = with_stash(stash=None)
     talk(session, *range(4))

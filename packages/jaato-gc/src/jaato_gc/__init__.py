@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         GCRemovalItem,
         GCResult,
         GCTriggerReason,
+        SessionUsage,
         Shortfall,
     )
     from jaato_gc.config import GCConfig
@@ -119,6 +120,7 @@ __all__ = [
     "Request",
     "Role",
     "SavedSessionError",
+    "SessionUsage",
     "Shortfall",
     "SourceEntry",
     "StalePlanError",
@@ -152,7 +154,8 @@ __all__ = [
 _NAMES = {
     "budget": "InstructionBudget SourceEntry",
     "collecting": (
-        "CacheImpact ContextUsage GCOutcome GCRemovalItem GCResult GCTriggerReason Shortfall"
+        "CacheImpact ContextUsage GCOutcome GCRemovalItem GCResult GCTriggerReason SessionUsage "
+        "Shortfall"
     ),
     "config": "GCConfig",
     "errors": (

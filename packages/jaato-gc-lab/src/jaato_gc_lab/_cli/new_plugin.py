@@ -58,7 +58,7 @@ def command(name: str, directory: Path | None, license: License, author: str | N
     say(f"Created {folder} with the strategy {names.strategy}")
     place = clean(shlex.quote(str(folder)))
     steps = (
-        f"Install it: cd {place} && pip install --editable . --group dev",
+        f"Install it with pip 25.1 or newer: cd {place} && pip install --editable . --group dev",
         f"Change it: edit select in src/{names.module}/__init__.py",
         "Test it: pytest",
     )

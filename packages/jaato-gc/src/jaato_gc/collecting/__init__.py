@@ -38,6 +38,7 @@ from jaato_gc.collecting.shortening import (
 from jaato_gc.collecting.triggers import (
     ContextUsage,
     Limits,
+    SessionUsage,
     crossed_threshold,
     is_cache_cold,
     min_free_tokens,
@@ -60,6 +61,7 @@ __all__ = [
     "Limits",
     "Outcome",
     "Piece",
+    "SessionUsage",
     "Shortening",
     "Shortfall",
     "account",

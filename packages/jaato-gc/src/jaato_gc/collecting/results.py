@@ -169,6 +169,9 @@ class GCResult:
         if not self.success:
             line = f"{who}: {self.outcome!s}, nothing changed: {self.error}"
             return " ".join(line.split())[:159]  # an error may have many lines
+        if restored := self.details.get("restored"):
+            what = f"{len(restored)} message{'s' * (len(restored) != 1)} restored"
+            return f"{who}: {what}, {self.tokens_before:,} -> {self.tokens_after:,} tokens"
         if not self.removal_list and not self.tokens_freed:
             return f"{who}: {self.outcome!s}, nothing removed at {self.tokens_after:,} tokens"
         items = f"{self.items_collected} item{'s' * (self.items_collected != 1)}"

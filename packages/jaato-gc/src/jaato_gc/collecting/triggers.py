@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Required
+
+from typing_extensions import ReadOnly, TypedDict
 
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.config import GCConfig
@@ -15,18 +17,29 @@ DEFAULT_MIN_FREE_SHARE = 0.02
 class ContextUsage(TypedDict, total=False):
     """How full the window is. Every key may be missing; a strategy uses what there is."""
 
-    context_limit: int
+    context_limit: ReadOnly[int]
     """The model's window, in tokens."""
-    total_tokens: int
+    total_tokens: ReadOnly[int]
     """The tokens of the next request."""
-    percent_used: float
+    percent_used: ReadOnly[float]
     """The percentage of the window in use."""
-    tokens_remaining: int
+    tokens_remaining: ReadOnly[int]
     """The tokens left in the window."""
-    turns: int
+    turns: ReadOnly[int]
     """The number of turns in the history."""
-    confidence: Confidence
+    confidence: ReadOnly[Confidence]
     """How reliable the figures are."""
+
+
+class SessionUsage(ContextUsage):
+    """How full the window of a session is. Every key is there."""
+
+    context_limit: Required[ReadOnly[int]]
+    total_tokens: Required[ReadOnly[int]]
+    percent_used: Required[ReadOnly[float]]
+    tokens_remaining: Required[ReadOnly[int]]
+    turns: Required[ReadOnly[int]]
+    confidence: Required[ReadOnly[Confidence]]
 
 
 @dataclass(frozen=True, slots=True)

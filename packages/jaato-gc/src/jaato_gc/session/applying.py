@@ -362,11 +362,10 @@ class Collections:
             raise NotConfiguredError(
                 "there is no stash to forget in: give one to GCSession(stash=…)"
             )
-        wanted = frozenset(keys) if isinstance(keys, Iterable) else None
-        if wanted is None or isinstance(keys, str) or not all(isinstance(k, str) for k in wanted):
-            raise GCError(f"keys={keys!r:.80}: expected a list of keys")
         with self._running, self._live.lock:
-            forgotten = forget(wanted, self._live, self.journal, self.stash, self.stashed_ledgers)
+            forgotten = forget(
+                frozenset(keys), self._live, self.journal, self.stash, self.stashed_ledgers
+            )
         self._observers.budget_changed()
         return forgotten
 

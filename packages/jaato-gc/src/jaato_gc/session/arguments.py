@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
@@ -122,3 +122,16 @@ def _integer(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def stash_keys(keys: object) -> list[str]:
+    """Returns distinct keys of a stash, in their order.
+
+    Raises:
+        GCError: They are not a list of texts.
+    """
+    wanted = list(keys) if isinstance(keys, Iterable) and not isinstance(keys, str) else [None]
+    found = [key for key in wanted if isinstance(key, str)]
+    if len(found) < len(wanted):
+        raise GCError(f"keys={keys!r:.80}: expected a list of keys")
+    return list(dict.fromkeys(found))

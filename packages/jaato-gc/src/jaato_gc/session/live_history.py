@@ -10,7 +10,7 @@ from operator import is_
 from types import MappingProxyType
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
-from jaato_gc.collecting import ContextUsage
+from jaato_gc.collecting import SessionUsage
 from jaato_gc.errors import StalePlanError, UndoError
 from jaato_gc.history import (
     Edit,
@@ -308,7 +308,7 @@ class LiveHistory:
 
     # --- figures ---
 
-    def usage(self) -> ContextUsage:
+    def usage(self) -> SessionUsage:
         """Returns how full the window is."""
         budget = self.budget
         return {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack, get_args
 
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
-from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
+from jaato_gc.collecting import GCResult, GCTriggerReason, SessionUsage
 from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, MessageError, NotConfiguredError
 from jaato_gc.messages import Message, Role
@@ -261,7 +261,7 @@ class GCSession:
         """Why automatic collections are off at the moment; ``None`` if they are on."""
         return self._schedule.paused_because
 
-    def get_context_usage(self) -> ContextUsage:
+    def get_context_usage(self) -> SessionUsage:
         """Returns how full the window is."""
         return self._live.usage()
 
@@ -554,9 +554,9 @@ class GCSession:
         Raises:
             NotConfiguredError: There is no stash.
             StashError: The stash does not have them.
-            GCError: There is no place for them.
+            GCError: There is no place for them, or they are not a list.
         """
-        return self._collections.restore(list(dict.fromkeys(keys)), at)
+        return self._collections.restore(arguments.stash_keys(keys), at)
 
     def forget(self, keys: Iterable[str]) -> int:
         """Forgets removed messages for good. Returns the number of deleted entries of the stash.
@@ -574,8 +574,9 @@ class GCSession:
         Raises:
             NotConfiguredError: There is no stash.
             StashError: The stash failed. The session is unchanged.
+            GCError: The keys are not a list.
         """
-        return self._collections.forget(keys)
+        return self._collections.forget(arguments.stash_keys(keys))
 
     def recall_tool(self, name: str = "recall") -> RecallTool:
         """Returns a tool with which the model gets removed content back: see `recall_tool`.

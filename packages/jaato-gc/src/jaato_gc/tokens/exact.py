@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jaato_gc")
 
+OFFLINE = "cl100k_base"
+"""The encoding in the extra ``offline``."""
+
 
 class TiktokenCounter:
     """Counts exactly, with the ranks of one of tiktoken's encodings.
@@ -54,13 +57,13 @@ def choose_counter(model: str | None = None) -> TokenCounter:
     Exact if the model's ranks are available; cl100k_base if only those are; else the estimate,
     after one log line per process that says how to get better figures.
     """
-    wanted = (model and _encoding_name_for(model)) or "cl100k_base"
-    for encoding in dict.fromkeys((wanted, "cl100k_base")):
+    wanted = (model and _encoding_name_for(model)) or OFFLINE
+    for encoding in dict.fromkeys((wanted, OFFLINE)):
         try:
             return TiktokenCounter(encoding, model=model or "unknown")
         except TokenRanksError as error:
             if encoding == wanted:
-                _log_once(str(error))
+                _log_once(f"tokens are estimated: {error}")
     return DEFAULT_COUNTER
 
 
@@ -88,11 +91,12 @@ def _load_encoding(name: str) -> "tiktoken.Encoding":
         return tiktoken.get_encoding(installed)
     if _is_cached(name):
         return tiktoken.get_encoding(name)
+    fetch = f'python -c "import tiktoken; tiktoken.get_encoding({name!r})" where there is a network'
+    remedy = f"run {fetch}"
+    if name == OFFLINE:
+        remedy = f"pip install 'jaato-gc[offline]', or {remedy}"
     raise TokenRanksError(
-        f"the ranks of tiktoken's {name!r} are not on this machine, so tokens are not counted "
-        "exactly: pip install 'jaato-gc[offline]' brings cl100k_base, and "
-        f'python -c "import tiktoken; tiktoken.get_encoding({name!r})" fetches them once where '
-        "there is a network"
+        f"tiktoken's data for {name!r} is not on this machine. For exact counts: {remedy}"
     )
 
 
