@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaato_gc import PluginRegistry
-from jaato_gc_formats import Conversation, FormatError, iter_messages, load, to_messages
+from jaato_gc_formats import (
+    AnsweredBy,
+    ApiFormat,
+    Beside,
+    Conversation,
+    FormatError,
+    LogFormat,
+    Record,
+    formats,
+    iter_messages,
+    load,
+    to_messages,
+)
+from jaato_gc_formats._log_format import Dialogue
 
 REGISTRY = PluginRegistry()
 read = partial(load, registry=REGISTRY)
@@ -466,6 +480,34 @@ def test_http_exchanges_name_the_model_in_response_request_or_address(
     items = [{"role": "user", "parts": [{"text": "Look."}]}] if is_gemini else CHAT[:1]
     body: dict[str, Any] = {**request_fields, "contents" if is_gemini else "messages": items}
     assert models(path, {"uri": uri, "request": body, "response": response}) == [expected]
+
+
+# --- formats of plugins ---
+
+
+class Talk(LogFormat):
+    """A format that names the model before the system prompt."""
+
+    name = "talk"
+    summary = "Talk"
+
+    def recognize(self, records: Sequence[Any]) -> float:
+        return float(bool(records))
+
+    def dialogues(self, records: Iterable[Record]) -> Iterator[tuple[str, Dialogue]]:
+        for _line, items in records:
+            yield "", iter([AnsweredBy("m"), Beside({"system": "Be brief."}), *items])
+
+
+def test_system_prompt_after_the_name_of_the_model_is_read_and_streamed() -> None:
+    api = formats(REGISTRY)["anthropic"]
+    assert isinstance(api, ApiFormat)
+    talk, records = Talk(api), [Record(1, CHAT)]
+    [conversation] = talk.conversations(records)
+    streamed = [message.parts for message in talk.messages(records)]
+    assert conversation.model == "m"
+    assert len(streamed) == 3
+    assert streamed == [message.parts for message in conversation.messages]
 
 
 # --- conversations that are split ---
