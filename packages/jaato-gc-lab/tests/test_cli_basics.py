@@ -23,8 +23,8 @@ from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
 from jaato_gc_lab._cli._drawing import say_table
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
-from jaato_gc_lab._cli._text import clean, money, percent, seconds
-from jaato_gc_lab._figures import counted, short
+from jaato_gc_lab._figures import counted, money, percent, seconds, short
+from jaato_gc_lab._text import clean
 
 CONTEXT = click.Context(cli)
 
@@ -402,12 +402,12 @@ def test_numbers_are_formatted_with_few_digits() -> None:
     ]
     assert [money(n) for n in (0, 0.012, 0.89, 12, 1234)] == [
         "0.00",
-        "0.0120",
-        "0.890",
+        "0.012",
+        "0.89",
         "12.00",
         "1,234",
     ]
-    assert [seconds(n) for n in (0.014, 3.24, 240)] == ["14ms", "3.2s", "4min"]
+    assert [seconds(n) for n in (0.0014, 0.014, 3.24, 240)] == ["1.4ms", "14ms", "3.2s", "4min"]
     assert [counted(n, "strategy") for n in (1, 1200)] == ["1 strategy", "1,200 strategies"]
     assert counted(2, "replay") == "2 replays"
 

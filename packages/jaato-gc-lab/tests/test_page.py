@@ -14,14 +14,14 @@ from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
 from jaato_gc_lab._charts import cost_parts, usage_chart
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
-from jaato_gc_lab._figures import short
+from jaato_gc_lab._figures import money, short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
 from jaato_gc_lab._series import SIDE, downsample, outline, ticks
 from jaato_gc_lab._stacks import sources_chart
 from jaato_gc_lab._steps import MAIN_MARKS
-from jaato_gc_lab._templates import PALETTE, money, percent, seconds, signed
+from jaato_gc_lab._templates import PALETTE, percent, seconds, signed
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
-from jaato_gc_lab._cli._text import clean
+from jaato_gc_lab._text import clean
 
 if TYPE_CHECKING:  # rich is imported when something is drawn: most commands draw nothing
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jaato_gc_lab._cli._text import percent
 from jaato_gc_lab._columns import Cell, Columns, Name
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, percent
 from jaato_gc_lab._slices import Slice, SliceKind
 from jaato_gc_lab._stacked_bar import Fills, StackedBar, marks_at
 

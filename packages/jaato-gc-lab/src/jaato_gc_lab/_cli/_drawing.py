@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jaato_gc_lab._cli._text import clean, with_stream_names
+from jaato_gc_lab._cli._inputs import with_stream_names
+from jaato_gc_lab._text import clean
 
 PLAIN_WIDTH = 80
 WIDEST = 100

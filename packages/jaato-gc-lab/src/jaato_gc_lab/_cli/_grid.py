@@ -14,15 +14,15 @@ from jaato_gc_lab._cli._drawing import (
     say_table,
 )
 from jaato_gc_lab._cli._ending import say_unpriced
-from jaato_gc_lab._cli._text import clean, percent, seconds
 from jaato_gc_lab._compare import compare
 from jaato_gc_lab._comparison import CellResult, Comparison, Summary
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, number, percent, seconds, short
 from jaato_gc_lab._files import write_all
 from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
+from jaato_gc_lab._text import clean
 
 FEW = 8
 """Maximum number of listed reasons."""

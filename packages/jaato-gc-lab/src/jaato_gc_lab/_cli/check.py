@@ -25,10 +25,9 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._cli._text import since
 from jaato_gc_lab._comparison import Comparison, Summary
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, since
 from jaato_gc_lab._overhead import Overhead
 
 

@@ -28,9 +28,8 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent, since
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, money, number, percent, since
 from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._inspect import call_subjects, describe
 from jaato_gc_lab._prices import Prices, load_prices

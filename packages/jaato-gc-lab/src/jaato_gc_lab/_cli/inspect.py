@@ -13,9 +13,8 @@ from jaato_gc_lab._cli._context_picture import ContextPicture
 from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_lines, width
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
-from jaato_gc_lab._cli._text import percent
 from jaato_gc_lab._columns import Columns, Name
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, percent
 from jaato_gc_lab._findings import Finding, FindingKind
 from jaato_gc_lab._inspect import Inspection, inspect_file
 from jaato_gc_lab._largest import LargeMessage

@@ -36,10 +36,9 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent, seconds, since
 from jaato_gc_lab._compare import NO_ANSWER, find_files
 from jaato_gc_lab._contenders import NONE
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, money, number, percent, seconds, short, since
 from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import load_prices, refuse_several_currencies
 from jaato_gc_lab._replay import replay
