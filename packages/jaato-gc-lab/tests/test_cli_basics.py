@@ -21,7 +21,6 @@ from cli_samples import (
 from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
-from jaato_gc_lab._cli._drawing import say_table
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
 from jaato_gc_lab._figures import counted, money, percent, seconds, short
 from jaato_gc_lab._text import clean
@@ -418,18 +417,3 @@ def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
     assert clean("abcdef", 4) == "abc…"
     assert not any(character in clean(HOSTILE) for character in RAW)
     json.dumps(clean("\ud800")).encode()
-
-
-# --- tables ---
-
-
-@pytest.mark.parametrize(("length", "is_whole"), [(68, True), (69, False)])
-def test_table_uses_the_whole_width_before_it_truncates(
-    length: int, is_whole: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = "x" * length
-    say_table(["no.", "text", "count"], [(1, text, 12345)], flexible=1, gap=2)
-
-    [_, line] = capsys.readouterr().out.splitlines()
-    assert (text in line) is is_whole
-    assert len(line) <= 80

@@ -67,7 +67,7 @@ class BudgetPanel:
             yield Text(", ".join(_mark(*mark, budget.window) for mark in marks.items()))
         cells = list(self._cells(rows, fills, options))
         if cells:
-            yield Columns(cells, name=1, left=(0, 4, 5), drop=(4, 3))
+            yield Columns(cells, flexible=1, left=(0, 4, 5), drop=(4, 3))
         if self._collected:
             yield Text(literal(_summary(self._collected), options))
 

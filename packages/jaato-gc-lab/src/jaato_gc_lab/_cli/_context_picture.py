@@ -47,7 +47,7 @@ class ContextPicture:
             yield marks_at([self._window / drawn], options.max_width, fills.mark)
         rows = [self._row(fills, at) for at in range(len(self._slices))]
         if rows:
-            yield Columns(rows, name=1, left=(0, 4), drop=(4, 2))
+            yield Columns(rows, flexible=1, left=(0, 4), drop=(4, 2))
 
     def _row(self, fills: Fills, position: int) -> list[Cell]:
         from rich.text import Text
