@@ -37,7 +37,7 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
 )
 from jaato_gc_lab._columns import Columns
-from jaato_gc_lab._compare import NO_ANSWER, find_files
+from jaato_gc_lab._compare import NO_ANSWER, find_files, name_files
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._figures import counted, money, number, percent, seconds, short, since
 from jaato_gc_lab._overhead import Overhead
@@ -108,15 +108,15 @@ def command(
     skipped: dict[str, str] = {}
     found = find_files(files)
     with progress("replaying") as advance:
-        for position, path in enumerate(found):
-            advance(position, len(found), path.name)
+        for position, (path, file_name) in enumerate(name_files(found).items()):
+            advance(position, len(found), file_name)
             try:
                 conversations = load(path, repair=True, registry=registry)
             except FormatError as error:
-                skipped[str(path)] = error.what
+                skipped[file_name] = error.what
                 continue
             for index, conversation in enumerate(conversations, 1):
-                name = f"{path.name}#{index}" if len(conversations) > 1 else path.name
+                name = f"{file_name}#{index}" if len(conversations) > 1 else file_name
                 report = replay(
                     conversation,
                     named or "gc_budget",
