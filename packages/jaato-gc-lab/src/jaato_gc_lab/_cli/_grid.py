@@ -201,10 +201,11 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
     if not comparison.reports:
         first, reason = next(iter(comparison.failed.items()), ("comparison", "it has no replays"))
         raise GCError(f"can't write a report because all replays failed: {first}: {reason}")
+    rankings = rank(comparison)
     page = report_page(
         comparison.reports,
         comparison.summaries(),
-        rank(comparison),
+        rankings,
         made_on=saved.made_on,
         versions=saved.versions,
         skipped=comparison.skipped | comparison.failed,
@@ -212,5 +213,5 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
     )
     contents = {path: page.encode()}
     if svg is not None:
-        contents[svg] = chart_svg(comparison.reports).encode()
+        contents[svg] = chart_svg(comparison.reports, rankings).encode()
     write_all(contents)
