@@ -115,9 +115,7 @@ class Inspection:
         return sum(finding.freed_tokens for finding in self.findings)
 
 
-def inspect_file(
-    path: str | Path, format: str | None = None, *, registry: PluginRegistry | None = None
-) -> list[Inspection]:
+def inspect_file(path: str | Path, format: str | None = None) -> list[Inspection]:
     """Inspects every conversation in a file.
 
     Invalid lines are skipped and listed in ``problems``.
@@ -125,32 +123,24 @@ def inspect_file(
     Args:
         path: The file.
         format: Format of the file; detected by default.
-        registry: Registry of formats; by default all installed ones.
 
     Raises:
         FormatError: The file can't be read or contains no conversation.
     """
     repaired = False
     try:
-        conversations = load(path, format, registry=registry)
+        conversations = load(path, format)
     except FormatError:
-        conversations, repaired = load(path, format, repair=True, registry=registry), True
+        conversations, repaired = load(path, format, repair=True), True
     found = [inspect_conversation(conversation) for conversation in conversations]
     for inspection in found:
         inspection.repaired = repaired
     return found
 
 
-def inspect_conversation(
-    conversation: Conversation, *, counter: TokenCounter | None = None
-) -> Inspection:
-    """Inspects one conversation.
-
-    Args:
-        conversation: The conversation.
-        counter: Token counter; by default core's estimate, which is the same on every machine.
-    """
-    counter = counter or EstimateCounter()
+def inspect_conversation(conversation: Conversation) -> Inspection:
+    """Inspects one conversation, with the estimate of core, which is the same on every machine."""
+    counter = EstimateCounter()
     messages = conversation.messages
     schemas = tool_schemas(messages.request, counter)
     schema_tokens = sum(schemas.values())
