@@ -5,13 +5,13 @@ import shlex
 from collections import Counter
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from jaato_gc import EstimateCounter, GCPlan, GCResult, PluginRegistry
-from jaato_gc.plugin import lay_out, message_tokens
+from jaato_gc import GCPlan, GCResult, PluginRegistry
 from jaato_gc_lab._cache_cost import CacheCost, cache_cost
+from jaato_gc_lab._changed_messages import ChangedMessage, changed_messages
 from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_json, say_result
 from jaato_gc_lab._cli._ending import say_no_price
 from jaato_gc_lab._cli._exits import Exit
@@ -37,7 +37,6 @@ from jaato_gc_lab._files import refuse_overwriting
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._recording import model_of
 from jaato_gc_lab._replay import make_strategy
-from jaato_gc_lab._subjects import Subjects, role_of
 
 FEW = 12
 """Maximum number of listed messages."""
@@ -217,18 +216,6 @@ def _show_result(plan: FilePlan, result: GCResult, frees: str, leaves: str) -> N
         )
 
 
-class _Changed(NamedTuple):
-    """A message that a collection removes or shortens, and the tokens that this frees."""
-
-    position: int
-    role: str
-    action: str
-    tokens: int
-    tool: str | None
-    about: str
-    more: int
-
-
 def _show_items(plan: GCPlan) -> None:
     freed: Counter[tuple[str, str]] = Counter()
     counts: Counter[tuple[str, str]] = Counter()
@@ -239,7 +226,7 @@ def _show_items(plan: GCPlan) -> None:
     rows = [(*key, number(counts[key]), number(tokens)) for key, tokens in freed.most_common()]
     draw(Columns(rows, ("reason", "action", "messages", "tokens"), left=(1,), drop=(2, 1)))
     say_heading("By message")
-    changed = _changed_messages(plan)
+    changed = changed_messages(plan)
     headings = ("no.", "role", "action", "tokens", "content")
     draw(Columns(map(_row, changed[:FEW]), headings, flexible=4, left=(1, 2), drop=(0, 1, 2)))
     if rest := changed[FEW:]:
@@ -247,27 +234,10 @@ def _show_items(plan: GCPlan) -> None:
         say(f"and {counted(len(rest), 'smaller message')} with {number(tokens)} tokens")
 
 
-def _row(changed: _Changed) -> tuple[str, str, str, str, Name]:
+def _row(changed: ChangedMessage) -> tuple[str, str, str, str, Name]:
     position, role, action, tokens, tool, about, more = changed
     content = Name("", about) if tool is None else subject_cell(tool, about, more)
     return str(position), role, action, number(tokens), content
-
-
-def _changed_messages(plan: GCPlan) -> list[_Changed]:
-    """Returns the removed and shortened messages, those that free the most tokens first."""
-    counter = EstimateCounter()
-    subjects = Subjects(lay_out(plan.before), counter)
-    after = {message.message_id: message for message in plan.after}
-    actions = {each: item.action for item in plan.result.removal_list for each in item.message_ids}
-    found = []
-    for position, message in enumerate(plan.before):
-        now = after.get(message.message_id)
-        if now is message:
-            continue
-        tokens = message_tokens(message, counter) - (message_tokens(now, counter) if now else 0)
-        action = actions.get(message.message_id, "shorten" if now else "remove")
-        found.append(_Changed(position, role_of(message), action, tokens, *subjects.of(message)))
-    return sorted(found, key=lambda each: (-each.tokens, each.position))
 
 
 def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | None) -> None:
@@ -315,5 +285,5 @@ def _data(
         data["result"] = dataclasses.asdict(result)
         data["result"]["tokens_freed"] = result.tokens_freed
         data["cost"] = dataclasses.asdict(_cost(plan, result, prices, model))
-        data["messages"] = [each._asdict() for each in _changed_messages(plan.plan)]
+        data["messages"] = [each._asdict() for each in changed_messages(plan.plan)]
     return data
