@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jaato_gc_lab import NONE
-from jaato_gc_lab._cli._text import percent, seconds
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, number, percent, seconds, short
 
 FORMAT = "jaato-gc comparison"
 WIDTH = 119

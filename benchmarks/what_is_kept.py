@@ -1,13 +1,13 @@
 """What strategies keep of what an agent uses next, compared at equal tokens.
 
 Recorded coding runs are cut at the first request whose context has reached a number of tokens. Each
-contender collects what stands before the cut, to a percentage of these tokens. The rest of the run
+contender collects what is before the cut, to a percentage of these tokens. The rest of the run
 says what the agent needed:
 
     names    a name in a later call that was shown before the cut and not again in between;
              lost if no message that is left shows it
-    context  the same names; lost if none stands beside the same text as in the original
-    edits    a later edit quotes text that stood before the cut; blind if a line of it is missing
+    context  the same names; lost if none is next to the same text as in the original
+    edits    a later edit quotes text from before the cut; blind if a line of it is missing
 
 Every figure is a ratio: what the contender loses, divided by what dropping the oldest exchanges
 would lose until the same number of tokens is left (interpolated between two exchanges). Below 1 is

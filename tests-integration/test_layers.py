@@ -9,6 +9,7 @@ from repository import PYPROJECTS, ROOT, plugins, required_siblings
 
 PACKAGES = ROOT / "packages"
 CORE = PACKAGES / "jaato-gc" / "src" / "jaato_gc"
+LAB = PACKAGES / "jaato-gc-lab" / "src" / "jaato_gc_lab"
 
 # As ARCHITECTURE.md lists them: each imports only those before it.
 LAYERS = [
@@ -92,6 +93,19 @@ def test_a_module_of_core_has_one_idea(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
 
     assert lines <= {"session.py": 672, "collection.py": 560}.get(path.name, 440)
+
+
+def test_the_lab_does_not_depend_on_its_command() -> None:
+    """What others import from the lab works without the modules of the command line."""
+    modules = [path for path in LAB.rglob("*.py") if LAB / "_cli" not in path.parents]
+    command = "jaato_gc_lab._cli"
+    upward = {
+        path.name: names
+        for path in modules
+        if (names := [name for name in imported_modules(path) if name.startswith(command)])
+    }
+
+    assert upward == {}
 
 
 @pytest.mark.parametrize("name", sorted(plugins()))

@@ -21,10 +21,9 @@ from cli_samples import (
 from jaato_gc import GCConfig
 from jaato_gc_lab import __version__
 from jaato_gc_lab._cli import COMMANDS, cli
-from jaato_gc_lab._cli._drawing import say_table
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
-from jaato_gc_lab._cli._text import clean, money, percent, seconds
-from jaato_gc_lab._figures import counted, short
+from jaato_gc_lab._figures import counted, money, percent, seconds, short
+from jaato_gc_lab._text import clean
 
 CONTEXT = click.Context(cli)
 
@@ -402,12 +401,12 @@ def test_numbers_are_formatted_with_few_digits() -> None:
     ]
     assert [money(n) for n in (0, 0.012, 0.89, 12, 1234)] == [
         "0.00",
-        "0.0120",
-        "0.890",
+        "0.012",
+        "0.89",
         "12.00",
         "1,234",
     ]
-    assert [seconds(n) for n in (0.014, 3.24, 240)] == ["14ms", "3.2s", "4min"]
+    assert [seconds(n) for n in (0.0014, 0.014, 3.24, 240)] == ["1.4ms", "14ms", "3.2s", "4min"]
     assert [counted(n, "strategy") for n in (1, 1200)] == ["1 strategy", "1,200 strategies"]
     assert counted(2, "replay") == "2 replays"
 
@@ -418,18 +417,3 @@ def test_cleaning_keeps_readable_text_and_removes_control_characters() -> None:
     assert clean("abcdef", 4) == "abc…"
     assert not any(character in clean(HOSTILE) for character in RAW)
     json.dumps(clean("\ud800")).encode()
-
-
-# --- tables ---
-
-
-@pytest.mark.parametrize(("length", "is_whole"), [(68, True), (69, False)])
-def test_table_uses_the_whole_width_before_it_truncates(
-    length: int, is_whole: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = "x" * length
-    say_table(["no.", "text", "count"], [(1, text, 12345)], flexible=1, gap=2)
-
-    [_, line] = capsys.readouterr().out.splitlines()
-    assert (text in line) is is_whole
-    assert len(line) <= 80

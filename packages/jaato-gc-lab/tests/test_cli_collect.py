@@ -56,7 +56,7 @@ def test_plan_shows_removed_messages_reasons_and_cost(request_file: Path) -> Non
 
     assert "gc_budget would free" in shown
     assert "ephemeral" in shown
-    assert "result of read_file src/module_0.py" in shown
+    assert "read_file src/module_0.py" in shown
     assert "are rewritten, which costs" in unwrapped(shown)
     assert "at the prices of claude-sonnet-4-5" in unwrapped(shown)
     assert "the collection pays off after" in unwrapped(shown)
@@ -89,7 +89,9 @@ def test_plan_is_available_as_json(request_file: Path) -> None:
     assert plan["result"]["tokens_after"] <= plan["target_tokens"]
     assert plan["result"]["outcome"] == "reached"
     assert plan["cost"]["pays_after"] > 0
-    assert plan["messages"][0]["what"].startswith("result of read_file")
+    assert plan["messages"][0]["role"] == "tool"
+    assert plan["messages"][0]["tool"] == "read_file"
+    assert plan["messages"][0]["about"].startswith("src/")
 
 
 @pytest.mark.parametrize("strategy", ["budget", "gc_truncate", "marksweep", "summarize", "hybrid"])

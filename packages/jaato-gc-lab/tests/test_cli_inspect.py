@@ -353,8 +353,7 @@ def test_name_longer_than_a_line_continues_in_the_next(
 
 
 def use_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("_drawing", "inspect"):
-        monkeypatch.setattr(f"jaato_gc_lab._cli.{module}.width", lambda: width)
+    monkeypatch.setattr("jaato_gc_lab._cli._drawing.width", lambda: width)
 
 
 @pytest.mark.parametrize("width", [60, 80])

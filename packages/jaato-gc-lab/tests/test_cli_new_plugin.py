@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from jaato_gc import GCError
 from jaato_gc import __version__ as core_version
-from jaato_gc_lab._cli._text import UNPRINTABLE
 from jaato_gc_lab._plugin_names import PluginNames
 from jaato_gc_lab._plugin_project import LICENSES, License, project_files
+from jaato_gc_lab._text import UNPRINTABLE
 
 FILES = [
     ".github/dependabot.yml",

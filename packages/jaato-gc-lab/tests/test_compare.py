@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
 from lab_runs import filler
 
 from jaato_gc import GCConfig, GCConfigError, GCPluginError
@@ -26,6 +28,7 @@ from jaato_gc_lab import (
     sample_path,
 )
 from jaato_gc_lab import _compare as module
+from jaato_gc_lab._compare import name_files
 
 CONFIG = GCConfig(preserve_recent_turns=1)
 
@@ -106,6 +109,35 @@ def test_every_transcript_is_replayed_with_every_strategy_in_every_window(
     assert len(comparison.skipped) == 2
 
 
+def test_names_have_only_the_folders_that_tell_files_apart(
+    tmp_path: Path, thread: Executor
+) -> None:
+    for folder in ("north", "south"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.json").write_text(json.dumps({"messages": chat(2)}))
+        (tmp_path / folder / f"{folder}.txt").write_text("no conversation", encoding="utf-8")
+
+    paths = [tmp_path / "north", tmp_path / "south", tmp_path / "missing.json"]
+    comparison = compare(paths, [], executor=thread)
+
+    found = {report.transcript for report in comparison.reports}
+    assert found == {str(Path("north", "run.json")), str(Path("south", "run.json"))}
+    assert comparison.skipped.keys() == {"north.txt", "south.txt", "missing.json"}
+    assert comparison.skipped["missing.json"] == "No such file or directory"
+    assert not any(str(tmp_path) in reason for reason in comparison.skipped.values())
+
+
+@given(st.sets(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), min_size=1))
+def test_every_file_has_its_own_name_that_ends_its_path(paths: set[tuple[str, ...]]) -> None:
+    files = [Path("/logs", *path) for path in paths]
+
+    names = name_files(files)
+
+    assert list(names) == files
+    assert len({*names.values()}) == len(files)
+    assert all(str(file).endswith(name) for file, name in names.items())
+
+
 def test_summaries_are_the_totals_of_the_reports(folder: Path, thread: Executor) -> None:
     comparison = compare([folder], ["truncate"], [900], config=CONFIG, executor=thread)
 
@@ -136,13 +168,15 @@ def test_all_installed_strategies_are_compared_by_default(folder: Path, thread: 
     assert {"none", "gc_budget", "gc_marksweep"} <= set(comparison.strategies)
 
 
-def test_files_with_the_same_name_are_shown_with_their_path(folder: Path, thread: Executor) -> None:
+def test_files_with_the_same_name_are_shown_with_their_folder(
+    folder: Path, thread: Executor
+) -> None:
     (folder / "more" / "one.json").write_text((folder / "one.json").read_text())
 
     comparison = compare([folder], ["truncate"], [900], executor=thread)
 
     names = {result.cell.transcript for result in comparison.results}
-    assert {str(folder / "one.json"), str(folder / "more" / "one.json")} < names
+    assert {str(Path(folder.name, "one.json")), str(Path("more", "one.json"))} < names
 
 
 def test_find_files_searches_folders_and_returns_each_file_once(folder: Path) -> None:

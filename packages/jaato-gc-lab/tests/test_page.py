@@ -14,14 +14,14 @@ from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
 from jaato_gc_lab._charts import cost_parts, usage_chart
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
-from jaato_gc_lab._figures import short
+from jaato_gc_lab._figures import money, short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Collection, Loss, ReplayReport
 from jaato_gc_lab._series import SIDE, downsample, outline, ticks
 from jaato_gc_lab._stacks import sources_chart
 from jaato_gc_lab._steps import MAIN_MARKS
-from jaato_gc_lab._templates import PALETTE, money, percent, seconds, signed
+from jaato_gc_lab._templates import PALETTE, percent, seconds, signed
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -304,26 +304,39 @@ def page_named(name: str) -> str:
 def test_chart_is_valid_svg_with_styles_and_description() -> None:
     grid = sample_grid({"fix-login.jsonl": 90}, context_limits=(32_000,))
 
-    root = ElementTree.fromstring(chart_svg(grid.reports))
+    drawn = chart_svg(grid.reports, rank(grid))
 
+    root = ElementTree.fromstring(drawn)
     texts = "".join(root.itertext())
     assert "prefers-color-scheme: dark" in texts
     assert "fix-login.jsonl" in texts
     assert root.get("role") == "img"
     assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]
-    for strategy in STRATEGIES[1:]:
-        assert strategy in texts
+    assert not re.search("<script|@font-face|@import|url\\(|href", drawn)
 
 
-def test_chart_can_show_any_transcript_and_window() -> None:
+def test_chart_contrasts_the_recommended_strategy_with_none_as_the_page_does() -> None:
     grid = sample_grid({"long.jsonl": 120, "short.jsonl": 30}, context_limits=(8_000, 32_000))
+    _, shown_first = rank(grid)
 
-    assert "long.jsonl" in chart_svg(grid.reports)
-    assert "short.jsonl" in chart_svg(grid.reports, transcript="short.jsonl", context_limit=8_000)
-    with pytest.raises(ValueError, match=r"'other' in a window of 8,000"):
-        chart_svg(grid.reports, transcript="other")
-    with pytest.raises(ValueError, match="window of 999"):
-        chart_svg(grid.reports, context_limit=999)
+    drawn = chart_svg(grid.reports, rank(grid))
+
+    page = page_of(grid)
+    chosen = page[page.index('class="choice chosen" data-window') :]
+    [title] = re.findall("<title[^>]*>(.*)</title>", drawn)
+    assert title in words(chosen)
+    assert "Without collection, request" in title
+    lines = re.findall(r'<path class="line main s\d+" d="[^"]+"/>', drawn)
+    assert len(lines) == 2
+    assert all(line in chosen for line in lines)
+    assert f"{shown_first.places[0].strategy}: up to" in drawn
+    assert "none: up to" in drawn
+
+
+def test_chart_of_a_run_that_cannot_fit_is_drawn() -> None:
+    report = replace(sample_report("budget", 1_200), cannot_fit=True)
+
+    assert "budget: up to" in chart_svg([report])
 
 
 # --- numbers ---

@@ -23,7 +23,7 @@ from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._ranking import rank
 from jaato_gc_lab._reports import Loss
-from jaato_gc_lab._templates import PALETTE
+from jaato_gc_lab._templates import PALETTE, STRATEGY_COLOURS
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="Playwright is not installed: pip install playwright"
@@ -81,7 +81,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         prices=PRICES,
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
-    (folder / "chart.svg").write_text(chart_svg(grid.reports), encoding="utf-8")
+    (folder / "chart.svg").write_text(chart_svg(grid.reports, rank(grid)), encoding="utf-8")
     (folder / "names.html").write_text(page_with_long_names(), encoding="utf-8")
     in_readme = '<body style="margin:0"><img src="chart.svg" alt="chart">'
     (folder / "readme.html").write_text(in_readme, encoding="utf-8")
@@ -587,9 +587,9 @@ def test_svg_chart_renders_as_an_image(open_page: Open, scheme: str, pixels_of: 
     picture = page.locator("img").screenshot()
     keep(picture, f"chart-svg-{scheme}")
 
-    names = ["paper", *(f"strategy-{n}" for n in range(len(COLLECTING)))]
+    names = ["paper", *(f"strategy-{n}" for n in (*range(len(COLLECTING)), STRATEGY_COLOURS))]
     counts = pixels_of(picture, {name: PALETTE[name][mode] for name in names})
 
     assert page.locator("img").bounding_box()["width"] == 960
     assert counts.pop("paper") > 100_000
-    assert min(counts.values()) > 800
+    assert sum(count > 800 for count in counts.values()) == 2

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 from jaato_gc import GC_POLICY_INDICATORS, GCConfig, GCPolicy, GCResult
 from jaato_gc.plugin import trigger_tokens
 from jaato_gc_lab._budget_snapshot import BudgetSnapshot, Row
-from jaato_gc_lab._cli._text import percent
 from jaato_gc_lab._columns import Cell, Columns, Name, literal
-from jaato_gc_lab._figures import number
+from jaato_gc_lab._figures import number, percent
 from jaato_gc_lab._stacked_bar import Fill, Fills, StackedBar, cell_at, marks_at
 
 if TYPE_CHECKING:  # rich is imported when something is drawn: most programs draw nothing
@@ -68,7 +67,7 @@ class BudgetPanel:
             yield Text(", ".join(_mark(*mark, budget.window) for mark in marks.items()))
         cells = list(self._cells(rows, fills, options))
         if cells:
-            yield Columns(cells, name=1, left=(0, 4, 5), drop=(4, 3))
+            yield Columns(cells, flexible=1, left=(0, 4, 5), drop=(4, 3))
         if self._collected:
             yield Text(literal(_summary(self._collected), options))
 

@@ -88,12 +88,6 @@ class UsageChart:
         return self._first_report.target_percent
 
     @property
-    def first_overflow(self) -> int | None:
-        """Number of the first request that does not fit without collection, starting at 1."""
-        requests = self.baseline.requests if self.baseline else []
-        return next((n for n, request in enumerate(requests, 1) if not request.fits), None)
-
-    @property
     def any_misfits(self) -> bool:
         """Whether any request did not fit despite collection."""
         return any(panel.misfits for panel in self.panels)
@@ -141,15 +135,10 @@ def cost_parts(report: ReplayReport, price: Price | None) -> dict[str, float]:
     return {"cache reads": cache_reads, "new input": new_input, "output": output}
 
 
-def usage_chart(
-    reports: Sequence[ReplayReport], colours: Mapping[str, int], marks: int = MARKS
-) -> UsageChart:
+def usage_chart(reports: Sequence[ReplayReport], colours: Mapping[str, int]) -> UsageChart:
     """Returns the window usage chart for the reports of one transcript and window.
 
-    Args:
-        reports: The reports. The first one that collects has up to `MAIN_MARKS` marks.
-        colours: Colour numbers by strategy.
-        marks: Maximum number of marks of the other reports.
+    The first one that collects has up to `MAIN_MARKS` marks, and the others up to `MARKS`.
     """
     context_limit = reports[0].context_limit
     last = last_request(reports)
@@ -166,7 +155,7 @@ def usage_chart(
                 report,
                 colours[report.strategy],
                 _line(report, last, top),
-                marks_of(report, last, top, MAIN_MARKS if report is first_report else marks),
+                marks_of(report, last, top, MAIN_MARKS if report is first_report else MARKS),
                 _misfits(report, last),
             )
             for report in collecting

@@ -1,5 +1,6 @@
 """Replays every transcript with every strategy in every window, in parallel."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
@@ -107,6 +108,21 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
+def name_files(files: Sequence[Path]) -> dict[Path, str]:
+    """Returns the names of files, with only as many folders as are needed to tell them apart.
+
+    Reports are published: a whole path would show more than the file that it identifies.
+    """
+    names: dict[Path, str] = {}
+    for length in range(1, max((len(file.parts) for file in files), default=0) + 1):
+        ends = {file: Path(*file.parts[-length:]) for file in files}
+        occurrences = Counter(ends.values())
+        for file, end in ends.items():
+            if occurrences[end] == 1 or end == file:
+                names.setdefault(file, str(end))
+    return {file: names[file] for file in files}
+
+
 def _canonical(strategies: Sequence[str] | None) -> list[str]:
     """Returns the full names of strategies and creates each once, to fail early on errors."""
     installed = list(_registry().strategies())
@@ -143,13 +159,11 @@ def _survey(pool: Executor, files: Sequence[Path], skipped: dict[str, str]) -> l
         found[file] = _explained(error) if error else future.result()
 
     _gather(pool, [(file, _contents, (str(file),)) for file in files], note)
-    names = [file.name for file in files]
     transcripts = []
-    for file in files:
-        name = file.name if names.count(file.name) == 1 else str(file)
+    for file, name in name_files(files).items():
         contents = found[file]
         if isinstance(contents, str):
-            skipped[str(file)] = contents
+            skipped[name] = contents
             continue
         for index, (length, model) in enumerate(contents):
             own = f"{name}#{index + 1}" if len(contents) > 1 else name
@@ -203,6 +217,8 @@ def _explained(error: BaseException) -> str:
     if isinstance(error, FormatError) and error.path is not None:
         # Without the path, which is shown next to the message.
         return error.what if error.line is None else f"line {error.line}: {error.what}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return f"{type(error).__name__}: {error}"
 
 

@@ -46,13 +46,13 @@ MEASURES = (
     ),
     Measure(
         "Lost context",
-        "Share of the names in calls that no longer stand beside the same text as in the original."
+        "Share of the names in calls that are no longer next to the same text as in the original."
         " A name in a summary or a list of names does not count.",
         lambda report: (report.context_lost, report.context_used),
     ),
     Measure(
         "Lost names",
-        "Share of the used names (paths, identifiers, numbers) that stand nowhere in the context"
+        "Share of the used names (paths, identifiers, numbers) that are nowhere in the context"
         " any more. A list of words would keep all names and no content.",
         lambda report: (report.names_lost, report.names_used),
     ),

@@ -19,12 +19,12 @@ from jaato_gc import (
 from jaato_gc.plugin import TokenCounter, as_text, lay_out, message_tokens
 from jaato_gc_formats import Conversation, FormatError, Problem, load
 from jaato_gc_lab._findings import Finding, find_findings
-from jaato_gc_lab._largest import LargeMessage, largest_messages, role_of
+from jaato_gc_lab._largest import LargeMessage, largest_messages
 from jaato_gc_lab._overhead import hidden_tokens
 from jaato_gc_lab._recording import TOOL_FRAME
 from jaato_gc_lab._slices import Slice, slices_of
 from jaato_gc_lab._sources import SOURCES, tokens_by_source
-from jaato_gc_lab._subjects import UNNAMED, call_subject, part_tokens
+from jaato_gc_lab._subjects import UNNAMED, part_tokens, role_of, tool_of
 
 UNLIMITED = 10**12
 """A window that is never full."""
@@ -115,9 +115,7 @@ class Inspection:
         return sum(finding.freed_tokens for finding in self.findings)
 
 
-def inspect_file(
-    path: str | Path, format: str | None = None, *, registry: PluginRegistry | None = None
-) -> list[Inspection]:
+def inspect_file(path: str | Path, format: str | None = None) -> list[Inspection]:
     """Inspects every conversation in a file.
 
     Invalid lines are skipped and listed in ``problems``.
@@ -125,32 +123,24 @@ def inspect_file(
     Args:
         path: The file.
         format: Format of the file; detected by default.
-        registry: Registry of formats; by default all installed ones.
 
     Raises:
         FormatError: The file can't be read or contains no conversation.
     """
     repaired = False
     try:
-        conversations = load(path, format, registry=registry)
+        conversations = load(path, format)
     except FormatError:
-        conversations, repaired = load(path, format, repair=True, registry=registry), True
+        conversations, repaired = load(path, format, repair=True), True
     found = [inspect_conversation(conversation) for conversation in conversations]
     for inspection in found:
         inspection.repaired = repaired
     return found
 
 
-def inspect_conversation(
-    conversation: Conversation, *, counter: TokenCounter | None = None
-) -> Inspection:
-    """Inspects one conversation.
-
-    Args:
-        conversation: The conversation.
-        counter: Token counter; by default core's estimate, which is the same on every machine.
-    """
-    counter = counter or EstimateCounter()
+def inspect_conversation(conversation: Conversation) -> Inspection:
+    """Inspects one conversation, with the estimate of core, which is the same on every machine."""
+    counter = EstimateCounter()
     messages = conversation.messages
     schemas = tool_schemas(messages.request, counter)
     schema_tokens = sum(schemas.values())
@@ -223,33 +213,6 @@ def new_session(
     return session
 
 
-def describe(message: Message, subjects: Mapping[str, str] | None = None) -> str:
-    """Returns a short description of a message: its calls, the calls it answers, or its text.
-
-    Args:
-        message: The message.
-        subjects: Subjects of the calls, by call id; see `call_subjects`.
-    """
-    if calls := message.function_calls:
-        return ", ".join(f"{call.name} {call_subject(call)}".strip() for call in calls)
-    if answers := message.function_responses:
-        about = (f"{each.name} {(subjects or {}).get(each.call_id or '', '')}" for each in answers)
-        return "result of " + ", ".join(each.strip() or UNNAMED for each in about)
-    thought = next((part.thought for part in message.parts if part.thought), "")
-    attached = next((part.inline_data for part in message.parts if part.inline_data), None)
-    return message.text or thought or (attached.mime_type if attached else "")
-
-
-def call_subjects(messages: Sequence[Message]) -> dict[str, str]:
-    """Returns the subject of each call, such as a path, by call id."""
-    return {
-        call.id: call_subject(call)
-        for message in messages
-        for call in message.function_calls
-        if call.id
-    }
-
-
 def _tool_name(tool: Any) -> str:
     if not isinstance(tool, dict):
         return UNNAMED
@@ -266,11 +229,11 @@ def _tools(
     result_tokens: Counter[str] = Counter()
     for message in messages:
         for part in message.parts:
-            if call := part.function_call:
-                calls[call.name or UNNAMED] += 1
-                call_tokens[call.name or UNNAMED] += part_tokens(part, counter)
-            elif answer := part.function_response:
-                result_tokens[answer.name or UNNAMED] += part_tokens(part, counter)
+            if part.function_call:
+                calls[tool_of(part)] += 1
+                call_tokens[tool_of(part)] += part_tokens(part, counter)
+            elif part.function_response:
+                result_tokens[tool_of(part)] += part_tokens(part, counter)
     shares = [
         ToolShare(name, calls[name], schemas.get(name, 0), call_tokens[name], result_tokens[name])
         for name in {*schemas, *calls, *result_tokens}

@@ -1,4 +1,4 @@
-"""Renders the report as one self-contained HTML file, and its usage chart as an SVG file."""
+"""Renders the report as one self-contained HTML file, and its main chart as an SVG file."""
 
 import base64
 import hashlib
@@ -21,7 +21,6 @@ from jaato_gc_lab._ranking import RULE, Ranking
 from jaato_gc_lab._reports import Loss, ReplayReport
 from jaato_gc_lab._runs import Runs
 from jaato_gc_lab._stacks import SOURCES, SourcesChart, sources_chart
-from jaato_gc_lab._steps import MAIN_MARKS
 from jaato_gc_lab._templates import environment, template_text
 
 DETAILED = 4
@@ -62,7 +61,7 @@ def report_page(
     ranked = sorted(rankings, key=lambda ranking: ranking.context_limit)
     runs = Runs(list(reports), ranked)
     names = runs.transcripts_by_freed_tokens()[:detailed]
-    first_limit = runs.default_limit(names[0]) if names else runs.context_limits[0]
+    first_limit = runs.first_limit()
     totals = list(summaries)
     page = Page(
         runs=runs,
@@ -94,32 +93,24 @@ def report_page(
     return template.render(page=page, script=Markup(script), script_hash=f"sha256-{digest}")
 
 
-def chart_svg(
-    reports: Iterable[ReplayReport],
-    *,
-    transcript: str | None = None,
-    context_limit: int | None = None,
-) -> str:
-    """Returns the window usage chart as a standalone SVG document.
+def chart_svg(reports: Iterable[ReplayReport], rankings: Iterable[Ranking] = ()) -> str:
+    """Returns the main chart of the report as a standalone SVG document.
 
-    The chart has its own background and follows the reader's light or dark colour scheme.
+    It shows the tokens of each request without collection and with the recommended strategy, for
+    the window and the run that the report shows first. The chart has its own background and follows
+    the reader's light or dark colour scheme.
 
     Args:
-        reports: The replays.
-        transcript: Name of the transcript; by default the one with the most freed tokens.
-        context_limit: Window size; by default the largest in which every strategy collected three
-            times.
+        reports: The replays, as for `report_page`.
+        rankings: One ranking per window. The first strategy of each is the recommended one.
 
     Raises:
-        ValueError: ``reports`` is empty or has no report of that transcript and window.
+        ValueError: ``reports`` is empty.
     """
-    runs = Runs(list(reports))
-    name = runs.transcripts_by_freed_tokens()[0] if transcript is None else transcript
-    window = runs.default_limit(name) if context_limit is None else context_limit
-    of_cell = runs.of(name, window)
-    if not of_cell:
-        raise ValueError(f"no report of {name!r} in a window of {window:,} tokens")
-    chart = usage_chart(of_cell, runs.colours, MAIN_MARKS)
+    runs = Runs(list(reports), rankings)
+    limit = runs.first_limit()
+    shown = runs.most_telling(limit) or runs.of(runs.transcripts[0], limit)
+    chart = contrast_chart(shown, runs.colours)
     return environment().get_template("chart.svg.j2").render(chart=chart)
 
 

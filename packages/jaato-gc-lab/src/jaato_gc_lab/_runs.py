@@ -102,8 +102,13 @@ class Runs:
             freed[report.transcript] += report.freed_by_reason.total()
         return sorted(self.transcripts, key=lambda name: -freed[name])
 
-    def default_limit(self, transcript: str) -> int:
-        """Returns the largest window with enough collections of every strategy, or the smallest."""
+    def first_limit(self) -> int:
+        """Returns the window that is shown first, or the smallest if no window qualifies.
+
+        It is the largest with enough collections of every strategy, in the run with the most freed
+        tokens.
+        """
+        transcript = self.transcripts_by_freed_tokens()[0]
         for context_limit in reversed(self.context_limits):
             counts = [
                 len(report.collections)

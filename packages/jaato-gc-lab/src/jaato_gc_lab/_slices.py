@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jaato_gc import Message, Part
+from jaato_gc import Message
 from jaato_gc.plugin import TokenCounter
 from jaato_gc_lab._sources import tokens_by_source
-from jaato_gc_lab._subjects import UNNAMED, part_tokens
+from jaato_gc_lab._subjects import UNNAMED, part_tokens, tool_of
 
 HIDDEN = "not in the log"
 
@@ -77,16 +77,11 @@ def _tokens_in(
     ):
         if parts and source in by_source:
             others = [
-                ((SliceKind.TOOL, _tool_of(part)), part_tokens(part, counter)) for part in parts[1:]
+                ((SliceKind.TOOL, tool_of(part)), part_tokens(part, counter)) for part in parts[1:]
             ]
             yield from others
             # The first one has the overhead of the message.
             rest = by_source.pop(source) - sum(amount for _, amount in others)
-            yield (SliceKind.TOOL, _tool_of(parts[0])), rest
+            yield (SliceKind.TOOL, tool_of(parts[0])), rest
     for source, amount in by_source.items():
         yield (SliceKind.SOURCE, source), amount
-
-
-def _tool_of(part: Part) -> str:
-    named = part.function_call or part.function_response
-    return (named.name if named else "") or UNNAMED

@@ -4,7 +4,7 @@ from collections import Counter
 
 from jaato_gc import Message, Part, Role
 from jaato_gc.plugin import TokenCounter, message_tokens
-from jaato_gc_lab._subjects import part_tokens
+from jaato_gc_lab._subjects import part_tokens, tool_of
 
 SOURCES = ("system", "tools", "user", "model", "thoughts", "calls", "results", "synthetic")
 """All sources, in display order."""
@@ -60,8 +60,8 @@ def tokens_by_tool(message: Message, counter: TokenCounter) -> Counter[str]:
     """Returns the tokens of the calls and results in a message, by tool."""
     tokens: Counter[str] = Counter()
     for part in message.parts:
-        if used := part.function_call or part.function_response:
-            tokens[used.name] += part_tokens(part, counter)
+        if part.function_call or part.function_response:
+            tokens[tool_of(part)] += part_tokens(part, counter)
     return tokens
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from jaato_gc_lab import _figures
 from jaato_gc_lab._charts import UsagePanel
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, money, number, short
 from jaato_gc_lab._intervals import MIN_RUNS, Interval
 
 if TYPE_CHECKING:
@@ -111,11 +112,8 @@ def template_text(name: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Formats a fraction as a percentage: ``61 %``, with one decimal below 10 %."""
-    if share is None:
-        return "\N{EN DASH}"
-    digits = 1 if 0 < abs(share) < 0.0995 else 0
-    return f"{share * 100:.{digits}f}{NBSP}%".replace("-", "\N{MINUS SIGN}")
+    """Formats a fraction as a percentage: ``61 %``, with one decimal below 10 %, or a dash."""
+    return "\N{EN DASH}" if share is None else _typeset(_figures.percent(share))
 
 
 def signed(share: float) -> str:
@@ -156,21 +154,9 @@ def plain_number(value: float) -> str:
     return f"{value:g}"
 
 
-def money(amount: float) -> str:
-    """Formats an amount without its currency, with more decimals for small amounts."""
-    digits = next(
-        (digits for least, digits in ((1000, 0), (0.1, 2), (0.01, 3)) if amount >= least), 4
-    )
-    return f"{amount:,.{digits if amount else 2}f}"
-
-
 def seconds(value: float) -> str:
     """Formats a duration: ``1.4 ms``, ``3.2 s``, ``4 min``."""
-    if value >= 120:
-        return f"{value / 60:.0f}{NBSP}min"
-    if value >= 1:
-        return f"{value:.1f}{NBSP}s"
-    return f"{value * 1000:.1f}{NBSP}ms" if 0 < value < 0.01 else f"{value * 1000:.0f}{NBSP}ms"
+    return _typeset(_figures.seconds(value))
 
 
 def sentence(text: str) -> str:
@@ -195,6 +181,11 @@ def described(panel: UsagePanel) -> str:
         freed = report.freed_by_reason.total()
         text += f", which freed {number(freed)} tokens"
     return f"{text}. {counted(report.overflows, 'request')} did not fit."
+
+
+def _typeset(figure: str) -> str:
+    """Returns a figure with a space before its unit, and with a real minus sign."""
+    return re.sub("(?=[a-z%])(?<=[0-9])", NBSP, figure).replace("-", "\N{MINUS SIGN}")
 
 
 def _printable(value: Any) -> Any:

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jaato_gc_lab._cli._text import percent
 from jaato_gc_lab._columns import Cell, Columns, Name
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, percent
 from jaato_gc_lab._slices import Slice, SliceKind
 from jaato_gc_lab._stacked_bar import Fills, StackedBar, marks_at
 
@@ -48,7 +47,7 @@ class ContextPicture:
             yield marks_at([self._window / drawn], options.max_width, fills.mark)
         rows = [self._row(fills, at) for at in range(len(self._slices))]
         if rows:
-            yield Columns(rows, name=1, left=(0, 4), drop=(4, 2))
+            yield Columns(rows, flexible=1, left=(0, 4), drop=(4, 2))
 
     def _row(self, fills: Fills, position: int) -> list[Cell]:
         from rich.text import Text

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from jaato_gc_lab._cli._text import percent
 from jaato_gc_lab._comparison import Summary
-from jaato_gc_lab._figures import number, short
+from jaato_gc_lab._figures import number, percent, short
 from jaato_gc_lab._reports import ReplayReport
 
 

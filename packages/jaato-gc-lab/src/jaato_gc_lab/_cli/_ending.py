@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from jaato_gc_lab._cli._drawing import say, say_result
-from jaato_gc_lab._cli._text import since
 from jaato_gc_lab._comparison import Comparison
 from jaato_gc_lab._contenders import NONE
-from jaato_gc_lab._figures import counted
+from jaato_gc_lab._figures import counted, since
 from jaato_gc_lab._reports import ReplayReport
 
 

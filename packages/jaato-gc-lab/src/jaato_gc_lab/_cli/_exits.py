@@ -7,7 +7,8 @@ from enum import IntEnum
 
 import click
 
-from jaato_gc_lab._cli._text import clean, with_stream_names
+from jaato_gc_lab._cli._inputs import with_stream_names
+from jaato_gc_lab._text import clean
 
 
 class Exit(IntEnum):

@@ -6,23 +6,18 @@ from datetime import date
 from pathlib import Path
 
 from jaato_gc import GCConfig, GCError
-from jaato_gc_lab._cli._drawing import (
-    progress,
-    say,
-    say_heading,
-    say_item,
-    say_table,
-)
+from jaato_gc_lab._cli._drawing import draw, progress, say, say_heading, say_item
 from jaato_gc_lab._cli._ending import say_unpriced
-from jaato_gc_lab._cli._text import clean, percent, seconds
+from jaato_gc_lab._columns import Columns
 from jaato_gc_lab._compare import compare
 from jaato_gc_lab._comparison import CellResult, Comparison, Summary
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, number, percent, seconds, short
 from jaato_gc_lab._files import write_all
 from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._ranking import RULE, rank
 from jaato_gc_lab._saved import SavedComparison
+from jaato_gc_lab._text import clean
 
 FEW = 8
 """Maximum number of listed reasons."""
@@ -40,7 +35,7 @@ HEADINGS = (
     "collec-\ntions",
     "time",
 )
-LEAST = (10, 9, 8, 4, 5, 7, 6, 2, 3, 1)
+DROP = (10, 9, 8, 4, 5, 7, 6, 2, 3, 1)
 """Columns to leave out on a narrow terminal, the least important first."""
 
 
@@ -126,7 +121,7 @@ def say_comparison(comparison: Comparison) -> None:
             f"{counted(transcripts, 'transcript')}, "
             f"{counted(max(row.requests for row in rows), 'request')}"
         )
-        say_table(HEADINGS, map(_row, rows), least=LEAST, gap=1)
+        draw(Columns(map(_row, rows), HEADINGS, drop=DROP, gap=1))
         say()
         for place in ranking.places:
             say_item(f"{place.strategy}: {place.reason}", f"{place.position}.")
@@ -137,7 +132,7 @@ def say_comparison(comparison: Comparison) -> None:
     say(f"Ranking: {RULE[:1].lower()}{RULE[1:]}")
 
 
-def _row(summary: Summary) -> tuple[object, ...]:
+def _row(summary: Summary) -> tuple[str, ...]:
     return (
         summary.strategy,
         _refused(summary),
@@ -206,10 +201,11 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
     if not comparison.reports:
         first, reason = next(iter(comparison.failed.items()), ("comparison", "it has no replays"))
         raise GCError(f"can't write a report because all replays failed: {first}: {reason}")
+    rankings = rank(comparison)
     page = report_page(
         comparison.reports,
         comparison.summaries(),
-        rank(comparison),
+        rankings,
         made_on=saved.made_on,
         versions=saved.versions,
         skipped=comparison.skipped | comparison.failed,
@@ -217,5 +213,5 @@ def write_page(saved: SavedComparison, path: Path, svg: Path | None = None) -> N
     )
     contents = {path: page.encode()}
     if svg is not None:
-        contents[svg] = chart_svg(comparison.reports).encode()
+        contents[svg] = chart_svg(comparison.reports, rankings).encode()
     write_all(contents)

@@ -4,6 +4,7 @@ What can be read only once is copied to a temporary folder, because commands rea
 times and in several processes.
 """
 
+import re
 import stat
 import sys
 import tempfile
@@ -13,10 +14,11 @@ from typing import Any
 import click
 
 from jaato_gc import GCError
-from jaato_gc_lab._cli._text import COPY_FOLDER
 from jaato_gc_lab._files import unused_path
 
 STDIN = "-"
+COPY_FOLDER = "jaato-gc-input-"
+"""Prefix of the temporary folder with the copies."""
 _FOLDER = f"{__name__}.folder"
 
 
@@ -43,6 +45,12 @@ class InputFile(click.ParamType):  # type: ignore[type-arg]
 def is_copy(path: Path) -> bool:
     """Returns whether a file is the copy of a stream, which can't be written back."""
     return path.parent.name.startswith(COPY_FOLDER)
+
+
+def with_stream_names(text: str) -> str:
+    """Returns a text in which copies of streams have their names, such as ``stdin``."""
+    folder = rf"{re.escape(tempfile.gettempdir())}[/\\]+{COPY_FOLDER}\w+[/\\]+"
+    return re.sub(folder, "", text)
 
 
 def _is_pipe(path: Path) -> bool:

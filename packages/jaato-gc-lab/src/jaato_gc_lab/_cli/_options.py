@@ -20,9 +20,9 @@ refused runs  runs with a request that does not fit, and the median share of
               it uses later counts as lost.
 blind edits   edits that quote text which was in the context and no longer is.
               An agent could read the file again first.
-lost context  names in calls that no longer stand beside the same text as in
+lost context  names in calls that are no longer next to the same text as in
               the original. A name in a summary or a list does not count.
-lost names    names used later that stand nowhere any more. Weak: a list of
+lost names    names used later that are nowhere any more. Weak: a list of
               words keeps names, but no content.
 re-reads      files that would have to be read again
 violations    problems that make a provider reject a request; should be 0

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import click
 
-from jaato_gc_lab._cli._drawing import say, say_json, say_result, say_table
+from jaato_gc_lab._cli._drawing import draw, say, say_json, say_result
 from jaato_gc_lab._cli._ending import replayed, say_unpriced
 from jaato_gc_lab._cli._exits import Exit
 from jaato_gc_lab._cli._grid import run_grid, say_skipped, say_unfit
@@ -25,10 +25,10 @@ from jaato_gc_lab._cli._options import (
     tuning_options,
     workers_option,
 )
-from jaato_gc_lab._cli._text import since
+from jaato_gc_lab._columns import Columns
 from jaato_gc_lab._comparison import Comparison, Summary
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, since
 from jaato_gc_lab._overhead import Overhead
 
 
@@ -283,4 +283,4 @@ def _show(verdicts: list[Verdict]) -> None:
         )
     if rows:
         headings = ["result", "strategy", "window", "limit", "measured", "allowed"]
-        say_table(headings, rows, left=(0, 1, 3, 5), least=(2, 5, 4, 3))
+        draw(Columns(rows, headings, flexible=1, left=(0, 3, 5), drop=(2, 5, 4, 3)))

@@ -11,7 +11,8 @@ import click
 
 from jaato_gc import GCPlan, GCResult, PluginRegistry
 from jaato_gc_lab._cache_cost import CacheCost, cache_cost
-from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_result, say_table
+from jaato_gc_lab._changed_messages import ChangedMessage, changed_messages
+from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_json, say_result
 from jaato_gc_lab._cli._ending import say_no_price
 from jaato_gc_lab._cli._exits import Exit
 from jaato_gc_lab._cli._inputs import is_copy
@@ -28,11 +29,11 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent, since
+from jaato_gc_lab._cli._subject_cell import subject_cell
 from jaato_gc_lab._collect_file import FilePlan, apply_plan, plan_file, undo_file, undo_path
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._columns import Columns, Name
+from jaato_gc_lab._figures import counted, money, number, percent, since
 from jaato_gc_lab._files import refuse_overwriting
-from jaato_gc_lab._inspect import call_subjects, describe
 from jaato_gc_lab._prices import Prices, load_prices
 from jaato_gc_lab._replay import make_strategy
 
@@ -221,42 +222,21 @@ def _show_items(plan: GCPlan) -> None:
         freed[item.reason, item.action] += item.tokens_freed
         counts[item.reason, item.action] += max(1, len(item.message_ids))
     say_heading("By reason")
-    say_table(
-        ["reason", "action", "messages", "tokens"],
-        [(*key, number(counts[key]), number(tokens)) for key, tokens in freed.most_common()],
-        left=(0, 1),
-    )
+    rows = [(*key, number(counts[key]), number(tokens)) for key, tokens in freed.most_common()]
+    draw(Columns(rows, ("reason", "action", "messages", "tokens"), left=(1,), drop=(2, 1)))
     say_heading("By message")
-    rows = _changed_messages(plan)
-    say_table(
-        ["no.", "role", "action", "tokens", "content"],
-        [(n, role, action, number(tokens), what) for n, role, action, tokens, what in rows[:FEW]],
-        left=(1, 2, 4),
-        flexible=4,
-    )
-    if len(rows) > FEW:
-        rest = sum(tokens for _, _, _, tokens, _ in rows[FEW:])
-        say(f"and {counted(len(rows) - FEW, 'smaller message')} with {number(rest)} tokens")
+    changed = changed_messages(plan)
+    headings = ("no.", "role", "action", "tokens", "content")
+    draw(Columns(map(_row, changed[:FEW]), headings, flexible=4, left=(1, 2), drop=(0, 1, 2)))
+    if rest := changed[FEW:]:
+        tokens = sum(each.tokens for each in rest)
+        say(f"and {counted(len(rest), 'smaller message')} with {number(tokens)} tokens")
 
 
-def _changed_messages(plan: GCPlan) -> list[tuple[int, str, str, int, str]]:
-    """Returns position, role, action, freed tokens and content of each message, largest first."""
-    from jaato_gc import EstimateCounter
-    from jaato_gc.plugin import message_tokens
-
-    counter, subjects = EstimateCounter(), call_subjects(plan.before)
-    after = {message.message_id: message for message in plan.after}
-    actions = {each: item.action for item in plan.result.removal_list for each in item.message_ids}
-    rows = []
-    for position, message in enumerate(plan.before):
-        now = after.get(message.message_id)
-        if now is message:
-            continue
-        tokens = message_tokens(message, counter) - (message_tokens(now, counter) if now else 0)
-        action = actions.get(message.message_id, "shorten" if now else "remove")
-        role = "tool" if message.is_tool_output else message.role.value
-        rows.append((position, role, action, tokens, describe(message, subjects)))
-    return sorted(rows, key=lambda row: (-row[3], row[0]))
+def _row(changed: ChangedMessage) -> tuple[str, str, str, str, Name]:
+    position, role, action, tokens, tool, about, more = changed
+    content = Name("", about) if tool is None else subject_cell(tool, about, more)
+    return str(position), role, action, number(tokens), content
 
 
 def _show_cache(plan: FilePlan, result: GCResult, prices: Prices, model: str | None) -> None:
@@ -303,8 +283,5 @@ def _data(
         data["result"] = dataclasses.asdict(result)
         data["result"]["tokens_freed"] = result.tokens_freed
         data["cost"] = dataclasses.asdict(_cost(plan, result, prices, model))
-        data["messages"] = [
-            {"position": n, "role": role, "action": action, "tokens": tokens, "what": what}
-            for n, role, action, tokens, what in _changed_messages(plan.plan)
-        ]
+        data["messages"] = [each._asdict() for each in changed_messages(plan.plan)]
     return data

@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from jaato_gc import GCConfigError, GCError, GCPluginError
-from jaato_gc_lab._cli._drawing import say, say_heading, say_json, say_table
+from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_json
 from jaato_gc_lab._cli._exits import Exit, print_error
 from jaato_gc_lab._cli._options import EXISTING, json_option
+from jaato_gc_lab._columns import Columns
 from jaato_gc_lab._effective import EffectiveConfig, Setting, effective_config
 
 NO_FILE = ".jaato/gc.json does not exist, and neither does ~/.jaato/gc.json"
@@ -102,12 +103,8 @@ def _show(found: EffectiveConfig) -> None:
 
 
 def _show_settings(settings: list[Setting]) -> None:
-    say_table(
-        ["key", "value", "origin"],
-        [(each.key, _formatted(each.value), each.origin) for each in settings],
-        left=(0, 1, 2),
-        least=(2,),
-    )
+    rows = [(each.key, _formatted(each.value), each.origin) for each in settings]
+    draw(Columns(rows, ("key", "value", "origin"), flexible=1, left=(0, 2), drop=(2,)))
 
 
 def _formatted(value: object) -> str:

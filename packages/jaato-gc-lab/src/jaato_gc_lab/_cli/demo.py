@@ -9,19 +9,20 @@ import click
 from jaato_gc import GCError
 from jaato_gc_lab._cli._demo_text import headline, rows
 from jaato_gc_lab._cli._drawing import (
+    draw,
     is_plain,
     progress,
     say,
     say_chart,
     say_heading,
     say_lines,
-    say_table,
     say_title,
     width,
 )
 from jaato_gc_lab._cli._grid import saved_today, write_page
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import NEW, force_option
+from jaato_gc_lab._columns import Columns
 from jaato_gc_lab._compare import compare
 from jaato_gc_lab._comparison import Comparison
 from jaato_gc_lab._contenders import CONTENDERS, NONE
@@ -116,7 +117,7 @@ def _show(comparison: Comparison) -> None:
         return
     say_heading(f"All strategies in {short(none.context_limit)} tokens, best first")
     headings = ["strategy", "do not\nfit", "lost\ncontext", "blind\nedits", "tokens\nsent", "cost"]
-    say_table(headings, shown, least=(5, 3, 4, 2, 1), in_json=False)
+    draw(Columns(shown, headings, drop=(5, 3, 4, 2, 1), elsewhere="A wider terminal"))
     say(
         "! marks requests that do not fit. Costs are relative to keep-last, which removes the "
         "oldest exchanges. The measures are defined in: jaato-gc compare --help"

@@ -4,24 +4,21 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jaato_gc import GCError, GCPolicy
 from jaato_gc_lab._cli._context_picture import ContextPicture
-from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_lines, width
+from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_item, say_json
 from jaato_gc_lab._cli._numbers import TOKENS
 from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
-from jaato_gc_lab._cli._text import percent
+from jaato_gc_lab._cli._subject_cell import subject_cell
 from jaato_gc_lab._columns import Columns, Name
-from jaato_gc_lab._figures import counted, number
+from jaato_gc_lab._figures import counted, number, percent
 from jaato_gc_lab._findings import Finding, FindingKind
 from jaato_gc_lab._inspect import Inspection, inspect_file
 from jaato_gc_lab._largest import LargeMessage
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 POLICIES = {
     GCPolicy.EPHEMERAL: "removed first",
@@ -42,8 +39,6 @@ FEW = 5
 FEW_SUBJECTS = 3
 """Maximum number of subjects of one kind of finding."""
 MOST_PROBLEMS = 10
-SHORT_COMMAND = 60
-"""Maximum number of characters of a command that is always shown whole."""
 
 
 @click.command("inspect")
@@ -126,7 +121,7 @@ def _summarize(file: Path, found: list[Inspection]) -> None:
         for position, each in enumerate(found, 1)
     ]
     headings = ("no.", "name", "tokens", "freeable", "messages", "turns", "problems")
-    _draw(Columns(rows, name=1, headings=headings, drop=(5, 4, 3, 6)))
+    draw(Columns(rows, headings, flexible=1, drop=(5, 4, 3, 6)))
     say()
     say("Token counts are estimates. Use --conversation N to show one conversation.")
 
@@ -144,7 +139,7 @@ def _show(file: Path, found: Inspection, window: int) -> None:
         times = counted(found.compactions, "time")
         say(f"compacted {times} by the agent; the figures include the compacted messages")
     say()
-    _draw(ContextPicture(found.slices, window))
+    draw(ContextPicture(found.slices, window))
     say()
     _show_reported(found)
     _show_policies(found)
@@ -188,23 +183,13 @@ def _show_largest(largest: Sequence[LargeMessage]) -> None:
         )
         for each in largest[:FEW]
     ]
-    _draw(Columns(rows, name=3, headings=("tokens", "turn", "no.", "content"), drop=(2, 1)))
+    draw(Columns(rows, ("tokens", "turn", "no.", "content"), flexible=3, drop=(2, 1)))
 
 
 def _content(message: LargeMessage) -> Name:
     if message.tool is None:
         return Name(f"{message.role}:", message.about)
-    named = _subject(message.tool, message.about)
-    more = f"and {message.more} more" if message.more else ""
-    return Name(named.text, f"{named.rest} {more}".strip())
-
-
-def _subject(tool: str, about: str) -> Name:
-    """Returns a tool with the subject of its call. Paths and short commands are never cut."""
-    is_path = len(about.split()) == 1
-    if is_path or len(about) <= SHORT_COMMAND:
-        return Name(f"{tool} {about}")
-    return Name(tool, about)
+    return subject_cell(message.tool, message.about, message.more)
 
 
 def _show_findings(found: Inspection) -> None:
@@ -238,10 +223,10 @@ def _show_kind(title: str, findings: Sequence[Finding]) -> None:
         by_subject[each.tool, each.about].append(_size(each))
     largest = sorted(by_subject.items(), key=lambda each: -sum(each[1]))
     rows = [
-        (number(sum(sizes)), f"{len(sizes)}x", _subject(*subject))
+        (number(sum(sizes)), f"{len(sizes)}x", subject_cell(*subject))
         for subject, sizes in largest[:FEW_SUBJECTS]
     ]
-    _draw(Columns(rows, name=2, drop=(1,)))
+    draw(Columns(rows, flexible=2, drop=(1,)))
     if rest := largest[FEW_SUBJECTS:]:
         left = sum(sum(sizes) for _, sizes in rest)
         say(f"and {number(left)} tokens of {counted(len(rest), 'other')}")
@@ -264,13 +249,3 @@ def _show_validity(found: Inspection) -> None:
         say(f"and {number(len(problems) - MOST_PROBLEMS)} more")
     if found.repaired:
         say("Invalid lines were skipped, and other problems were repaired where possible.")
-
-
-def _draw(renderable: "RenderableType") -> None:
-    """Prints something that rich draws, without spaces at the end of lines."""
-    from rich.console import Console
-
-    console = Console(width=width(), highlight=False, markup=False, emoji=False)
-    with console.capture() as captured:
-        console.print(renderable)
-    say_lines(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

@@ -11,10 +11,10 @@ import click
 from jaato_gc import GCError
 from jaato_gc_lab._cli._drawing import say, say_lines
 from jaato_gc_lab._cli._options import NEW
-from jaato_gc_lab._cli._text import UNPRINTABLE, clean
 from jaato_gc_lab._files import write_folder
 from jaato_gc_lab._plugin_names import PluginNames
 from jaato_gc_lab._plugin_project import LICENSES, License, project_files
+from jaato_gc_lab._text import UNPRINTABLE, clean
 
 KIT = "jaato-gc-testing"
 

@@ -4,8 +4,9 @@ import click
 
 from jaato_gc import PluginRegistry
 from jaato_gc.plugin import InstalledPlugin, StrategyInfo
-from jaato_gc_lab._cli._drawing import say, say_heading, say_item, say_json, say_table
+from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_item, say_json
 from jaato_gc_lab._cli._options import json_option
+from jaato_gc_lab._columns import Columns, Name
 from jaato_gc_lab._figures import counted
 
 
@@ -30,15 +31,12 @@ def command(as_json: bool) -> None:
     if not installed:
         say("No plugins are installed. Install one with: pip install jaato-gc-budget")
         return
-    say_table(
-        ["plugin", "distribution", "version", "status", "contents"],
-        [
-            (each.name, each.distribution, each.version, each.status.value, _contents(each))
-            for each in installed
-        ],
-        left=(0, 1, 2, 3, 4),
-        flexible=4,
-    )
+    rows = [
+        (each.name, each.distribution, each.version, each.status.value, _contents(each))
+        for each in installed
+    ]
+    headings = ("plugin", "distribution", "version", "status", "contents")
+    draw(Columns(rows, headings, left=(1, 2, 3, 4)))
     for plugin in installed:
         if plugin.cause:
             say_item(f"{plugin.name} is {plugin.status.value}: {plugin.cause}")
@@ -47,32 +45,25 @@ def command(as_json: bool) -> None:
     formats = [info for plugin in usable for info in plugin.formats]
     if formats:
         say_heading("Formats")
-        say_table(
-            ["name", "summary"],
-            [(info.name, info.summary) for info in formats],
-            left=(0, 1),
-            flexible=1,
-        )
+        summaries = [(info.name, Name("", info.summary)) for info in formats]
+        draw(Columns(summaries, ("name", "summary"), flexible=1, left=(0,), drop=()))
 
 
 def _say_strategies(strategies: list[StrategyInfo]) -> None:
     if not strategies:
         return
     say_heading("Strategies")
-    say_table(
-        ["name", "budget", "summarizer", "summary"],
-        [
-            (
-                info.name,
-                "used" if info.budget_aware else "-",
-                "required" if info.needs_summarizer else "-",
-                info.summary,
-            )
-            for info in strategies
-        ],
-        left=(0, 1, 2, 3),
-        flexible=3,
-    )
+    rows = [
+        (
+            info.name,
+            "used" if info.budget_aware else "-",
+            "required" if info.needs_summarizer else "-",
+            Name("", info.summary),
+        )
+        for info in strategies
+    ]
+    headings = ("name", "budget", "summarizer", "summary")
+    draw(Columns(rows, headings, flexible=3, left=(0, 1, 2), drop=(1, 2)))
 
 
 def _contents(plugin: InstalledPlugin) -> str:

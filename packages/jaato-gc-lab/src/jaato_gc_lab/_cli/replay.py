@@ -11,6 +11,7 @@ import click
 from jaato_gc import GCError, PluginRegistry
 from jaato_gc_formats import FormatError, load
 from jaato_gc_lab._cli._drawing import (
+    draw,
     is_plain,
     progress,
     say,
@@ -19,7 +20,6 @@ from jaato_gc_lab._cli._drawing import (
     say_item,
     say_json,
     say_result,
-    say_table,
     width,
 )
 from jaato_gc_lab._cli._ending import say_unpriced
@@ -36,10 +36,10 @@ from jaato_gc_lab._cli._options import (
     prices_option,
     tuning_options,
 )
-from jaato_gc_lab._cli._text import money, percent, seconds, since
-from jaato_gc_lab._compare import NO_ANSWER, find_files
+from jaato_gc_lab._columns import Columns
+from jaato_gc_lab._compare import NO_ANSWER, find_files, name_files
 from jaato_gc_lab._contenders import NONE
-from jaato_gc_lab._figures import counted, number, short
+from jaato_gc_lab._figures import counted, money, number, percent, seconds, short, since
 from jaato_gc_lab._overhead import Overhead
 from jaato_gc_lab._prices import load_prices, refuse_several_currencies
 from jaato_gc_lab._replay import replay
@@ -48,7 +48,19 @@ from jaato_gc_lab._sawtooth import sawtooth
 
 FEW = 8
 """Maximum number of listed violations and skipped files."""
-LEAST = (9, 8, 7, 1, 5, 6, 10, 3, 2, 4)
+HEADINGS = (
+    "transcript",
+    "re-\nquests",
+    "refused\nafter",
+    "blind\nedits",
+    "lost\ncontext",
+    "lost\nnames",
+    "viola-\ntions",
+    "collec-\ntions",
+    "peak",
+    "removed",
+)
+DROP = (9, 8, 7, 1, 5, 6, 10, 3, 2, 4)
 """Columns to leave out on a narrow terminal, the least important first."""
 
 
@@ -96,15 +108,15 @@ def command(
     skipped: dict[str, str] = {}
     found = find_files(files)
     with progress("replaying") as advance:
-        for position, path in enumerate(found):
-            advance(position, len(found), path.name)
+        for position, (path, file_name) in enumerate(name_files(found).items()):
+            advance(position, len(found), file_name)
             try:
                 conversations = load(path, repair=True, registry=registry)
             except FormatError as error:
-                skipped[str(path)] = error.what
+                skipped[file_name] = error.what
                 continue
             for index, conversation in enumerate(conversations, 1):
-                name = f"{path.name}#{index}" if len(conversations) > 1 else path.name
+                name = f"{file_name}#{index}" if len(conversations) > 1 else file_name
                 report = replay(
                     conversation,
                     named or "gc_budget",
@@ -157,39 +169,7 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         say()
         say_chart(sawtooth(first, width(), plain=is_plain()))
     say()
-    say_table(
-        [
-            "transcript",
-            "re-\nquests",
-            "refused\nafter",
-            "blind\nedits",
-            "lost\ncontext",
-            "lost\nnames",
-            "viola-\ntions",
-            "collec-\ntions",
-            "peak",
-            "removed",
-            f"cost,\n{first.currency}",
-        ],
-        [
-            (
-                each.transcript,
-                number(len(each.requests)),
-                "-" if each.refused_at is None else percent(each.played),
-                _share(len(each.blind_edits), each.edits),
-                _share(each.context_lost, each.context_used),
-                _share(each.names_lost, each.names_used),
-                number(len(each.violations)),
-                number(len(each.collections)),
-                percent(each.peak_tokens / each.context_limit),
-                short(each.freed_by_reason.total()),
-                money(each.cost),
-            )
-            for each in reports
-        ],
-        least=LEAST,
-        gap=1,
-    )
+    draw(Columns(map(_row, reports), (*HEADINGS, f"cost,\n{first.currency}"), drop=DROP, gap=1))
     for name in [each.transcript for each in reports if each.cannot_fit]:
         say_item(f"{name}: cannot fit, whatever the strategy removes")
     _show_reasons(reports)
@@ -202,6 +182,22 @@ def _show(reports: list[ReplayReport], skipped: dict[str, str]) -> None:
         say_heading(f"Skipped: {number(len(skipped))}")
         for name, reason in list(skipped.items())[:FEW]:
             say_item(f"{name}: {reason}")
+
+
+def _row(report: ReplayReport) -> tuple[str, ...]:
+    return (
+        report.transcript,
+        number(len(report.requests)),
+        "-" if report.refused_at is None else percent(report.played),
+        _share(len(report.blind_edits), report.edits),
+        _share(report.context_lost, report.context_used),
+        _share(report.names_lost, report.names_used),
+        number(len(report.violations)),
+        number(len(report.collections)),
+        percent(report.peak_tokens / report.context_limit),
+        short(report.freed_by_reason.total()),
+        money(report.cost),
+    )
 
 
 def _share(count: int, of: int) -> str:
@@ -217,13 +213,10 @@ def _show_reasons(reports: list[ReplayReport]) -> None:
         say("none: nothing was removed")
         return
     total = freed.total()
-    say_table(
-        ["reason", "tokens", "share"],
-        [
-            (reason, number(tokens), percent(tokens / total))
-            for reason, tokens in freed.most_common()
-        ],
-    )
+    rows = [
+        (reason, number(tokens), percent(tokens / total)) for reason, tokens in freed.most_common()
+    ]
+    draw(Columns(rows, ("reason", "tokens", "share")))
     spent = sum(each.seconds for each in reports)
     say(f"{counted(sum(len(r.collections) for r in reports), 'collection')} took {seconds(spent)}")
 

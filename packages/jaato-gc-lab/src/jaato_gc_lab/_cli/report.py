@@ -57,7 +57,12 @@ REPLAY_OPTIONS = {
     metavar="FILE",
     help="Report file (jaato-gc-report.html).",
 )
-@click.option("--svg", type=NEW, metavar="FILE", help="Also write the main chart to FILE as SVG.")
+@click.option(
+    "--svg",
+    type=NEW,
+    metavar="FILE",
+    help="Also write the main chart to FILE as SVG: one run with and without collection.",
+)
 @click.option(
     "-s",
     "--strategies",

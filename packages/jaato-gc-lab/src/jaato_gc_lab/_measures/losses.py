@@ -76,7 +76,7 @@ class Losses:
     then uses it in text or in a call before another message shows it. Weakness: a bag of words
     would keep all names and no content.
 
-    **Lost context.** A name that a call uses is kept only where it stands beside the same
+    **Lost context.** A name that a call uses is kept only where it is next to the same
     characters as somewhere in the recording: a name in a summary or a list of names does not
     count. Weakness: neighbours on the same line say little about the meaning.
 

@@ -1,4 +1,4 @@
-"""Names in a text, and the places where they stand."""
+"""Names in a text, and their places in it."""
 
 import re
 from collections.abc import Iterator, Set

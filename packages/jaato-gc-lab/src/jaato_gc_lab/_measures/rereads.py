@@ -21,7 +21,7 @@ class Rereads:
     """Tracks which files a context shows and counts files that are used after their removal.
 
     A call reads a file if its tool has a name such as ``read_file`` and its arguments contain a
-    path. Its result is removed as soon as a line of it stands nowhere in the context any more: what
+    path. Its result is removed as soon as a line of it is no longer anywhere in the context: what
     a collection drops because a later message repeats it is still there. After all results of a
     file are removed, the next call with that path that does not read it, such as an edit, counts as
     one reread. Its size is that of the result that was removed last. A file counts once until a
