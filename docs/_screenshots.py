@@ -66,7 +66,8 @@ SVG = """\
 def printed(arguments: list[str], folder: Path) -> str:
     """Returns what the command prints on a terminal with colours."""
     plain = {name: value for name, value in os.environ.items() if "JAATO_GC" not in name}
-    variables = {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1"}
+    variables = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
+    variables["PYTHONUTF8"] = "1"
     command = Path(sys.executable).with_name("jaato-gc")
     ended = subprocess.run(
         [command, *arguments],

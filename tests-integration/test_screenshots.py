@@ -12,6 +12,12 @@ import pytest
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 COMMAND = Path(sys.executable).with_name("jaato-gc")
 TERMINALS = sorted(IMAGES.glob("*.svg"))
+COLOURED = {
+    "FORCE_COLOR": "1",
+    "COLORTERM": "truecolor",
+    "COLUMNS": "80",
+    "PYTHONUTF8": "1",
+}
 DURATION = re.compile(r"\d+(\.\d+)?(ms|s)\b")
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 
@@ -36,7 +42,7 @@ def test_screenshot_shows_what_the_command_prints(image: Path, folder: Path) -> 
     printed = subprocess.run(
         [COMMAND, *command],
         cwd=folder,
-        env=os.environ | {"FORCE_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1"},
+        env=os.environ | COLOURED,
         capture_output=True,
         encoding="utf-8",
         check=True,

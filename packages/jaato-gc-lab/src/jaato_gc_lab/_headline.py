@@ -39,8 +39,8 @@ class Totals:
 
     @cached_property
     def cost(self) -> float:
-        """Cost of all requests and of repeated lookups."""
-        return sum(report.total_cost for report in self.reports)
+        """Cost of all requests, without repeated lookups, as in the ranking of costs."""
+        return sum(report.cost for report in self.reports)
 
     @cached_property
     def lost_share(self) -> float | None:

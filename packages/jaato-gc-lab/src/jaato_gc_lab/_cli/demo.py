@@ -120,7 +120,7 @@ def _show(comparison: Comparison) -> None:
     draw(Columns(shown, headings, drop=(5, 3, 4, 2, 1), elsewhere="A wider terminal"))
     say(
         "! marks requests that do not fit. Costs are relative to keep-last, which removes the "
-        "oldest exchanges. The measures are defined in: jaato-gc compare --help"
+        "oldest exchanges. One run shows what fits, not which strategy is best: compare many."
     )
 
 
