@@ -63,7 +63,7 @@ def test_main_figures_show_the_first_ranked_strategy_against_none() -> None:
     saved = baseline.overflows - best.overflows
     assert f"Requests saved from failing {saved:,} of the {baseline.overflows:,} that" in text
     assert f"{baseline.requests:,} requests, 8 runs in a window of 8k" in text
-    assert f"{best.total_cost:.2f} USD" in text
+    assert f"{best.cost:.2f} USD" in text
 
 
 def test_page_says_whether_the_lead_of_the_first_strategy_is_significant() -> None:

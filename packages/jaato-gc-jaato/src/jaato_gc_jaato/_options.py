@@ -5,7 +5,7 @@ jaato-server runs without GC if a plugin raises while it is initialized.
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from jaato_gc import ContextUsage, GCConfig, GCConfigError
 from jaato_gc_jaato._host import HostConfig
@@ -92,14 +92,11 @@ def _without_environment(settings: Mapping[str, Any]) -> GCConfig:
 
 def read_usage(context_usage: Mapping[str, Any]) -> ContextUsage:
     """Returns what jaato-server says about the window. It reports 0 for what it does not know."""
-    usage: ContextUsage = {}
-    limit = context_usage.get("effective_input_limit") or context_usage.get("context_limit")
-    if limit:
-        usage["context_limit"] = limit
-    if tokens := context_usage.get("total_tokens"):
-        usage["total_tokens"] = tokens
-    if percent := context_usage.get("percent_used"):
-        usage["percent_used"] = percent
-    if turns := context_usage.get("turns"):
-        usage["turns"] = turns
-    return usage
+    known = {
+        "context_limit": context_usage.get("effective_input_limit")
+        or context_usage.get("context_limit"),
+        "total_tokens": context_usage.get("total_tokens"),
+        "percent_used": context_usage.get("percent_used"),
+        "turns": context_usage.get("turns"),
+    }
+    return cast("ContextUsage", {key: value for key, value in known.items() if value})

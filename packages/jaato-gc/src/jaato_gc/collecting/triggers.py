@@ -35,11 +35,17 @@ class SessionUsage(ContextUsage):
     """How full the window of a session is. Every key is there."""
 
     context_limit: Required[ReadOnly[int]]
+    """The model's window, in tokens."""
     total_tokens: Required[ReadOnly[int]]
+    """The tokens of the next request."""
     percent_used: Required[ReadOnly[float]]
+    """The percentage of the window in use."""
     tokens_remaining: Required[ReadOnly[int]]
+    """The tokens left in the window."""
     turns: Required[ReadOnly[int]]
+    """The number of turns in the history."""
     confidence: Required[ReadOnly[Confidence]]
+    """How reliable the figures are."""
 
 
 @dataclass(frozen=True, slots=True)
