@@ -19,6 +19,7 @@ POSITIONAL = {
     griffe.ParameterKind.positional_only,
     griffe.ParameterKind.positional_or_keyword,
 }
+DESCRIBES_FIELDS = (griffe.DocstringSectionAttributes, griffe.DocstringSectionParameters)
 STARS = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
 
 
@@ -45,13 +46,33 @@ class ApiTables:
 
 
 def rows_of(found: griffe.Object | griffe.Alias) -> Iterator[str]:
-    """Yields the row of an object, and of a class those of its own methods and properties."""
+    """Yields the row of an object, and of a class those of its own members.
+
+    Fields are in the signature, except for those of named tuples and typed dictionaries.
+    """
     yield row(found.name, found)
     if found.is_class:
+        if not signature(found):
+            yield from field_rows(found)
         for name, member in found.members.items():
             is_field = member.is_attribute and "property" not in member.labels
             if member.is_public and not name.startswith("__") and not is_field:
                 yield row(f".{name}", member)
+
+
+def field_rows(found: griffe.Object | griffe.Alias) -> Iterator[str]:
+    """Yields the rows of the fields that a class describes, one by one or in its docstring."""
+    if found.docstring:
+        for section in found.docstring.parse("google", warnings=False):
+            if isinstance(section, DESCRIBES_FIELDS):
+                for field in section.value:
+                    text = " ".join(field.description.split()).replace("``", "`")
+                    yield f"| `.{field.name}` | {text} |"
+    bases = " ".join(map(str, getattr(found, "bases", ())))
+    for name, member in found.members.items():
+        is_field = member.is_attribute and "property" not in member.labels
+        if is_field and member.docstring and "Enum" not in bases:
+            yield row(f".{name}", member)
 
 
 def row(name: str, found: griffe.Object | griffe.Alias) -> str:
