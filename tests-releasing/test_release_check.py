@@ -212,7 +212,7 @@ def change(tmp_path: Path) -> Change:
     return change
 
 
-CROSSED = "def jaato_gc_threshold_crossed(percent_used: float, threshold: float"
+CROSSED = "def jaato_gc_threshold_crossed(\n    percent_used: float, threshold: float"
 """The beginning of a hook's signature. Further arguments may follow."""
 
 
@@ -242,7 +242,7 @@ CROSSED = "def jaato_gc_threshold_crossed(percent_used: float, threshold: float"
         (
             "plugins/hookspecs",
             CROSSED,
-            "def jaato_gc_threshold_crossed(percent_used: float",
+            CROSSED.removesuffix(", threshold: float"),
             "jaato_gc_threshold_crossed(threshold): the hook's argument was removed",
         ),
         (
