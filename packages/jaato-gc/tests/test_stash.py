@@ -341,6 +341,22 @@ def test_the_line_of_a_restore_says_what_came_back() -> None:
     assert "removed" not in str(restored)
 
 
+def test_a_restore_lists_the_call_that_returns_with_its_result() -> None:
+    session = with_stash(Sweep("calls"))
+    talk(session, *range(3))
+    before = {message.message_id for message in session.history}
+    result = session.manual_gc()
+    left = {message.message_id for message in session.history}
+    key = keys_of(result)["r1.0"]
+
+    restored = session.restore_stashed([key])
+    returned = {message.message_id for message in session.history} - left
+    assert "r1.0" in returned
+    assert len(returned) > 1
+    assert returned < before
+    assert set(restored.details["restored"]) == returned
+
+
 def test_without_a_stash_nothing_can_be_restored() -> None:
     session = with_stash(stash=None)
     talk(session, *range(4))

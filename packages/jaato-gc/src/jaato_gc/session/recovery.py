@@ -24,7 +24,7 @@ class Restoration(NamedTuple):
     Attributes:
         before: The history.
         edits: The edits that restore them.
-        message_ids: Their ids.
+        message_ids: The ids of all messages that return.
         places: The places of messages in the whole session, by id.
     """
 
@@ -120,7 +120,12 @@ class Recovery:
             places = {message.message_id: place for place, message in placed}
         if faults := new_violations(before, after):
             raise GCError(f"it can't be restored there: {faults[0]}")
-        return Restoration(before, edits_between(before, after), list(wanted), places)
+        edits = edits_between(before, after)
+        restored = list(wanted)
+        if at == "place":  # with the call or the results that belong to them
+            returned = (edit.after.message_id for edit in edits if edit.after)
+            restored = list(dict.fromkeys([*restored, *returned]))
+        return Restoration(before, edits, restored, places)
 
     def _in_place(
         self, before: list[Message], wanted: dict[str, Message]
