@@ -26,13 +26,13 @@ def trying(*requests: HostileRequest) -> HostileRequest:
 
 
 def takes_everything(collection: Collection) -> None:
-    collection.take(collection.groups, "everything", "mine")
+    collection.remove(collection.groups, "everything", "mine")
 
 
 def takes_synthetic_messages(collection: Collection) -> None:
     for group in collection.groups:
         if group.messages[0].synthetic:
-            collection.take([group], collection.key_of(group), "mine", "summarize")
+            collection.remove([group], collection.key_of(group), "mine", "summarize")
 
 
 def takes_forged_groups(collection: Collection) -> None:
@@ -42,9 +42,9 @@ def takes_forged_groups(collection: Collection) -> None:
             for each in group.messages
         )
         with contextlib.suppress(Exception):
-            collection.take([group._replace(messages=forged, hold=None)], "mine", "mine")
+            collection.remove([group._replace(messages=forged, hold=None)], "mine", "mine")
         with contextlib.suppress(Exception):
-            collection.take([group._replace(hold=None)], "mine", "mine")
+            collection.remove([group._replace(hold=None)], "mine", "mine")
         with contextlib.suppress(Exception):
             collection.shorten(group._replace(hold=None), "mine")
 
@@ -88,18 +88,18 @@ def gives_odd_labels(collection: Collection) -> None:
     for value in ODD_TEXTS:
         for group in collection.groups:
             with contextlib.suppress(Exception):
-                collection.take([group], value, "mine")
+                collection.remove([group], value, "mine")
             with contextlib.suppress(Exception):
-                collection.take([group], "mine", value)
+                collection.remove([group], "mine", value)
             with contextlib.suppress(Exception):
                 collection.shorten(group, "mine", key=value, keep=value)
             with contextlib.suppress(Exception):
-                collection.take([group], "mine", "mine", value, keep=value)
+                collection.remove([group], "mine", "mine", value, keep=value)
 
 
 def gives_texts_of_a_subclass(collection: Collection) -> None:
     action: Any = OddText("remove")
-    collection.take(collection.groups, OddText("mine"), OddText("mine"), action)
+    collection.remove(collection.groups, OddText("mine"), OddText("mine"), action)
 
 
 def takes_odd_sources(collection: Collection) -> None:
@@ -108,7 +108,7 @@ def takes_odd_sources(collection: Collection) -> None:
         for key in odd:
             for tokens in odd:
                 with contextlib.suppress(Exception):
-                    collection.take_source(source, key, tokens, "mine")
+                    collection.remove_source(source, key, tokens, "mine")
 
 
 def has_odd_details(collection: Collection) -> None:

@@ -248,7 +248,7 @@ def test_a_strategy_s_own_holds_count_in_no_step() -> None:
 
 def test_the_strategy_comes_first_and_core_adds_what_is_missing() -> None:
     def take_one(collection: Collection) -> None:
-        collection.take(collection.turns[0].groups, "turn_0", "mine")
+        collection.remove(collection.turns[0].groups, "turn_0", "mine")
 
     history = [PROMPT, *HISTORY[1:]]
     old = ("u0", "c0", "r0", "a0", "a1")
@@ -499,13 +499,13 @@ def raises(_collection: Collection) -> None:
 
 
 def takes_and_raises(collection: Collection) -> None:
-    collection.take(collection.turns[2].groups, "turn_2", "mine")
+    collection.remove(collection.turns[2].groups, "turn_2", "mine")
     raise RuntimeError("out of order")
 
 
 def grows(collection: Collection) -> None:
     """Makes room by removing a turn, and uses more than that for a summary."""
-    collection.take(collection.turns[0].groups, "turn_0", "mine")
+    collection.remove(collection.turns[0].groups, "turn_0", "mine")
     text = "word " * 500
     collection.insert(
         Message.from_text(Role.USER, text, message_id="mine", synthetic=SyntheticKind.SUMMARY), 1
@@ -561,7 +561,7 @@ def test_a_strategy_that_makes_a_history_larger_is_rejected_and_nothing_goes_for
 
 def test_what_a_strategy_inserts_does_not_make_a_request_fail() -> None:
     def summarize(collection: Collection) -> None:
-        collection.take(collection.turns[0].groups, "turn_0", "mine", "summarize")
+        collection.remove(collection.turns[0].groups, "turn_0", "mine", "summarize")
         text = "word " * 20
         collection.insert(
             Message.from_text(Role.USER, text, message_id="mine", synthetic=SyntheticKind.SUMMARY),
@@ -716,7 +716,7 @@ def test_what_was_appended_since_a_report_is_not_certain() -> None:
 
 def take_a_turn(collection: Collection) -> None:
     for turn in collection.turns[1:2]:
-        collection.take(turn.groups, turn.key, "mine")
+        collection.remove(turn.groups, turn.key, "mine")
 
 
 def list_all(collection: Collection) -> None:

@@ -278,8 +278,8 @@ def test_content_beside_some_that_was_not_stashed_is_forgotten_too() -> None:
     def partly_kept(collection: Collection) -> None:
         first, second, *_ = [group for group in collection.groups if group.is_call]
         collection.leave_ledger()
-        collection.take([first], "first", "old", keep=False)
-        collection.take([second], "second", "old")
+        collection.remove([first], "first", "old", keep=False)
+        collection.remove([second], "second", "old")
 
     session = with_secrets(0, 1, 2, script=partly_kept)
     result = session.manual_gc(**COLLECT)

@@ -321,7 +321,7 @@ def test_ids_and_results_of_the_host_may_be_invalid_unicode(is_strategy: bool) -
 
     def select(collection: Collection) -> None:
         for group in collection.turns[0].groups:
-            collection.take([group], collection.key_of(group), "mine")
+            collection.remove([group], collection.key_of(group), "mine")
         collection.replace(long, short, "mine")
 
     def script(history: list[Message]) -> Any:
@@ -550,11 +550,11 @@ def forged(collection: Collection) -> Any:
 
 
 def take_under(key: Any, collection: Collection) -> None:
-    collection.take(collection.groups, key, "x")
+    collection.remove(collection.groups, key, "x")
 
 
 def take_for(reason: Any, collection: Collection) -> None:
-    collection.take(collection.groups, "x", reason)
+    collection.remove(collection.groups, "x", reason)
 
 
 def shorten_under(key: Any, collection: Collection) -> None:
@@ -575,9 +575,9 @@ ODD_REQUESTS: dict[str, Callable[[Collection], object]] = {
         f"shorten with a key of {name}": partial(shorten_under, value)
         for name, value in ODD_IDS.items()
     },
-    "take with an action of its own": lambda c: c.take(c.groups, "x", "x", OddText("shorten")),  # type: ignore[arg-type]
-    "take with a keep that is broken": lambda c: c.take(c.groups, "x", "x", keep=Broken()),  # type: ignore[arg-type]
-    "take a forged group": lambda c: c.take([forged(c)], "x", "x"),
+    "take with an action of its own": lambda c: c.remove(c.groups, "x", "x", OddText("shorten")),  # type: ignore[arg-type]
+    "take with a keep that is broken": lambda c: c.remove(c.groups, "x", "x", keep=Broken()),  # type: ignore[arg-type]
+    "take a forged group": lambda c: c.remove([forged(c)], "x", "x"),
     "shorten a forged group": lambda c: c.shorten(forged(c), "x"),
     "hold a forged group": lambda c: c.hold(forged(c)),
     "shorten with an odd note": lambda c: c.shorten(call_group(c), "x", Shortening(note=b"")),  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def take_from(removed: set[str]) -> Callable[[Collection], None]:
     def select(collection: Collection) -> None:
         for group in collection.groups:
             if group.messages[0].message_id in removed:
-                collection.take([group], collection.key_of(group), "mine")
+                collection.remove([group], collection.key_of(group), "mine")
 
     return select
 
@@ -309,7 +309,7 @@ def test_a_fixed_ledger_is_not_rewritten(
 def test_a_collection_whose_plans_are_always_stale_has_failed(call: str) -> None:
     def remove_and_pin(collection: Collection) -> None:
         (group, *_) = (each for each in collection.groups if collection.may_remove(each))
-        collection.take([group], "mine", "mine")
+        collection.remove([group], "mine", "mine")
         session.pin(group.messages[0].message_id)
 
     session = session_with(ScriptedStrategy(remove_and_pin), synthetic(RECALL), **LOW)

@@ -161,7 +161,7 @@ def test_a_strategy_that_ignores_the_error_of_a_write_still_removes_nothing_prot
     def insist(collection: Collection) -> None:
         with suppress(Exception):
             write(collection)
-        collection.take(collection.groups, "everything", "mine")
+        collection.remove(collection.groups, "everything", "mine")
 
     session = talk(ScriptedStrategy(insist))
 

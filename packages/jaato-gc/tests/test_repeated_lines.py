@@ -194,7 +194,7 @@ def test_a_copy_stays_unchanged_for_the_rest_of_the_collection() -> None:
         collection.drop_repeated_lines()
         for group in collection.groups:
             collection.shorten(group, "shorter", Shortening("long"))
-        collection.take(collection.groups, "all", "all")
+        collection.remove(collection.groups, "all", "all")
 
     text = "\n".join(FILE)
     session = session_of(asked("u"), *called("0", text), *called("1", text), script=shorten_all)

@@ -40,7 +40,7 @@ TURNS = 3_000
 def one_turn_less(collection: Collection) -> None:
     """Removes the oldest turn that may be removed."""
     for turn in collection.turns[1:]:
-        collection.take(turn.groups, turn.key, "old")
+        collection.remove(turn.groups, turn.key, "old")
         if collection.items:
             return
 
@@ -261,7 +261,7 @@ def summarizing(collection: Collection) -> None:
     """Replaces the oldest turns, and earlier summaries, by a summary."""
     for group in collection.groups:
         if group.messages[0].synthetic:
-            collection.take([group], collection.key_of(group), "summarized", "summarize")
+            collection.remove([group], collection.key_of(group), "summarized", "summarize")
     collection.remove_oldest(collection.turns, "oldest")
     if collection.items:
         kind = SyntheticKind.SUMMARY

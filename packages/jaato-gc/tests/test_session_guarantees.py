@@ -692,7 +692,7 @@ def full_session(plugin: GCPlugin, **config: Any) -> GCSession:
 
 
 def removes_one_turn(collection: Collection) -> None:
-    collection.take(collection.turns[1].groups, "turn_1", "one_turn")
+    collection.remove(collection.turns[1].groups, "turn_1", "one_turn")
 
 
 def raises(_collection: Collection) -> None:
@@ -1246,7 +1246,7 @@ def test_a_plugin_without_budget_may_remove_the_user_message_before_a_pinned_ans
 
 def test_no_notice_is_added_when_only_enrichment_is_removed() -> None:
     def select(collection: Collection) -> None:
-        collection.take_source(InstructionSource.ENRICHMENT, None, 5_000, "enrichment_bulk_clear")
+        collection.remove_source(InstructionSource.ENRICHMENT, None, 5_000, "enrichment_bulk_clear")
 
     plugin = ScriptedStrategy(select)
     plugin.initialize({"notify_on_gc": True})
@@ -1282,7 +1282,7 @@ def test_a_stale_plan_drops_nothing_outside_the_history() -> None:
 
     def select(collection: Collection) -> None:
         collection.remove_oldest(collection.turns, "old")
-        collection.take_source(InstructionSource.PLUGIN, "schema", 10, "old")
+        collection.remove_source(InstructionSource.PLUGIN, "schema", 10, "old")
 
     plugin = ScriptedStrategy(select)
     plugin.initialize({"notify_on_gc": True})

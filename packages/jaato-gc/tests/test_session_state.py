@@ -373,7 +373,7 @@ def test_the_host_of_the_restored_session_decides_what_can_be_dropped(able_then:
     class Enrichment(Oldest):
         def select(self, collection: Collection) -> None:
             super().select(collection)
-            collection.take_source(InstructionSource.ENRICHMENT, None, 0, "enrichment")
+            collection.remove_source(InstructionSource.ENRICHMENT, None, 0, "enrichment")
 
     able: dict[str, Any] = {"on_source_removed": lambda *_: None}
     session = session_with(Enrichment(), **(able if able_then else {}))

@@ -485,7 +485,7 @@ def test_undo_does_not_restore_what_the_host_dropped() -> None:
     class Tools(Oldest):
         def select(self, collection: Collection) -> None:
             super().select(collection)
-            collection.take_source(InstructionSource.ENRICHMENT, None, 50, "enrichment")
+            collection.remove_source(InstructionSource.ENRICHMENT, None, 50, "enrichment")
 
     session = talk(Tools(), on_source_removed=lambda *_: None)
     session.budget.update_tokens(InstructionSource.ENRICHMENT, 50)
@@ -623,7 +623,7 @@ def test_a_collection_of_sources_only_can_be_undone_when_the_journal_is_full() -
 
     def select(collection: Collection) -> None:
         if collection.reason is GCTriggerReason.THRESHOLD:
-            collection.take_source(enrichment, None, 500, "enrichment_bulk_clear")
+            collection.remove_source(enrichment, None, 500, "enrichment_bulk_clear")
         else:
             collection.remove_oldest(collection.turns, "old")
 

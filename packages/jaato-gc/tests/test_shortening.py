@@ -528,7 +528,7 @@ def test_a_message_that_is_shortened_and_then_removed_is_one_item() -> None:
         group = collection.turns[0].groups[1]
         collection.shorten(group, "cleared_old", Shortening(head=30))
         collection.shorten(group, "cleared_old", ARGUMENTS)
-        collection.take([group], "turn_0", "old")
+        collection.remove([group], "turn_0", "old")
         collection.shorten(group, "cleared_old")
 
     stash = MemoryStash()
@@ -548,8 +548,8 @@ def test_a_message_that_is_shortened_and_then_removed_is_one_item() -> None:
 def test_a_message_is_stashed_if_any_part_of_its_item_is_worth_keeping() -> None:
     def script(collection: Collection) -> None:
         first, second = collection.turns[0].groups[1:3]
-        collection.take([first], "turn_0", "old", keep=False)
-        collection.take([second], "turn_0", "old")
+        collection.remove([first], "turn_0", "old", keep=False)
+        collection.remove([second], "turn_0", "old")
 
     stash = MemoryStash()
     session = session_of(script, stash=stash)
@@ -665,7 +665,7 @@ def test_every_collection_that_a_message_survives_is_counted() -> None:
 
     def script(collection: Collection) -> None:
         for turn in collection.turns[1 : 1 + next(amounts)]:
-            collection.take(turn.groups, turn.key, "old")
+            collection.remove(turn.groups, turn.key, "old")
 
     session = session_of(script)
     work(session, *range(6))

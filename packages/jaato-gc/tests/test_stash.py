@@ -81,16 +81,16 @@ class Sweep(GCStrategy[StrategySettings]):
         for turn in collection.turns[::step]:
             if self.mode == "calls":
                 groups = [group for group in turn.groups if group.is_call]
-                collection.take(groups, turn.key, "old", keep=self.keep)
+                collection.remove(groups, turn.key, "old", keep=self.keep)
             elif "turn" in self.mode:
-                collection.take(turn.groups, turn.key, "old", keep=self.keep)
+                collection.remove(turn.groups, turn.key, "old", keep=self.keep)
         if self.summarizes:
             self.summarize(collection)
 
     def summarize(self, collection: Collection) -> None:
         for group in collection.groups:
             if group.messages[0].synthetic:
-                collection.take([group], collection.key_of(group), "summarized", "summarize")
+                collection.remove([group], collection.key_of(group), "summarized", "summarize")
         if collection.items:
             self.summaries += 1
             kind, name = SyntheticKind.SUMMARY, f"summary-{self.summaries}"
@@ -228,7 +228,7 @@ class Picky(Sweep):
 
     def select(self, collection: Collection) -> None:
         for number, turn in enumerate(collection.turns):
-            collection.take(turn.groups, turn.key, "old", keep=number != 1)
+            collection.remove(turn.groups, turn.key, "old", keep=number != 1)
 
 
 def test_an_item_with_keep_false_is_not_stashed() -> None:

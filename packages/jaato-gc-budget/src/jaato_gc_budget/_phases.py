@@ -55,11 +55,11 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
     if not collection.needs_more:
         return
     if not _holds(entry, GCPolicy.LOCKED):
-        collection.take_source(source, None, entry.total_tokens(), "enrichment_bulk_clear")
+        collection.remove_source(source, None, entry.total_tokens(), "enrichment_bulk_clear")
         return
     for key, child in entry.children.items():
         if not _holds(child, GCPolicy.LOCKED):
-            collection.take_source(source, key, child.total_tokens(), "enrichment_bulk_clear")
+            collection.remove_source(source, key, child.total_tokens(), "enrichment_bulk_clear")
 
 
 def shorten_ephemeral(collection: Collection, ages: Ages, max_result_tokens: int) -> None:
@@ -142,7 +142,7 @@ def ages_of(collection: Collection) -> Ages:
 def _groups(ages: Ages, budget: InstructionBudget, policy: GCPolicy) -> Iterable[Candidate]:
     """Returns the groups under a policy, one candidate per entry of the budget.
 
-    Protected groups are among them: ``take`` leaves them out.
+    Protected groups are among them: ``remove`` leaves them out.
     """
     by_key: dict[str, tuple[float, Piece]] = {}
     for place, group in ages:

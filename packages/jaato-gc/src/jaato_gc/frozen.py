@@ -1,12 +1,12 @@
-"""Read-only copies of JSON-like values, for messages, configurations and budgets."""
+"""Read-only copies of JSON-like values, for messages, configurations, budgets and results."""
 
 from typing import Any, NoReturn
 
 
 def _refuse(self: object, *_arguments: Any, **_named: Any) -> NoReturn:
     raise TypeError(
-        f"{type(self).__name__} is read-only, because it belongs to a message, a configuration or "
-        "a budget: copy it, change the copy, and make another object from it"
+        f"{type(self).__name__} is read-only, because it belongs to a message, a configuration, "
+        "a budget or a result: copy it, change the copy, and make another object from it"
     )
 
 

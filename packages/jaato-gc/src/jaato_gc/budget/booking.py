@@ -1,11 +1,18 @@
-"""Booking: the budget follows every change of the history, message by message."""
+"""Booking: the budget follows every change of the history, message by message.
+
+A new message is booked in O(1), as a part of the commit that appends it. Edits of a collection are
+booked on a copy of the budget, which then replaces the entries of the budget at once.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.commit import Commit
+from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, NOTICE_ID, SYSTEM, Message, SyntheticKind
 from jaato_gc.policies import (
@@ -19,7 +26,7 @@ from jaato_gc.tokens import message_tokens
 PolicyOf = Callable[[Message], GCPolicy | None]
 """Returns the policy for a message, or ``None`` for the default."""
 
-_CONVERSATION = InstructionSource.CONVERSATION
+_CONVERSATION, _SYSTEM = InstructionSource.CONVERSATION, InstructionSource.SYSTEM
 _ORIGINAL_REQUEST = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
 _WORKING = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
 
@@ -89,50 +96,77 @@ class Booking:
         """The number of the current turn. Turn 0 includes messages before the first request."""
         return self.turns_opened - 1 if self.turns_opened else 0
 
-    def book(self, message: Message, tokens: int, created_by: str | None = None) -> None:
-        """Books a new message.
+    def copy(self) -> Self:
+        """Returns another booking, with a copy of the budget, to try changes on."""
+        copied = copy(self)
+        copied.budget = self.budget.copy()
+        return copied
+
+    def replace(self, commit: Commit, other: "Booking") -> None:
+        """Prepares to continue with the entries and numbers of another booking."""
+        self.budget.replace_entries(commit, other.budget)
+        commit.assign(
+            self,
+            turns_opened=other.turns_opened,
+            exchanges_opened=other.exchanges_opened,
+            summaries_made=other.summaries_made,
+        )
+
+    def book(
+        self, commit: Commit, message: Message, tokens: int, created_by: str | None = None
+    ) -> int:
+        """Prepares the entry of a new message. Returns the number of its turn.
 
         Args:
+            commit: The change that adds the message.
             message: The message.
             tokens: Its tokens.
             created_by: The strategy that added it, if one did.
         """
         if message.synthetic and message.synthetic is not SyntheticKind.RECALL:
-            self._book_synthetic(message, tokens, created_by)
-            return
+            self._book_synthetic(commit, message, tokens, created_by)
+            return self.turn
         if message.role is SYSTEM:
-            policy = message.policy or GCPolicy.LOCKED
-            self._add_entry(
-                message.message_id, policy, message, tokens, source=InstructionSource.SYSTEM
-            )
-            return
+            entry = _entry_of(message, tokens, message.policy or GCPolicy.LOCKED, source=_SYSTEM)
+            self._attach(commit, message.message_id, entry)
+            return self.turn
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
-        has_calls = bool(message.function_calls)
-        is_first_request = False
+        turns, exchanges = self.turns_opened, self.exchanges_opened
+        is_first_request = message.opens_turn and turns == 0
         if message.opens_turn:
-            is_first_request = self.turns_opened == 0
+            turns += 1
             if not is_first_request:  # what came before the first request belongs to its turn
-                self.exchanges_opened = 0
-            self.turns_opened += 1
-        self.exchanges_opened += has_calls
+                exchanges = 0
+        exchanges += bool(message.function_calls)
+        commit.assign(self, turns_opened=turns, exchanges_opened=exchanges)
+        turn = max(0, turns - 1)
         if is_first_request:
-            self._add_entry("original_request", given or _ORIGINAL_REQUEST, message, tokens)
-            return
-        turn_key = f"turn_{self.turn}"
-        exchange_key = f"{turn_key}_call_{self.exchanges_opened}"
-        if self.budget.get_child(_CONVERSATION, turn_key) is None:
-            self.budget.add_child(_CONVERSATION, turn_key, 0, GCPolicy.PARTIAL)
-        if given is not None:
-            key = f"{turn_key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._add_entry(key, given, message, tokens, turn_key)
-        elif has_calls:
-            self._add_entry(exchange_key, _WORKING, message, tokens, turn_key)
+            entry = _entry_of(message, tokens, given or _ORIGINAL_REQUEST)
+            self._attach(commit, "original_request", entry)
+            return turn
+        turn_key = f"turn_{turn}"
+        exchange_key = f"{turn_key}_call_{exchanges}"
+        if given is not None:  # an id may look like "call_1"
+            key, entry = (
+                f"{turn_key}_message_{message.message_id}",
+                _entry_of(message, tokens, given),
+            )
+            self._attach(commit, key, entry, turn_key)
+        elif message.function_calls:
+            self._attach(commit, exchange_key, _entry_of(message, tokens, _WORKING), turn_key)
         else:
-            answers = message.is_tool_output and self.budget.get_child(_CONVERSATION, exchange_key)
-            key = exchange_key if answers else turn_key
-            self.budget.add_message(_CONVERSATION, key, message.message_id, tokens)
+            exchange = self.budget.get_child(_CONVERSATION, exchange_key)
+            answered = exchange if message.is_tool_output else None
+            existing = answered or self.budget.get_child(_CONVERSATION, turn_key)
+            if existing:
+                self.budget.attach_message(commit, existing, message.message_id, tokens)
+            else:
+                self._attach(commit, turn_key, _entry_of(message, tokens, GCPolicy.PARTIAL))
+        return turn
 
-    def _book_synthetic(self, message: Message, tokens: int, created_by: str | None) -> None:
+    def _book_synthetic(
+        self, commit: Commit, message: Message, tokens: int, created_by: str | None
+    ) -> None:
         message_id, metadata = message.message_id, None
         if message.synthetic is SyntheticKind.NOTICE:
             # A collection leaves one at most; a host may append notices of other systems.
@@ -142,21 +176,46 @@ class Booking:
             key = LEDGER_ID if message_id == LEDGER_ID else f"{LEDGER_ID}_{message_id}"
             label = "Ledger"
         else:
-            self.summaries_made += 1
-            key, label = f"gc_summary_{self.summaries_made}", "Context Summary"
+            number = self.summaries_made + 1
+            commit.assign(self, summaries_made=number)
+            key, label = f"gc_summary_{number}", "Context Summary"
             metadata = {"created_by": created_by}
         policy = message.policy or GCPolicy.PRESERVABLE
-        self.budget.add_child(
-            _CONVERSATION, key, tokens, policy, label, metadata, message_ids=[message_id]
-        )
+        self._attach(commit, key, _entry_of(message, tokens, policy, label, metadata))
 
-    def _book_again(self, message: Message, tokens: int) -> None:
+    def _attach(
+        self, commit: Commit, key: str, entry: SourceEntry, turn_key: str | None = None
+    ) -> None:
+        """Prepares a new entry: below its source, or below the entry of a turn, which may be new.
+
+        Args:
+            commit: The change that adds the message.
+            key: The key of the entry.
+            entry: The entry.
+            turn_key: The key of the turn.
+        """
+        budget = self.budget
+        if existing := budget.get_child(entry.source, key):  # the host added it
+            budget.attach_message(commit, existing, entry._message_ids[0], entry.tokens)
+            return
+        entry._label = entry._label or key
+        parent = budget.entry_under(entry.source, turn_key)
+        if parent is None and turn_key is not None:
+            turn = SourceEntry(_CONVERSATION, 0, GCPolicy.PARTIAL, turn_key, {key: entry})
+            key, entry = turn_key, turn
+            parent = budget.entry_under(_CONVERSATION)
+        if parent is None:
+            raise GCError(f"the budget has no entry {entry.source.value!r}: add it with set_entry")
+        budget.attach(commit, parent, key, entry)
+
+    def _book_again(self, commit: Commit, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""
         policy = message.policy or self._policy_by_rule(message) or GCPolicy.PARTIAL
-        self._add_entry(f"restored_{message.message_id}", policy, message, tokens)
+        entry = _entry_of(message, tokens, policy)
+        self._attach(commit, f"restored_{message.message_id}", entry)
 
     def apply(self, edits: Sequence[Edit], created_by: str | None) -> list[BookedEntry]:
-        """Follows some edits. Returns the entries they touched as they were, parents first.
+        """Books some edits. Returns the entries they touched as they were, parents first.
 
         A message that is removed and added under one id stays in its entry.
 
@@ -189,10 +248,12 @@ class Booking:
         budget.remove_messages(removed, note)
         for message in added.values():
             tokens = message_tokens(message, budget.counter)
+            commit = Commit()
             if created_by is None:
-                self._book_again(message, tokens)
+                self._book_again(commit, message, tokens)
             else:
-                self.book(message, tokens, created_by)
+                self.book(commit, message, tokens, created_by)
+            commit.write()
         return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
 
     def revert(
@@ -244,14 +305,15 @@ class Booking:
         policy = self._policy_of(message) if self._policy_of else None
         return None if policy is None else GCPolicy(policy)
 
-    def _add_entry(
-        self,
-        key: str,
-        policy: GCPolicy,
-        message: Message,
-        tokens: int,
-        parent_key: str | None = None,
-        source: InstructionSource = _CONVERSATION,
-    ) -> None:
-        ids = [message.message_id]
-        self.budget.add_child(source, key, tokens, policy, message_ids=ids, parent_key=parent_key)
+
+def _entry_of(
+    message: Message,
+    tokens: int,
+    policy: GCPolicy,
+    label: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    source: InstructionSource = _CONVERSATION,
+) -> SourceEntry:
+    return SourceEntry(
+        source, tokens, policy, label, None, metadata, message_ids=[message.message_id]
+    )

@@ -1,32 +1,16 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
-import functools
 import math
-import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from jaato_gc.budget.entry import MOVABLE_POLICIES, SourceEntry
+from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _locked(
-    method: "Callable[Concatenate[InstructionBudget, P], R]",
-) -> "Callable[Concatenate[InstructionBudget, P], R]":
-    """Makes a method run while no other thread changes the budget."""
-
-    @functools.wraps(method)
-    def run(self: "InstructionBudget", /, *args: P.args, **named: P.kwargs) -> R:
-        with self.lock:
-            return method(self, *args, **named)
-
-    return run
 
 
 class InstructionBudget:
@@ -52,8 +36,7 @@ class InstructionBudget:
         context_limit: int = 128_000,
         counter: TokenCounter = DEFAULT_COUNTER,
     ) -> None:
-        self.lock = threading.RLock()
-        """Held during every change, by a session for all that it changes at once."""
+        self._guard = Guard()
         self.session_id = session_id
         self.agent_id = agent_id
         self.agent_type = agent_type or agent_id
@@ -91,6 +74,11 @@ class InstructionBudget:
         for source in InstructionSource:
             budget.set_entry(source, 0)
         return budget
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held during every change. Take it for several changes that belong together."""
+        return self._guard.lock
 
     # --- totals, all O(1) ---
 
@@ -170,7 +158,7 @@ class InstructionBudget:
 
     # --- changing ---
 
-    @_locked
+    @guarded
     def forget_collection(self) -> None:
         """Follows the undo of a collection: messages that came after it have not survived it."""
         self.collections -= 1
@@ -178,7 +166,7 @@ class InstructionBudget:
             for entry in source.walk():
                 entry._born = min(entry._born, self.collections)
 
-    @_locked
+    @guarded
     def set_entry(
         self,
         source: InstructionSource,
@@ -192,7 +180,7 @@ class InstructionBudget:
         policy = gc_policy or DEFAULT_SOURCE_POLICIES[source]
         return self._put_source(SourceEntry(source, tokens, policy, label, children, metadata))
 
-    @_locked
+    @guarded
     def update_tokens(
         self, source: InstructionSource, tokens: int, child_key: str | None = None
     ) -> None:
@@ -202,7 +190,7 @@ class InstructionBudget:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
         self._add_tokens(entry, tokens - entry._tokens)
 
-    @_locked
+    @guarded
     def add_child(
         self,
         source: InstructionSource,
@@ -227,14 +215,46 @@ class InstructionBudget:
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
-        child._born = self.collections
         if (source, child_key) in self._by_key:
             self.remove_child(source, child_key)
-        parent._adopt(child_key, child)
-        self._enter(child)
+        commit = Commit()
+        self.attach(commit, parent, child_key, child)
+        self._guard.commit(commit)
         return child
 
-    @_locked
+    def attach(self, commit: Commit, parent: SourceEntry, key: str, entry: SourceEntry) -> None:
+        """Prepares a new entry below another, with everything that it has below itself."""
+        entry._key, entry._parent = key, parent
+        commit.put(parent._children, key, entry)
+        self._prepare_totals(commit, parent, entry._total)
+        by_policy: dict[GCPolicy, int] = {}
+        for new in entry.walk():
+            new._born = self.collections
+            policy = new.binding_policy()
+            by_policy[policy] = by_policy.get(policy, self._by_policy[policy]) + new._tokens
+            commit.put(self._by_key, (new._source, new._key), new)
+            for message_id in new._message_ids:
+                commit.put(self._by_message, message_id, new)
+        for policy, tokens in by_policy.items():
+            commit.put(self._by_policy, policy, tokens)
+
+    def attach_message(
+        self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
+    ) -> None:
+        """Prepares another message under an existing entry."""
+        commit.add(entry._message_ids, message_id)
+        commit.assign(entry, _tokens=entry._tokens + tokens)
+        self._prepare_totals(commit, entry, tokens)
+        policy = entry.binding_policy()
+        commit.put(self._by_policy, policy, self._by_policy[policy] + tokens)
+        commit.put(self._by_message, message_id, entry)
+
+    def _prepare_totals(self, commit: Commit, entry: SourceEntry | None, tokens: int) -> None:
+        while entry is not None:
+            commit.assign(entry, _total=entry._total + tokens)
+            entry = entry._parent
+
+    @guarded
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
         """Removes the entry under a key and everything below it. Returns whether there was one."""
         entry = self.get_child(source, child_key)
@@ -244,17 +264,7 @@ class InstructionBudget:
         entry._parent._disown(child_key)
         return True
 
-    @_locked
-    def add_message(
-        self, source: InstructionSource, child_key: str, message_id: str, tokens: int
-    ) -> None:
-        """Books a message under an existing entry."""
-        entry = self._require(source, child_key)
-        entry._message_ids.append(message_id)
-        self._by_message[message_id] = entry
-        self._add_tokens(entry, tokens)
-
-    @_locked
+    @guarded
     def remove_messages(
         self,
         tokens: Mapping[str, int],
@@ -283,7 +293,7 @@ class InstructionBudget:
                 self.remove_child(entry._source, entry._key)
                 entry = parent
 
-    @_locked
+    @guarded
     def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
         """Replaces the tokens and messages of an entry. Its children stay."""
         for message_id in entry._message_ids:
@@ -292,7 +302,7 @@ class InstructionBudget:
         self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
-    @_locked
+    @guarded
     def clear_source(self, source: InstructionSource) -> None:
         """Removes the tokens and children of a source. Its policy and label stay."""
         entry = self._entries.get(source)
@@ -335,7 +345,7 @@ class InstructionBudget:
 
     # --- saving ---
 
-    @_locked
+    @guarded
     def snapshot(self) -> dict[str, Any]:
         """Returns the whole budget as JSON data, for displays and for `from_snapshot`."""
         return {
@@ -384,26 +394,42 @@ class InstructionBudget:
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
 
+    @guarded
     def copy(self) -> "InstructionBudget":
         """Returns another budget with the same figures."""
-        copied = InstructionBudget.from_snapshot(self.snapshot(), self.counter)
-        copied.has_stash, copied.uncertain_tokens = self.has_stash, self.uncertain_tokens
+        copied = InstructionBudget.__new__(InstructionBudget)
+        copied.__dict__.update(
+            vars(self),
+            pinned_message_ids=set(self.pinned_message_ids),
+            collectable_sources=set(self.collectable_sources),
+            _guard=Guard(),
+            _entries={},
+            _by_key={},
+            _by_message={},
+            _by_policy=dict.fromkeys(GCPolicy, 0),
+        )
+        for entry in self._entries.values():
+            copied._put_source(entry.copy())
         return copied
 
-    @_locked
-    def detach_views(self) -> None:
-        """Continues with copies of all entries, so that earlier views of it never change."""
-        copied = self.copy()
-        self._entries, self._by_key = copied._entries, copied._by_key
-        self._by_message, self._by_policy = copied._by_message, copied._by_policy
+    def replace_entries(self, commit: Commit, other: "InstructionBudget") -> None:
+        """Prepares to continue with the entries of another budget. Views of this one stay."""
+        commit.assign(
+            self,
+            _entries=other._entries,
+            _by_key=other._by_key,
+            _by_message=other._by_message,
+            _by_policy=other._by_policy,
+            collections=other.collections,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "lock"}
+        return {key: value for key, value in vars(self).items() if key != "_guard"}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, lock=threading.RLock())
+        self.__dict__.update(state, _guard=Guard())
 
-    @_locked
+    @guarded
     def get_conversation_snapshot(self) -> dict[str, Any] | None:
         """Returns the CONVERSATION entry and the pins, for hosts that rebuild the other sources."""
         entry = self._entries.get(InstructionSource.CONVERSATION)
@@ -411,7 +437,7 @@ class InstructionBudget:
             return None
         return entry.to_dict() | {"pinned_message_ids": sorted(self.pinned_message_ids)}
 
-    @_locked
+    @guarded
     def restore_conversation_from_snapshot(self, snapshot: Mapping[str, Any] | None) -> None:
         """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing."""
         if not snapshot:

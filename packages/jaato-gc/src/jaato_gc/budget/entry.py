@@ -241,6 +241,18 @@ class SourceEntry:
         entry._born = data.get("born", 0)
         return entry
 
+    def copy(self) -> "SourceEntry":
+        """Returns another entry with the same values, and copies of everything below it."""
+        copied = SourceEntry.__new__(SourceEntry)
+        for name in SourceEntry.__slots__:
+            setattr(copied, name, getattr(self, name))
+        copied._message_ids = list(self._message_ids)
+        copied._metadata = dict(self._metadata)
+        copied._children = {key: child.copy() for key, child in self._children.items()}
+        for child in copied._children.values():
+            child._parent = copied
+        return copied
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SourceEntry) and self.to_dict() == other.to_dict()
 

@@ -39,8 +39,8 @@ class ReadOnlyBudget(InstructionBudget):
         raise ReadOnlyError("a strategy can't change the budget: the session does")
 
     set_entry = update_tokens = add_child = remove_child = _refuse
-    add_message = remove_messages = rebook = clear_source = forget_collection = _refuse
-    restore_conversation_from_snapshot = detach_views = _refuse
+    remove_messages = rebook = clear_source = forget_collection = _refuse
+    restore_conversation_from_snapshot = attach = attach_message = replace_entries = _refuse
 
 
 class HostBudget(ReadOnlyBudget):

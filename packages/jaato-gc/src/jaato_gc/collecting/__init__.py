@@ -1,25 +1,19 @@
-"""Collecting: when, how much, what is protected, and the collection that a strategy works on."""
+"""Collecting: when, how much, what is protected, and how a collection is planned."""
 
-from jaato_gc.collecting.account import (
-    account,
-    cache_impact,
-    conclude,
-    failure,
-    open_collection,
-)
-from jaato_gc.collecting.collection import Collection
-from jaato_gc.collecting.fitting import CORE, fits
-from jaato_gc.collecting.floor import Floor, can_fit
+from jaato_gc.collecting.account import cache_impact, make_result, removal_list
+from jaato_gc.collecting.collection import Collection, Piece, include_request, opened
+from jaato_gc.collecting.draft import Change, Draft, PlanRequest
+from jaato_gc.collecting.fitting import CORE
+from jaato_gc.collecting.floor import Floor
 from jaato_gc.collecting.goal import Goal, goal_of
 from jaato_gc.collecting.ledger import without_messages
 from jaato_gc.collecting.outcome import (
-    Changes,
     Outcome,
     broken_outcome_rules,
     check_collection,
     is_user_text,
 )
-from jaato_gc.collecting.pieces import Piece
+from jaato_gc.collecting.planning import Ask, Failure, GCPlan, make_plan, rejection
 from jaato_gc.collecting.protection import protect
 from jaato_gc.collecting.results import (
     CacheImpact,
@@ -48,12 +42,16 @@ from jaato_gc.collecting.triggers import (
 
 __all__ = [
     "CORE",
+    "Ask",
     "CacheImpact",
-    "Changes",
+    "Change",
     "Collection",
     "ContextUsage",
+    "Draft",
+    "Failure",
     "Floor",
     "GCOutcome",
+    "GCPlan",
     "GCRemovalItem",
     "GCResult",
     "GCTriggerReason",
@@ -61,24 +59,25 @@ __all__ = [
     "Limits",
     "Outcome",
     "Piece",
+    "PlanRequest",
     "SessionUsage",
     "Shortening",
     "Shortfall",
-    "account",
     "broken_outcome_rules",
     "cache_impact",
-    "can_fit",
     "check_collection",
-    "conclude",
     "crossed_threshold",
-    "failure",
-    "fits",
     "goal_of",
+    "include_request",
     "is_cache_cold",
     "is_user_text",
+    "make_plan",
+    "make_result",
     "min_free_tokens",
-    "open_collection",
+    "opened",
     "protect",
+    "rejection",
+    "removal_list",
     "shortened",
     "should_collect",
     "trigger_tokens",

@@ -1,16 +1,11 @@
-"""The account of a collection: its edits and its result, recounted."""
+"""The account of a collection: its result, recounted from its edits."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jaato_gc.budget import HostBudget, InstructionBudget
-from jaato_gc.collecting.collection import Collection
-from jaato_gc.collecting.fitting import fit, fits, shorten_oversized
-from jaato_gc.collecting.floor import with_reachable_goal
-from jaato_gc.collecting.ledger import ledger_message
-from jaato_gc.collecting.notice import notice_cost, notice_edits, notice_text
-from jaato_gc.collecting.outcome import Changes, Outcome
+from jaato_gc.collecting.draft import Change, Draft
+from jaato_gc.collecting.outcome import Outcome
 from jaato_gc.collecting.results import (
     CacheImpact,
     GCOutcome,
@@ -19,201 +14,136 @@ from jaato_gc.collecting.results import (
     GCTriggerReason,
     Shortfall,
 )
-from jaato_gc.collecting.triggers import ContextUsage
-from jaato_gc.config import GCConfig
-from jaato_gc.history import Edit, Hold, SourceRemoval, apply_edits
-from jaato_gc.messages import LEDGER_ID, NOTICE_ID, Message, Role, is_ledger, is_notice
+from jaato_gc.history import Edit, Hold, SourceRemoval
+from jaato_gc.messages import Message, Role
 from jaato_gc.policies import InstructionSource
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens, message_tokens
+from jaato_gc.tokens import Confidence, TokenCounter, count_tokens, message_tokens
 
 
-def open_collection(
-    plugin_name: str,
-    notice: str | None,
-    history: Sequence[Message],
-    context_usage: ContextUsage,
-    config: GCConfig,
+def make_result(
+    made_by: str,
     reason: GCTriggerReason,
-    budget: InstructionBudget | None,
+    outcome: GCOutcome,
+    tokens: tuple[int, int],
+    confidence: Confidence,
     *,
-    all_steps: bool = True,
-) -> Collection:
-    """Returns a collection for a strategy, with a reserve for its notice if it has a template.
-
-    Results of the last calls that take too much are shortened already, unless ``all_steps`` is
-    false.
-    """
-    collection = Collection.of(history, context_usage, config, reason, budget)
-    collection = with_reachable_goal(collection)
-    collection = replace(collection, reserve=notice_cost(notice, collection, plugin_name))
-    if all_steps:
-        collection.close()
-        limit = budget.context_limit if budget else context_usage.get("context_limit")
-        shorten_oversized(collection, config.request_limit(limit))
-        collection.open()
-    return collection
-
-
-def conclude(
-    collection: Collection,
-    plugin_name: str,
-    notice: str | None = None,
-    *,
-    all_steps: bool = True,
+    items: Sequence[GCRemovalItem] = (),
+    details: dict[str, Any] | None = None,
     notification: str | None = None,
-) -> tuple[Outcome, GCResult]:
-    """Closes a collection and returns its outcome and its result.
-
-    If the request would not fit, core removes more. If it can't be made to fit, nothing changes.
-    With a template, a notice is added, unless it would cost more than is freed or miss the goal.
+    error: str | None = None,
+    shortfall: Shortfall | None = None,
+    cache: CacheImpact | None = None,
+    gc_id: str | None = None,
+) -> GCResult:
+    """Returns a result. Core makes every result here.
 
     Args:
-        collection: The collection.
-        plugin_name: The strategy.
-        notice: The template of the notice.
-        all_steps: False: core removes nothing from recent turns.
-        notification: The notice that the strategy added itself.
+        made_by: The strategy, or what else changed the history.
+        reason: Why.
+        outcome: How it ended.
+        tokens: The tokens before and after it.
+        confidence: How reliable they are.
+        items: The removal list.
+        details: Figures.
+        notification: The notice that was added for the model.
+        error: The cause of a failure.
+        shortfall: Why the goal is out of reach, if it is.
+        cache: The effect on the prompt cache of the provider.
+        gc_id: The id of the collection in its session.
     """
-    collection.close()
-    if not fits(collection):
-        fit(collection, all_steps=all_steps)
-    if not fits(collection):  # what the strategy inserted may be in the way: try without it
-        alone = replace(collection, details={"insertions_dropped": True})
-        alone.close()
-        fit(alone, all_steps=all_steps)
-        if fits(alone):
-            collection, notice, notification = alone, None, None
-    _add_ledger(collection)
-    if not fits(collection):
-        return account(collection, [], plugin_name, {**collection.details, "fits": False})
-    changes: Changes = collection.changes
-    edits = [each for each in changes if isinstance(each, Edit)]
-    if any(is_notice(each) for edit in edits for each in (edit.before, edit.after) if each):
-        notice = None  # there was no room for the old one, or the strategy wrote a new one
-    elif NOTICE_ID in collection.held:
-        notice = None  # the old one is LOCKED or pinned
-    text = notification
-    goal, freed = collection.goal, collection.tokens_freed
-    wanted, left = goal.tokens_to_free or 0, freed - collection.reserve
-    elsewhere = sum([each.tokens for each in changes if isinstance(each, SourceRemoval)])
-    is_worth_it = freed - elsewhere > collection.reserve  # it tells of the history only
-    misses_goal = left < goal.tokens_to_fit or left < wanted <= freed
-    if notice is not None and is_worth_it and not misses_goal:
-        text = notice_text(notice, collection, plugin_name, freed, collection.turns_removed)
-        changes = [*notice_edits(collection.history, changes, text, collection.held), *changes]
-    details = {**_figures(collection, changes), **collection.details}
-    return account(collection, changes, plugin_name, details, text)
+    before, after = tokens
+    return GCResult(
+        success=outcome.is_success,
+        items_collected=len(items),
+        tokens_before=before,
+        tokens_after=after,
+        plugin_name=made_by,
+        trigger_reason=reason,
+        notification=notification,
+        details=details or {},
+        error=error,
+        removal_list=list(items),
+        outcome=outcome,
+        shortfall=shortfall,
+        cache=cache,
+        confidence=confidence,
+        gc_id=gc_id,
+    )
 
 
-def _figures(collection: Collection, changes: Changes) -> dict[str, Any]:
+def result_of(draft: Draft, outcome: Outcome) -> GCResult:
+    """Returns the result of a draft, as it is."""
+    items, freed = removal_list(draft.changes, draft.counter, draft.budget)
+    turns_removed = sum(message.opens_turn for message in outcome.removed.values())
+    ended = draft.goal.outcome(freed=freed, turns_removed=turns_removed)
+    details = {**_figures(draft), **draft.details}
+    if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
+        details["tokens_freed"] = freed
+    shortfall = None
+    if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
+        missing = max(0, (draft.goal.tokens_to_free or 0) - freed)
+        shortfall = _shortfall(missing, draft, outcome, items)
+    total = _total_tokens(draft)
+    return make_result(
+        draft.request.plugin_name,
+        draft.reason,
+        ended,
+        (total, max(0, total - freed)),
+        draft.counter.confidence,
+        items=items,
+        details=details,
+        notification=draft.notification,
+        shortfall=shortfall,
+        cache=cache_impact(outcome.edits, outcome.after, draft.counter),
+        gc_id=draft.request.gc_id,
+    )
+
+
+def failed_result(draft: Draft, outcome: GCOutcome, error: str) -> GCResult:
+    """Returns the result of a collection that changes nothing because of an error."""
+    total = _total_tokens(draft)
+    return make_result(
+        draft.request.plugin_name,
+        draft.reason,
+        outcome,
+        (total, total),
+        draft.counter.confidence,
+        error=error,
+        gc_id=draft.request.gc_id,
+    )
+
+
+def _total_tokens(draft: Draft) -> int:
+    if draft.budget:
+        return draft.budget.total_tokens()
+    return count_tokens(draft.history, draft.counter)
+
+
+def _figures(draft: Draft) -> dict[str, Any]:
     """Returns the details of every collection."""
-    turns, removed = collection.turns, collection.turns_removed
+    turns, removed = draft.turns, draft.turns_removed
     kept = [
         turn.index
         for turn in turns
-        if collection.is_recent(turn) or any(group.hold is Hold.PINNED for group in turn.groups)
+        if draft.is_recent(turn) or any(group.hold is Hold.PINNED for group in turn.groups)
     ]
     figures: dict[str, Any] = {
         "turns_before": len(turns),
         "turns_after": len(turns) - removed,
         "turns_removed": removed,
-        "turns_truncated": removed - collection.turns_summarized,
-        "turns_summarized": collection.turns_summarized,
-        "preserve_count": collection.config.preserve_recent_turns,
+        "turns_truncated": removed - draft.turns_summarized,
+        "turns_summarized": draft.turns_summarized,
+        "preserve_count": draft.config.preserve_recent_turns,
         "preserved_indices": kept,
     }
-    if not changes:
+    if not draft.changes:
         below = "already below target, so nothing was removed"
-        figures["message"] = "nothing may be removed" if collection.needs_more else below
+        figures["message"] = "nothing may be removed" if draft.needs_more else below
     return figures
 
 
-def _add_ledger(collection: Collection) -> None:
-    """Adds the ledger, if one was asked for and whole groups go without a summary."""
-    log = collection._log
-    edits = [each for each in log.changes if isinstance(each, Edit)]
-    told = {each.message_id for each in edits if each.action == "summarize"}
-    removed = [
-        group
-        for group in collection.groups
-        if log.is_removed(group) and not group.is_outside_turns
-        if group.messages[0].message_id not in told
-    ]
-    if not log.ledger_tokens or not removed:
-        return
-    earlier = next((each for each in collection.history if each.message_id == LEDGER_ID), None)
-    if earlier is not None and not is_ledger(earlier):
-        return  # the host uses this id
-    if LEDGER_ID in collection.held:
-        return  # it is LOCKED or pinned
-    left = apply_edits(collection.history, edits)
-    room = log.freed - max(1, collection.goal.tokens_to_fit)
-    room += count_tokens(
-        (each for each in left if each.message_id == LEDGER_ID), collection.counter
-    )
-    left = [each for each in left if each.message_id != LEDGER_ID]
-    most = min(log.ledger_tokens, room)
-    ledger = ledger_message(earlier, removed, left, most, collection.counter)
-    if ledger is not None and message_tokens(ledger, collection.counter) <= room:
-        log.put_ledger(earlier, ledger, collection.position_before(removed))
-
-
-def account(
-    collection: Collection,
-    changes: Changes,
-    plugin_name: str,
-    details: dict[str, Any],
-    notification: str | None = None,
-) -> tuple[Outcome, GCResult]:
-    """Returns the outcome and the result of some changes to the history of a collection."""
-    outcome = Outcome.of(collection, changes)
-    budget, counter = collection.budget, collection.counter
-    items, freed = _removal_list(changes, counter, budget)
-    turns_removed = sum([message.opens_turn for message in outcome.removed.values()])
-    ended = collection.goal.outcome(freed=freed, turns_removed=turns_removed)
-    if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
-        details = {**details, "tokens_freed": freed}
-    shortfall = None
-    if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
-        missing = max(0, (collection.goal.tokens_to_free or 0) - freed)
-        shortfall = _shortfall(missing, collection, outcome, items)
-    total = budget.total_tokens() if budget else count_tokens(collection.history, counter)
-    return outcome, GCResult(
-        success=True,
-        items_collected=len(items),
-        tokens_before=total,
-        tokens_after=max(0, total - freed),
-        plugin_name=plugin_name,
-        trigger_reason=collection.reason,
-        notification=notification,
-        details=details,
-        removal_list=items,
-        outcome=ended,
-        shortfall=shortfall,
-        cache=cache_impact(outcome.edits, outcome.after, counter),
-        confidence=counter.confidence,
-    )
-
-
-def failure(collection: Collection, plugin_name: str, outcome: GCOutcome, error: str) -> GCResult:
-    """Returns the result of a collection that changes nothing because of an error."""
-    budget = collection.budget
-    total = budget.total_tokens() if budget else count_tokens(collection.history)
-    return GCResult(
-        success=False,
-        items_collected=0,
-        tokens_before=total,
-        tokens_after=total,
-        plugin_name=plugin_name,
-        trigger_reason=collection.reason,
-        error=error,
-        outcome=outcome,
-        confidence=collection.counter.confidence,
-    )
-
-
 def cache_impact(
-    edits: Sequence[Edit], after: Sequence[Message], counter: TokenCounter = DEFAULT_COUNTER
+    edits: Sequence[Edit], after: Sequence[Message], counter: TokenCounter
 ) -> CacheImpact:
     """Returns the effect of some edits on the prompt cache, from the edited history."""
     first = min((edit.position for edit in edits), default=None)
@@ -227,8 +157,8 @@ def cache_impact(
 # --- the removal list ---
 
 
-def _removal_list(
-    changes: Changes, counter: TokenCounter, budget: InstructionBudget | None
+def removal_list(
+    changes: Iterable[Change], counter: TokenCounter, budget: InstructionBudget | None = None
 ) -> tuple[list[GCRemovalItem], int]:
     """Returns one item per key, in the order of the changes, and the tokens that all free."""
     items: dict[object, GCRemovalItem] = {}
@@ -252,11 +182,11 @@ def _removal_list(
             if item is None:
                 source = InstructionSource.CONVERSATION
                 item = items[key] = GCRemovalItem(
-                    source, key, 0, change.reason, [], change.action, change.keep
+                    source, key, 0, change.reason, [], change.action, change.stash
                 )
             item.message_ids.append(before.message_id)
             item.tokens_freed += freed
-            item.keep |= change.keep
+            item.stash |= change.stash
     return list(items.values()), freed_here + sum(elsewhere.values())
 
 
@@ -283,17 +213,14 @@ def _source_tokens(removal: SourceRemoval, budget: InstructionBudget | None) -> 
 
 
 def _shortfall(
-    missing: int,
-    collection: Collection,
-    outcome: Outcome,
-    items: Iterable[GCRemovalItem],
+    missing: int, draft: Draft, outcome: Outcome, items: Iterable[GCRemovalItem]
 ) -> Shortfall:
-    counter, budget = collection.counter, collection.budget
+    counter, budget = draft.counter, draft.budget
     current = {edit.before.message_id: edit.after for edit in outcome.edits if edit.before}
     held: dict[str, int] = {}
     largest, largest_tokens = None, 0
-    for group in collection.groups:
-        hold = "strategy" if collection.holds(group) else f"{group.hold or ''}"
+    for group in draft.groups:
+        hold = "strategy" if draft.is_held_by_strategy(group) else f"{group.hold or ''}"
         for message in group.messages if hold else ():
             if message.message_id in outcome.removed:  # to make the request fit
                 continue
@@ -301,12 +228,12 @@ def _shortfall(
             held[hold] = held.get(hold, 0) + tokens
             if group.hold is Hold.RECENT and tokens > largest_tokens:
                 largest, largest_tokens = message.message_id, tokens
-    system = count_tokens([each for each in outcome.after if each.role is Role.SYSTEM], counter)
+    system = count_tokens((each for each in outcome.after if each.role is Role.SYSTEM), counter)
     floor = {"system": system, "conversation": count_tokens(outcome.after, counter) - system}
     if budget:
-        for each, entry in budget.entries.items():
-            if each is not InstructionSource.CONVERSATION:
-                floor[each.value] = entry.total_tokens()
+        for source, entry in budget.entries.items():
+            if source is not InstructionSource.CONVERSATION:
+                floor[source.value] = entry.total_tokens()
         for item in items:
             if item.source is not InstructionSource.CONVERSATION:
                 floor[item.source.value] -= item.tokens_freed

@@ -1,9 +1,14 @@
-"""Fitting: what core removes itself if a request would not fit the window otherwise."""
+"""Makes a request fit after the strategy is done.
+
+A refused request ends the run, so losing recent content is better than keeping it. Steps go from
+least to most harmful, and each stops as soon as the request fits. To add one, add a method to
+`_Steps` and name it in `fit`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.floor import fixed_groups, is_user
 from jaato_gc.collecting.shortening import Shortening
 from jaato_gc.history import Group, Turn
@@ -23,47 +28,38 @@ LAST_CALLS_SHARE = 0.5
 NOTE = "to fit the window; read it in parts"
 
 
-def fits(collection: Collection) -> bool:
-    """Returns whether the request fits with the changes so far."""
-    wanted = collection.goal.tokens_to_fit
-    return not wanted or collection.tokens_freed >= wanted
-
-
-def shorten_oversized(collection: Collection, window: int | None) -> None:
+def shorten_oversized(draft: Draft) -> None:
     """Shortens results of the last calls that take more than their share of the window.
 
     Doing it before the strategy is asked spares the rest of the history: otherwise everything else
     would go first, for nothing.
-
-    Args:
-        collection: The collection, which is closed.
-        window: The size of the largest request; ``None`` if it is unknown.
     """
-    if window is None or not collection.goal.tokens_to_free:
+    window = draft.request.window
+    if window is None or not draft.request.may_relax or not draft.goal.tokens_to_free:
         return
-    counter = collection.counter
-    fixed = fixed_groups(collection)
-    last = _without(collection.last_calls, fixed)
+    counter = draft.counter
+    fixed = fixed_groups(draft.groups)
+    last = _without(draft.last_calls, fixed)
     own = count_tokens((message for group in last for message in group.messages), counter)
     kept = count_tokens((message for group in fixed for message in group.messages), counter)
-    total = collection.budget.total_tokens() if collection.budget else 0
-    elsewhere = max(0, total - count_tokens(collection.history, counter))
+    total = draft.budget.total_tokens() if draft.budget else 0
+    elsewhere = max(0, total - count_tokens(draft.history, counter))
     room = int(max(0, window - kept - elsewhere) * LAST_CALLS_SHARE)
     if own > room:
-        _shorten(collection, last, own - room)
-    if collection.tokens_freed:
-        collection.details["relaxed"] = ["long_results"]
+        _shorten(draft, last, own - room)
+    if draft.freed:
+        draft.details["relaxed"] = ["long_results"]
 
 
-def fit(collection: Collection, *, all_steps: bool = True) -> None:
-    """Adds edits until the request fits, lowest priority first.
+def fit(draft: Draft) -> None:
+    """Adds edits until the request fits, least harmful first.
 
-    Args:
-        collection: The collection, with the changes of the strategy.
-        all_steps: False: remove nothing from recent turns.
+    If recent content may not be removed, only the first step is tried.
     """
-    steps = _Steps(collection)
-    relaxed: list[str] = collection.details.setdefault("relaxed", [])
+    if draft.fits:
+        return
+    steps = _Steps(draft)
+    relaxed: list[str] = draft.details.setdefault("relaxed", [])
     by_name = {
         "old": steps.remove_old,
         "long_results": steps.shorten_last_calls,
@@ -73,12 +69,12 @@ def fit(collection: Collection, *, all_steps: bool = True) -> None:
         "newest_turn": steps.remove_newest_turn,
         "last_calls": steps.remove_last_calls,
     }
-    for name, step in by_name.items() if all_steps else [("old", steps.remove_old)]:
-        if fits(collection):
+    for name, step in by_name.items() if draft.request.may_relax else [("old", steps.remove_old)]:
+        if draft.fits:
             break
-        before = collection.tokens_freed
+        before = draft.freed
         step()
-        if collection.tokens_freed > before and name not in relaxed:
+        if draft.freed > before and name not in relaxed:
             relaxed.append(name)
 
 
@@ -89,26 +85,26 @@ class _Steps:
     else than a user message. Later steps try it again.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-        self._turns = collection.turns
-        self._recent = [turn for turn in self._turns if collection.is_recent(turn)]
-        fixed = fixed_groups(collection)
-        self._last_calls = _without(collection.last_calls, fixed)
-        self._requests = [group for group in collection.groups if group.opens_turn]
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._turns = draft.turns
+        self._recent = [turn for turn in self._turns if draft.is_recent(turn)]
+        fixed = fixed_groups(draft.groups)
+        self._last_calls = _without(draft.last_calls, fixed)
+        self._requests = [group for group in draft.groups if group.opens_turn]
         self._fixed = set(map(id, fixed))
         self._waiting = {
             *map(id, self._last_calls),
-            *(id(each) for each in collection.groups if each.policy is GCPolicy.PRESERVABLE),
+            *(id(each) for each in draft.groups if each.policy is GCPolicy.PRESERVABLE),
         }
         """The last calls and PRESERVABLE groups, which have steps of their own."""
-        self._places = {id(group): place for place, group in enumerate(collection.groups)}
+        self._places = {id(group): place for place, group in enumerate(draft.groups)}
         self._first = 0  # the place of the first group that is left, without system messages
 
     def remove_old(self) -> None:
         """Removes turns that are not recent, as a whole except for what waits."""
         for turn in self._turns[: len(self._turns) - len(self._recent)]:
-            if fits(self._collection):
+            if self._draft.fits:
                 return
             for group in _request_last(turn):
                 if id(group) not in self._waiting:
@@ -116,8 +112,8 @@ class _Steps:
 
     def shorten_last_calls(self) -> None:
         """Shortens results and arguments of the last calls."""
-        missing = self._collection.goal.tokens_to_fit - self._collection.tokens_freed
-        _shorten(self._collection, self._last_calls, missing)
+        missing = self._draft.goal.worst_overflow - self._draft.freed
+        _shorten(self._draft, self._last_calls, missing)
 
     def remove_calls(self) -> None:
         """Removes older calls of recent turns."""
@@ -133,7 +129,7 @@ class _Steps:
     def remove_preservable(self) -> None:
         """Removes PRESERVABLE groups, except the last calls."""
         last = set(map(id, self._last_calls))
-        groups = (each for each in self._collection.groups if each.policy is GCPolicy.PRESERVABLE)
+        groups = (each for each in self._draft.groups if each.policy is GCPolicy.PRESERVABLE)
         self._remove((each for each in groups if id(each) not in last), "fit_preservable")
         self._remove_requests()
 
@@ -147,10 +143,10 @@ class _Steps:
         for group in self._last_calls:
             self._remove([group], "fit_last_calls")
             self._remove_requests()
-        for group in self._collection.groups:
+        for group in self._draft.groups:
             is_left = id(group) not in self._fixed and is_notice(group.messages[0])
-            if is_left and not fits(self._collection):
-                self._collection.force(group, "fit_last_calls")
+            if is_left and not self._draft.fits:
+                self._draft.force(group, "fit_last_calls")
 
     def _remove_requests(self) -> None:
         """Removes requests that stayed because of what followed them."""
@@ -160,13 +156,13 @@ class _Steps:
 
     def _remove(self, groups: Iterable[Group], reason: str) -> None:
         for group in groups:
-            if fits(self._collection):
+            if self._draft.fits:
                 return
             self._force(group, reason)
 
     def _force(self, group: Group, reason: str) -> None:
         if self._may_go(group):
-            self._collection.force(group, reason)
+            self._draft.force(group, reason)
 
     def _may_go(self, group: Group) -> bool:
         if id(group) in self._fixed or is_notice(group.messages[0]):
@@ -177,14 +173,14 @@ class _Steps:
         if self._first != self._places[id(group)]:
             return True
         follower = self._next_left(self._first + 1)
-        groups = self._collection.groups
+        groups = self._draft.groups
         return follower == len(groups) or is_user(groups[follower])
 
     def _next_left(self, place: int) -> int:
         """Returns the place of the next group that is left, without system messages."""
-        groups = self._collection.groups
+        groups = self._draft.groups
         while place < len(groups) and (
-            groups[place].is_system or self._collection.is_removed(groups[place])
+            groups[place].is_system or self._draft.is_removed(groups[place])
         ):
             place += 1
         return place
@@ -213,25 +209,21 @@ class _Text(NamedTuple):
     is_answered: bool
 
 
-def _shorten(collection: Collection, calls: Iterable[Group], wanted: int) -> None:
+def _shorten(draft: Draft, calls: Iterable[Group], wanted: int) -> None:
     """Shortens results and arguments of calls until this many tokens are free, the largest first.
 
     Those that the model has not answered yet come last. If they have to be shortened in any case,
     they are, and the others lose no more than they do.
     """
-    enough = collection.tokens_freed + wanted
-    texts = sorted(
-        _texts_of(calls, collection), key=lambda each: (not each.is_answered, -each.tokens)
-    )
+    enough = draft.freed + wanted
+    texts = sorted(_texts_of(calls, draft), key=lambda each: (not each.is_answered, -each.tokens))
     answered = [each for each in texts if each.is_answered]
     if sum(max(0, each.tokens - SMALLEST_RESULT) for each in answered) >= wanted:
         texts = answered
-    _shorten_to_half(collection, texts, lambda: collection.tokens_freed >= enough)
+    _shorten_to_half(draft, texts, lambda: draft.freed >= enough)
 
 
-def _shorten_to_half(
-    collection: Collection, texts: Sequence[_Text], is_enough: Callable[[], bool]
-) -> None:
+def _shorten_to_half(draft: Draft, texts: Sequence[_Text], is_enough: Callable[[], bool]) -> None:
     """Shortens texts to half of the longest, and again, until it is enough."""
     most = max((each.tokens for each in texts), default=0)
     while most > SMALLEST_RESULT and not is_enough():
@@ -243,15 +235,15 @@ def _shorten_to_half(
                 return
             if each.tokens > most:
                 how = Shortening(NOTE, head, characters - head, what=each.what)  # type: ignore[arg-type]
-                collection.force_shorter(each.group, each.message, each.part, how, "fit_long")
+                draft.force_shorter(each.group, each.message, each.part, how, "fit_long")
 
 
-def _texts_of(calls: Iterable[Group], collection: Collection) -> Iterator[_Text]:
-    counter = collection.counter
-    answers = [at for at, each in enumerate(collection.history) if each.role is MODEL]
+def _texts_of(calls: Iterable[Group], draft: Draft) -> Iterator[_Text]:
+    counter = draft.counter
+    answers = [at for at, each in enumerate(draft.history) if each.role is MODEL]
     last_answer = answers[-1] if answers else -1
     for group in calls:
-        is_answered = collection.position_of(group) < last_answer
+        is_answered = draft.position_of(group.messages[0]) < last_answer
         for message in group.messages:
             for index, part in enumerate(message.parts):
                 for what, text in _texts_in(part):

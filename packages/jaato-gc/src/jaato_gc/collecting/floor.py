@@ -1,18 +1,18 @@
-"""The floor: what no collection can remove from a request."""
+"""The floor: what no collection can remove from a request.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+If the floor alone is larger than the window, no strategy can help. The error then has to name what
+is in the way, and the call that helps.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting.collection import Collection
-from jaato_gc.collecting.results import GCTriggerReason
-from jaato_gc.collecting.triggers import ContextUsage
-from jaato_gc.config import GCConfig
 from jaato_gc.history import Group, Hold
 from jaato_gc.messages import SYSTEM, USER, Message
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.tokens import count_tokens, message_tokens
+from jaato_gc.tokens import TokenCounter, count_tokens, message_tokens
 
 LARGEST_NAMED = 5
 """Number of fixed messages that an error names."""
@@ -58,27 +58,26 @@ class Floor:
     def of(
         cls,
         history: Sequence[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
+        groups: Sequence[Group],
         budget: InstructionBudget,
+        can_fit: bool,
     ) -> "Floor":
-        """Returns the floor of a history."""
-        collection = Collection.of(history, context_usage, config, reason, budget)
-        fixed = fixed_messages(collection)
+        """Returns the floor of a history, from its groups with their holds."""
+        counter = budget.counter
+        fixed = fixed_messages(groups, counter, budget.pinned_message_ids)
         elsewhere = {
             source.value: entry.total_tokens()
             for source, entry in budget.entries.items()
             if source not in (InstructionSource.CONVERSATION, InstructionSource.SYSTEM)
             and entry.total_tokens()
         }
-        counted = count_tokens(history, budget.counter)
+        counted = count_tokens(history, counter)
         prompts = budget.counted_tokens() - counted - sum(elsewhere.values())
         if prompts > 0:  # system prompts that the host booked without a message
             elsewhere["system"] = prompts
         if budget.correction:
             elsewhere["correction"] = budget.correction
-        return cls(fixed, elsewhere, can_fit(collection), _recent_messages(collection, fixed))
+        return cls(fixed, elsewhere, can_fit, _recent_messages(groups, counter, fixed))
 
     @property
     def by_source(self) -> dict[str, int]:
@@ -129,14 +128,14 @@ def _largest(messages: Sequence[FixedMessage]) -> list[str]:
     return named
 
 
-def fixed_groups(collection: Collection) -> list[Group]:
+def fixed_groups(groups: Sequence[Group]) -> list[Group]:
     """Returns the groups that no collection may remove.
 
     If the first of them is not a user message, the request of its turn is among them.
     """
     fixed: list[Group] = []
     request, is_first = None, True
-    for group in collection.groups:
+    for group in groups:
         if group.opens_turn:
             request = group
         if not (group.hold and group.hold.is_fixed):
@@ -148,73 +147,56 @@ def fixed_groups(collection: Collection) -> list[Group]:
     return fixed
 
 
-def fixed_messages(collection: Collection) -> list[FixedMessage]:
+def fixed_messages(
+    groups: Sequence[Group], counter: TokenCounter, pins: Collection[str] = ()
+) -> list[FixedMessage]:
     """Returns the messages that no collection may remove, largest first."""
-    counter = collection.counter
     fixed: list[FixedMessage] = []
-    pins = collection.budget.pinned_message_ids if collection.budget else set()
-    for group in fixed_groups(collection):
+    for group in fixed_groups(groups):
         why = group.hold if group.hold and group.hold.is_fixed else Hold.FIRST_USER
-        pinned = [each.message_id for each in group.messages if each.message_id in pins]
+        pinned = [message.message_id for message in group.messages if message.message_id in pins]
         pinned_id = pinned[0] if pinned and why is Hold.PINNED else None
         fixed += [
             FixedMessage(message, message_tokens(message, counter), why.value, pinned_id)
             for message in group.messages
         ]
-    return sorted(fixed, key=lambda each: -each.tokens)
+    return sorted(fixed, key=lambda message: -message.tokens)
 
 
-def _recent_messages(collection: Collection, fixed: Sequence[FixedMessage]) -> list[FixedMessage]:
+def _recent_messages(
+    groups: Sequence[Group], counter: TokenCounter, fixed: Sequence[FixedMessage]
+) -> list[FixedMessage]:
     """Returns the messages that are protected and not fixed, largest first."""
-    known = {each.message.message_id for each in fixed}
+    known = {message.message.message_id for message in fixed}
     recent = [
-        FixedMessage(
-            message,
-            message_tokens(message, collection.counter),
-            (group.hold or group.policy).value,
-        )
-        for group in collection.groups
+        FixedMessage(message, message_tokens(message, counter), (group.hold or group.policy).value)
+        for group in groups
         if group.hold or group.policy is GCPolicy.PRESERVABLE
         for message in group.messages
         if message.message_id not in known
     ]
-    return sorted(recent, key=lambda each: -each.tokens)
+    return sorted(recent, key=lambda message: -message.tokens)
 
 
-def can_fit(collection: Collection) -> bool:
-    """Returns whether the request fits, as counted, if everything is removed that is not fixed."""
-    over = collection.goal.tokens_over
-    return not over or _movable_tokens(collection) >= over
+def movable_tokens(
+    history: Sequence[Message],
+    groups: Sequence[Group],
+    budget: InstructionBudget | None,
+    counter: TokenCounter,
+) -> int:
+    """Returns the tokens that are not fixed, including what the host can drop for a strategy."""
+    fixed = sum(message.tokens for message in fixed_messages(groups, counter))
+    return count_tokens(history, counter) - fixed + _collectable_tokens(budget)
 
 
-def with_reachable_goal(collection: Collection) -> Collection:
-    """Returns the collection without the margin for undercounting, if that is out of reach.
-
-    Fixed content near the size of the window leaves no room for the tolerance of the counter. The
-    request is sent then, because it fits as counted.
-    """
-    goal = collection.goal
-    if not goal.tokens_to_fit or _movable_tokens(collection) >= goal.tokens_to_fit:
-        return collection
-    return replace(collection, goal=replace(goal, tokens_to_fit=goal.tokens_over))
-
-
-def _movable_tokens(collection: Collection) -> int:
-    """Returns the tokens that are not fixed."""
-    fixed = sum(each.tokens for each in fixed_messages(collection))
-    movable = count_tokens(collection.history, collection.counter) - fixed
-    return movable + _collectable_tokens(collection)
-
-
-def _collectable_tokens(collection: Collection) -> int:
+def _collectable_tokens(budget: InstructionBudget | None) -> int:
     """Returns the tokens outside of the history that the host can drop for a strategy."""
-    budget = collection.budget
     return sum(
-        each.tokens
+        entry.tokens
         for source in (budget.collectable_sources if budget else ())
         if budget and source is not InstructionSource.CONVERSATION and source in budget.entries
-        for each in budget.entries[source].walk()
-        if each.binding_policy() is not GCPolicy.LOCKED
+        for entry in budget.entries[source].walk()
+        if entry.binding_policy() is not GCPolicy.LOCKED
     )
 
 

@@ -20,16 +20,15 @@ class Goal:
         tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
-        tokens_to_fit: The tokens that must go for the request to fit the window, even if the rest
-            is undercounted.
-        tokens_over: The tokens by which the request exceeds the window, if the count is right.
+        overflow: The tokens by which the request exceeds the window, if the count is right.
+        worst_overflow: The tokens that must go for the request to fit even if it is undercounted.
     """
 
     tokens_to_free: int | None = 0
     turns_to_remove: int = 0
     target_tokens: int | None = None
-    tokens_to_fit: int = 0
-    tokens_over: int = 0
+    overflow: int = 0
+    worst_overflow: int = 0
 
     def outcome(self, *, freed: int, turns_removed: int) -> GCOutcome:
         """Returns how a collection ended that freed this much."""
@@ -54,10 +53,10 @@ def goal_of(
     target: everything, because the host asked. CONTEXT_LIMIT: the provider says that the window is
     full, which counts for more than our own figures.
     """
-    to_fit, over = _tokens_to_fit(context_usage, config, budget)
+    overflow, worst_overflow = _overflow(context_usage, config, budget)
     if reason is GCTriggerReason.TURN_LIMIT:
         excess = max(0, turns - (config.max_turns or turns))
-        return Goal(turns_to_remove=excess, tokens_to_fit=to_fit, tokens_over=over)
+        return Goal(turns_to_remove=excess, overflow=overflow, worst_overflow=worst_overflow)
     limit = budget.context_limit if budget else context_usage.get("context_limit")
     total = budget.total_tokens() if budget else context_usage.get("total_tokens")
     percent = context_usage.get("percent_used")
@@ -79,16 +78,17 @@ def goal_of(
     else:
         return Goal(tokens_to_free=None)
     if to_free <= 0 and reason is GCTriggerReason.MANUAL:
-        return Goal(None, target_tokens=target, tokens_to_fit=to_fit, tokens_over=over)
-    if refused and not to_fit:  # by the provider, whose window is unknown: only the target is safe
-        to_fit = over = max(0, to_free)
-    return Goal(max(0, to_free), target_tokens=target, tokens_to_fit=to_fit, tokens_over=over)
+        return Goal(None, 0, target, overflow, worst_overflow)
+    if refused and not worst_overflow:
+        # By the provider, whose window is unknown: only the target is safe.
+        overflow = worst_overflow = max(0, to_free)
+    return Goal(max(0, to_free), 0, target, overflow, worst_overflow)
 
 
-def _tokens_to_fit(
+def _overflow(
     context_usage: ContextUsage, config: GCConfig, budget: InstructionBudget | None
 ) -> tuple[int, int]:
-    """Returns `Goal.tokens_to_fit` and `Goal.tokens_over`."""
+    """Returns `Goal.overflow` and `Goal.worst_overflow`."""
     if budget is None:
         total = counted = context_usage.get("total_tokens") or 0
         limit, tolerance = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance
@@ -98,8 +98,8 @@ def _tokens_to_fit(
     most = config.request_limit(limit)
     if most is None or (budget and budget.upper_bound() <= most):
         return 0, 0
-    excess = total + tolerance * counted - most
-    return max(0, math.ceil(excess / (1 + tolerance))), max(0, total - most)
+    worst = total + tolerance * counted - most
+    return max(0, total - most), max(0, math.ceil(worst / (1 + tolerance)))
 
 
 def _share_above_target(tokens: int, percent_used: float, config: GCConfig) -> int:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.repeated_lines import is_omission
 from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of
-from jaato_gc.history import Group
-from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced, seal
-from jaato_gc.tokens import TokenCounter
+from jaato_gc.history import Group, apply_edits
+from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced, is_ledger, seal
+from jaato_gc.tokens import TokenCounter, message_tokens
 
 REMOVED = "Earlier exchanges were removed to free context space."
 PREAMBLE = f"{REMOVED} A record, newest first:"
@@ -44,6 +45,40 @@ class LedgerEntry(NamedTuple):
     kind: str
     text: str
     message_ids: tuple[str, ...]
+
+
+def add_ledger(draft: Draft) -> None:
+    """Adds the ledger, if one was asked for and whole groups go without a summary."""
+    if not draft.ledger_tokens or LEDGER_ID in draft.held:
+        return  # not wanted, or the earlier one is LOCKED or pinned
+    edits = draft.edits
+    summarized = {edit.message_id for edit in edits if edit.action == "summarize"}
+    removed = [
+        group
+        for group in draft.groups
+        if draft.is_removed(group) and not group.is_outside_turns
+        if group.messages[0].message_id not in summarized
+    ]
+    if not removed:
+        return
+    earlier = next((each for each in draft.history if each.message_id == LEDGER_ID), None)
+    if earlier is not None and not is_ledger(earlier):
+        return  # the host uses this id
+    room = draft.freed - max(1, draft.goal.worst_overflow)
+    left = []
+    for message in apply_edits(draft.history, edits):
+        if message.message_id == LEDGER_ID:
+            room += message_tokens(message, draft.counter)  # it is replaced
+        else:
+            left.append(message)
+    most = min(draft.ledger_tokens, room)
+    ledger = ledger_message(earlier, removed, left, most, draft.counter)
+    if ledger is None or message_tokens(ledger, draft.counter) > room:
+        return
+    if earlier is None:
+        draft.insert(ledger, draft.position_before(removed))
+    else:
+        draft.replace_synthetic(earlier, ledger)
 
 
 def ledger_message(

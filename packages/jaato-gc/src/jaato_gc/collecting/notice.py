@@ -2,51 +2,66 @@
 
 from collections.abc import Container, Sequence
 
-from jaato_gc.collecting.collection import Collection
-from jaato_gc.collecting.outcome import Changes
+from jaato_gc.collecting.draft import Draft
 from jaato_gc.history import Edit, apply_edits, opens_with_user
-from jaato_gc.messages import Message, Role, fill_template, is_notice, notice_message
+from jaato_gc.messages import NOTICE_ID, Message, Role, fill_template, is_notice, notice_message
 from jaato_gc.tokens import count_tokens, message_tokens
 
 
-def notice_cost(notice: str | None, collection: Collection, plugin_name: str) -> int:
-    """Returns the tokens that a notice costs at most, beyond the one that it replaces."""
-    if notice is None:
-        return 0
-    counter = collection.counter
-    tokens = count_tokens(collection.history, counter)
-    text = notice_text(notice, collection, plugin_name, tokens, len(collection.turns))
-    old = count_tokens(filter(is_notice, collection.history), counter)
-    return max(0, message_tokens(notice_message(text), counter) - old)
+def reserve_notice(draft: Draft) -> None:
+    """Reserves the tokens that a notice costs at most, beyond the one that it replaces."""
+    template = draft.request.notice
+    if template is None:
+        return
+    counter = draft.counter
+    tokens = count_tokens(draft.history, counter)
+    text = _notice_text(template, draft, tokens, len(draft.turns))
+    old = count_tokens(filter(is_notice, draft.history), counter)
+    draft.notice_reserve = max(0, message_tokens(notice_message(text), counter) - old)
 
 
-def notice_text(
-    notice: str, collection: Collection, plugin_name: str, freed: int, removed: int
-) -> str:
+def add_notice(draft: Draft) -> None:
+    """Adds a notice, if one is wanted, unless it costs more than is freed or misses the goal."""
+    template = draft.request.notice
+    if template is None or NOTICE_ID in draft.held:
+        return  # not wanted, or the old one is LOCKED or pinned
+    edits = draft.edits
+    if any(is_notice(message) for edit in edits for message in edit[1:3] if message):
+        return  # there was no room for the old one, or the strategy wrote a new one
+    freed, goal = draft.freed, draft.goal
+    left = freed - draft.notice_reserve
+    elsewhere = sum(removal.tokens for removal in draft.source_removals)
+    is_worth_it = left > elsewhere  # it tells of the history only
+    misses_goal = left < goal.worst_overflow or left < (goal.tokens_to_free or 0) <= freed
+    if is_worth_it and not misses_goal:
+        draft.notification = _notice_text(template, draft, freed, draft.turns_removed)
+        draft.notice_edits = _notice_edits(draft.history, edits, draft.notification, draft.held)
+
+
+def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
     """Returns the text of a notice about some freed tokens and removed turns."""
     values = {
         "removed": removed,
-        "truncated": removed - collection.turns_summarized,
-        "summarized": collection.turns_summarized,
-        "kept": len(collection.turns) - collection.turns_removed,
-        "items": len(collection.items),
+        "truncated": removed - draft.turns_summarized,
+        "summarized": draft.turns_summarized,
+        "kept": len(draft.turns) - draft.turns_removed,
+        "items": len(draft.removals),
         "tokens_freed": freed,
         "freed": freed,
-        "plugin_name": plugin_name,
-        "reason": collection.reason.value,
+        "plugin_name": draft.request.plugin_name,
+        "reason": draft.reason.value,
     }
-    return fill_template(notice, values)
+    return fill_template(template, values)
 
 
-def notice_edits(
-    history: Sequence[Message], changes: Changes, text: str, held: Container[str] = ()
+def _notice_edits(
+    history: Sequence[Message], edits: Sequence[Edit], text: str, held: Container[str] = ()
 ) -> list[Edit]:
     """Returns the edits that put a notice into a history, in place of any that it had.
 
     It follows the first user message, which rarely goes, so it rarely moves. If anything else would
     come first, it follows the system messages. Notices in ``held`` stay.
     """
-    edits = [change for change in changes if isinstance(change, Edit)]
     removals = [
         Edit(position, message, None)
         for position, message in enumerate(history)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from jaato_gc.budget import InstructionBudget, view_of
-from jaato_gc.collecting.collection import Collection
+from jaato_gc.collecting.draft import Change, Draft
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.collecting.shortening import without_shortenable
 from jaato_gc.history import (
@@ -29,8 +29,6 @@ from jaato_gc.messages import (
 )
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, count_tokens
-
-Changes = Sequence[Edit | SourceRemoval]
 
 _REPLACEABLE = (SyntheticKind.NOTICE, SyntheticKind.LEDGER)
 
@@ -60,18 +58,19 @@ class Outcome:
     counter: TokenCounter = DEFAULT_COUNTER
 
     @classmethod
-    def of(cls, collection: Collection, changes: Changes) -> "Outcome":
-        """Returns what some changes would do to the history of a collection."""
+    def of(cls, draft: Draft, changes: Sequence[Change] | None = None) -> "Outcome":
+        """Returns what the changes of a draft do to its history, or what others would do."""
+        changes = draft.changes if changes is None else changes
         edits = [change for change in changes if isinstance(change, Edit)]
         return cls(
-            collection.history,
-            apply_edits(collection.history, edits),
+            draft.history,
+            apply_edits(draft.history, edits),
             edits,
             [change for change in changes if isinstance(change, SourceRemoval)],
-            collection.held,
-            _summaries_to_keep(collection),
-            collection.budget,
-            collection.counter,
+            draft.held,
+            _summaries_to_keep(draft),
+            draft.budget,
+            draft.counter,
         )
 
     @cached_property
@@ -99,15 +98,15 @@ def _differ(before: Message, after: Message) -> bool:
     return before is not after and (before != after or serialised(before) != serialised(after))
 
 
-def _summaries_to_keep(collection: Collection) -> set[str]:
-    if collection.under_pressure:
+def _summaries_to_keep(draft: Draft) -> set[str]:
+    if draft.under_pressure:
         return set()
     return {
         group.messages[0].message_id
-        for group in collection.groups
+        for group in draft.groups
         if group.messages[0].synthetic in (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
         if group.policy is GCPolicy.PRESERVABLE
-    } - collection._relaxed
+    } - draft.relaxed
 
 
 def history_is_sendable(outcome: Outcome) -> Iterator[Violation]:

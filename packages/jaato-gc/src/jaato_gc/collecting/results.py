@@ -1,9 +1,11 @@
 """The result of a collection: what happened, why, and how many tokens it freed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
+from jaato_gc.errors import ReadOnlyError
+from jaato_gc.frozen import FrozenList, frozen
 from jaato_gc.history import EditAction
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import Confidence
@@ -48,8 +50,30 @@ class GCOutcome(StrEnum):
         return self not in (GCOutcome.FAILED, GCOutcome.REJECTED)
 
 
+class _Freezable:
+    """An object that its maker fills, and that is read-only once a session has it.
+
+    A plugin writes into its own result, but hosts, observers and the journal share the one of the
+    session.
+    """
+
+    __slots__ = ("_is_frozen",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if getattr(self, "_is_frozen", False):
+            raise ReadOnlyError(
+                f"can't set {name}: results of a session are read-only, because others share them; "
+                "make a copy with dataclasses.replace"
+            )
+        super().__setattr__(name, value)
+
+    def _freeze(self) -> Self:
+        self._is_frozen = True
+        return self
+
+
 @dataclass(slots=True)
-class GCRemovalItem:
+class GCRemovalItem(_Freezable):
     """One thing that a collection removed from the history and the budget.
 
     Args:
@@ -61,7 +85,7 @@ class GCRemovalItem:
         message_ids: The messages that it covers. If given, they decide, not the key.
         action: ``"remove"``; ``"shorten"``: the messages stay, in a shorter form; ``"summarize"``:
             a summary replaces them.
-        keep: False: not worth a place in the stash.
+        stash: Whether the messages are stored in the stash, if there is one.
         stash_keys: The keys under which the stash keeps its messages, set by the session.
     """
 
@@ -71,11 +95,16 @@ class GCRemovalItem:
     reason: str = ""
     message_ids: list[str] = field(default_factory=list)
     action: EditAction = "remove"
-    keep: bool = True
+    stash: bool = True
     stash_keys: list[str] = field(default_factory=list)
 
+    def frozen(self) -> "GCRemovalItem":
+        """Returns a read-only copy."""
+        ids, keys = frozen(self.message_ids), frozen(self.stash_keys)
+        return replace(self, message_ids=ids, stash_keys=keys)._freeze()
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Shortfall:
     """Why a goal is out of reach.
 
@@ -96,7 +125,7 @@ class Shortfall:
     largest_movable_tokens: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CacheImpact:
     """The effect of a collection on the provider's prompt cache.
 
@@ -112,11 +141,12 @@ class CacheImpact:
 
 
 @dataclass(slots=True)
-class GCResult:
+class GCResult(_Freezable):
     """The result of one collection.
 
     Token figures are recounted. With a budget they cover the whole context, without one only the
     history. A strategy may leave out the fields from ``outcome`` on; the session sets them.
+    Results of a session are read-only.
 
     Args:
         success: False if it failed or was rejected; then nothing has changed.
@@ -158,6 +188,18 @@ class GCResult:
                 self.outcome = GCOutcome.FAILED
             else:
                 self.outcome = GCOutcome.REACHED if self.tokens_freed else GCOutcome.NOT_NEEDED
+
+    def frozen(self) -> "GCResult":
+        """Returns a read-only copy, equal to this result."""
+        short = self.shortfall
+        if short is not None:
+            short = replace(short, floor=frozen(short.floor), held=frozen(short.held))
+        return replace(
+            self,
+            details=frozen(self.details),
+            removal_list=FrozenList(item.frozen() for item in self.removal_list),
+            shortfall=short,
+        )._freeze()
 
     @property
     def tokens_freed(self) -> int:

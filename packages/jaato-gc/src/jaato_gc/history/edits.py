@@ -24,7 +24,7 @@ class Edit(NamedTuple):
         key: The key of the removal list that the change is accounted under.
         reason: Why, such as ``"truncated"``.
         action: What happens to the message.
-        keep: False: the message is not worth a place in the stash.
+        stash: Whether the message is stored in the stash, if there is one.
     """
 
     position: int
@@ -33,7 +33,7 @@ class Edit(NamedTuple):
     key: str = ""
     reason: str = ""
     action: EditAction = "remove"
-    keep: bool = True
+    stash: bool = True
 
     @property
     def message_id(self) -> str:

@@ -45,15 +45,22 @@ class FastCheck:
         self._waiting: set[str | None] = set()  # ids of the calls that the next message answers
         self._needs_user = is_beginning
         for message in messages:
-            self.see(message)
+            self._see(message)
 
     @property
     def is_valid(self) -> bool:
         """Whether the messages are certainly valid. False means that the full rules must decide."""
         return self._is_ordinary and not self._waiting and not self._needs_user
 
-    def see(self, message: Message) -> None:
-        """Looks at the next message."""
+    def after(self, message: Message) -> "FastCheck":
+        """Returns the check after another message. This one stays as it is."""
+        later = FastCheck()
+        later._is_ordinary, later._needs_user = self._is_ordinary, self._needs_user
+        later._waiting = set(self._waiting)
+        later._see(message)
+        return later
+
+    def _see(self, message: Message) -> None:
         waiting = self._waiting
         is_awaited = bool(waiting)
         has_calls = has_results = says_something = False

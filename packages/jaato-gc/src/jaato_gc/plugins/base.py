@@ -7,12 +7,14 @@ from jaato_gc.budget import InstructionBudget, view_of
 from jaato_gc.collecting import (
     Collection,
     ContextUsage,
+    Draft,
+    Failure,
     GCOutcome,
     GCResult,
     GCTriggerReason,
-    conclude,
-    failure,
-    open_collection,
+    PlanRequest,
+    make_plan,
+    opened,
     should_collect,
 )
 from jaato_gc.config import GCConfig, StrategySettings, validate_options
@@ -88,20 +90,23 @@ class GCStrategy(Generic[SettingsT]):
         A session does not call this; it is for hosts without one. A subclass that overrides it is
         called through it, like any other `GCPlugin`.
         """
-        notice = self.settings.notice_template
-        collection = open_collection(
+        request = PlanRequest(
             self.name,
-            notice,
             history,
             context_usage,
             config.with_options(self.overrides),
             reason,
             budget and view_of(budget, history),
+            self.settings.notice_template,
         )
+        plan = make_plan(request, self._ask)
+        return plan.after, plan.result
+
+    def _ask(self, draft: Draft) -> Failure | None:
+        """Lets `select` work on a draft. Returns the error that it raised to fail."""
         try:
-            self.select(collection)
+            with opened(draft) as collection:
+                self.select(collection)
         except GCError as error:
-            collection.close()
-            return list(history), failure(collection, self.name, GCOutcome.FAILED, str(error))
-        outcome, result = conclude(collection, self.name, notice)
-        return list(outcome.after), result
+            return Failure(GCOutcome.FAILED, str(error))
+        return None

@@ -15,7 +15,7 @@ from jaato_gc.plugins import (
     load_gc_inline,
 )
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.planning import Planner
+from jaato_gc.session.planner import Planner
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession

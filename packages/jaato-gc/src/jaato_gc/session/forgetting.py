@@ -1,32 +1,41 @@
 """Forgetting removed content for good: in the stash, the journal and the ledger."""
 
-from collections import deque
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import without_messages
+from jaato_gc.commit import Commit
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
-from jaato_gc.session.journal import HOST, Journal, JournalEntry
+from jaato_gc.session.applying import Applier
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import HOST, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.rewriting import prepare_edits
 from jaato_gc.stash import Stash, StashEntry
-from jaato_gc.tokens import TokenCounter, count_tokens, message_tokens
+from jaato_gc.tokens import TokenCounter, message_tokens
 
 
 def forget(
-    keys: Set[str], live: LiveHistory, journal: Journal, stash: Stash, ledgers: list[str]
+    commit: Commit,
+    keys: Set[str],
+    live: LiveHistory,
+    journal: Journal,
+    stash: Stash,
+    applier: Applier,
 ) -> int:
     """Forgets the messages under some keys. Returns the number of deleted entries of the stash.
 
     The stash comes first: if it fails, the session is unchanged, and the call can be repeated.
 
     Args:
+        commit: The change of the session that follows.
         keys: The keys.
         live: The history.
         journal: The applied collections.
         stash: The stash.
-        ledgers: The keys of ledgers in the stash, which follow.
+        applier: Knows the ledgers in the stash, which follow.
 
     Raises:
         StashError: The stash failed.
@@ -34,7 +43,7 @@ def forget(
     ids = set(_ids_under(keys, journal, stash))
     keys = keys | set(_keys_of(ids, journal))
     cleaner = _Cleaner(ids, live.budget.counter)
-    for key in ledgers:
+    for key in applier.stashed_ledgers:
         if stored := stash.get(key):
             cleaner.add_stashed(stored)
     entries = [cleaner.clean(entry) for entry in journal.entries]
@@ -42,15 +51,15 @@ def forget(
         stash.put(stored.gc_id, [ledger])  # an undo may need it
     stash.forget(cleaner.stashed)
     forgotten = stash.forget(keys)
-    ledgers[:] = map(cleaner.new_key, ledgers)
-    journal.entries = deque(entries)
+    commit.assign(applier, stashed_ledgers=[*map(cleaner.new_key, applier.stashed_ledgers)])
+    journal.replace(commit, entries)
     edits = [
         Edit(position, message, ledger)
         for position, message in enumerate(live.messages)
         if (ledger := cleaner.cleaned(message)) is not message
     ]
     if edits:
-        live.apply(edits, tuple(live.messages), HOST)
+        prepare_edits(live, commit, edits, live.snapshot(), HOST)
     return forgotten
 
 
@@ -76,7 +85,7 @@ def _removed(journal: Journal, ids: Set[str] | None = None) -> Iterator[tuple[st
     for entry in journal.entries:
         if entry.applied:
             yield from entry.applied.stash_keys.items()
-        if entry.applied and not entry.applied.stash_keys:  # some were not worth a place there
+        if entry.applied and not entry.applied.stash_keys:  # some were not stored there
             for message in entry.applied.removed:
                 if ids is None or message.message_id in ids:
                     yield message.message_id, stash_key(message)
@@ -135,8 +144,7 @@ class _Cleaner:
             stash_keys=keys,
             forgotten=applied.forgotten or len(edits) < len(applied.edits),
         )
-        tokens = count_tokens(applied.removed, self.counter) if entry.tokens else 0
-        return replace(entry, applied=applied, tokens=tokens)
+        return replace(entry, applied=applied)
 
     def _recounted(self, booked: BookedEntry, ledger: Message) -> BookedEntry:
         if booked.key != LEDGER_ID:

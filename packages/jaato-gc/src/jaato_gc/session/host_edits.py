@@ -1,16 +1,13 @@
 """Edits that the host asks for: removing and replacing messages."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from jaato_gc.collecting import GCRemovalItem
 from jaato_gc.errors import MessageError
 from jaato_gc.history import Edit, apply_edits, lay_out, new_violations
 from jaato_gc.messages import SYSTEM, Message, seal
-from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.policies import GCPolicy
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.tokens import TokenCounter, count_tokens
 
 
 class Protection(NamedTuple):
@@ -63,27 +60,6 @@ def edits_to_replace(
         raise MessageError(f"message {message_id!r} must keep the ids of its calls and results")
     new = replace(message, message_id=message_id, policy=message.policy or own.policy)
     return _checked(live, [Edit(places[0], own, new, message_id, "replaced_by_host", "shorten")])
-
-
-def removal_items(edits: Iterable[Edit], counter: TokenCounter) -> list[GCRemovalItem]:
-    """Returns one item for each key of some edits. Edits without a key remove nothing."""
-    by_key: dict[str, list[Edit]] = {}
-    for edit in edits:
-        if edit.key:
-            by_key.setdefault(edit.key, []).append(edit)
-    items = []
-    for key, changes in by_key.items():
-        removed = [edit.before for edit in changes if edit.before]
-        added = [edit.after for edit in changes if edit.after]
-        freed = count_tokens(removed, counter) - count_tokens(added, counter)
-        ids = [message.message_id for message in removed]
-        first = changes[0]
-        items.append(
-            GCRemovalItem(
-                InstructionSource.CONVERSATION, key, freed, first.reason, ids, first.action
-            )
-        )
-    return items
 
 
 def _calls(message: Message) -> list[tuple[str, str | None, str]]:

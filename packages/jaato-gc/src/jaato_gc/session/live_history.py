@@ -6,23 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from operator import is_
 from types import MappingProxyType
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
 from jaato_gc.collecting import SessionUsage
-from jaato_gc.errors import StalePlanError, UndoError
+from jaato_gc.commit import Commit, Guard, guarded
+from jaato_gc.errors import MessageError
 from jaato_gc.history import (
-    Edit,
     FastCheck,
     Violation,
-    apply_edits,
     check_history,
-    in_order,
-    inverse,
-    lay_out,
-    moved_to,
-    new_violations,
     pair_calls,
     proved_violations,
     split_into_turns,
@@ -30,9 +23,8 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import Message, Role, mint_message_id, seal
 from jaato_gc.policies import InstructionSource
-from jaato_gc.session.journal import AppliedEdits
 from jaato_gc.session.request import Request
-from jaato_gc.tokens import Confidence, count_tokens, message_tokens
+from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
@@ -45,8 +37,7 @@ LEAST_CREDIBLE = 0.5
 class LiveHistory:
     """The messages that would be sent next, and their cost.
 
-    Every change is made under ``lock``, and happens as a whole or not at all: everything that can
-    fail (counting, mostly) is done before anything is changed.
+    Every change is prepared first and takes effect with one commit: see `jaato_gc.commit`.
 
     Args:
         booking: Books the messages into the budget.
@@ -54,14 +45,16 @@ class LiveHistory:
 
     def __init__(self, booking: Booking) -> None:
         self.booking = booking
-        self.lock = booking.budget.lock  # so that snapshots of the budget show no half changes
+        self._guard = booking.budget._guard  # so that snapshots of the budget show no half changes
         self.messages: list[Message] = []
         """Only ever grows at its end, because requests refer to it; edits make another list."""
         self.turns = 0
-        self.pinned_turns: set[int] = set()
+        self.pinned_turns: frozenset[int] = frozenset()
         """Turns to pin when they begin, by their number in the whole session."""
         self.appended = 0
         """How many messages were appended so far."""
+        self.revision = 0
+        """How often the history was changed so far."""
         self.places: dict[str, int] = {}
         """How many messages were appended before each message: where it is in the whole session.
 
@@ -76,21 +69,31 @@ class LiveHistory:
         """Tokens that were added or removed since the provider last reported its usage."""
         self.counted_at_request: int | None = None
         self._lent: set[ReadOnlyBudget] = set()
-        self._check_from(0)
+        self._checked, self._fast_check = _checks(self.messages, 0)
 
     @property
     def budget(self) -> InstructionBudget:
         """The budget."""
         return self.booking.budget
 
+    @property
+    def guard(self) -> Guard:
+        """The lock of all state of the session."""
+        return self._guard
+
+    @guarded
+    def snapshot(self) -> tuple[Message, ...]:
+        """Returns the messages."""
+        return tuple(self.messages)
+
     # --- changing ---
 
     def begin_with(self, messages: list[Message], budget: InstructionBudget) -> None:
         """Sets messages, and a budget that they are booked in."""
-        budget.lock = self.lock
+        budget._guard = self._guard
         self.booking.budget = budget
         self.messages = messages
-        self._check_from(0)
+        self._checked, self._fast_check = _checks(messages, 0)
 
     def append(self, message: Message) -> Message:
         """Adds a message at the end and returns it as booked: a taken id is replaced.
@@ -99,188 +102,94 @@ class LiveHistory:
             MessageError: It is not a message.
         """
         seal(message)
-        booking = self.booking
-        tokens = message_tokens(message, booking.budget.counter)
-        with self.lock:
-            if self._lent:
-                self._take_back()
-            budget = booking.budget
-            if budget.entry_of(message.message_id) is not None:
-                taken, message = message.message_id, replace(message, message_id=mint_message_id())
-                logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
-            turn, turns_opened = booking.turn, booking.turns_opened
-            try:
-                self._fast_check.see(message)
-                booking.book(message, tokens)
-            except BaseException:
-                self._check_from(self._checked)  # without the message that was not added
-                raise
-            self.turns += booking.turns_opened - turns_opened
-            self.messages.append(message)
-            self.places[message.message_id] = self.appended
-            self.appended += 1
-            if booking.turn != turn:
-                self.pinned_turns.discard(turn)  # it has ended
-            if booking.turn in self.pinned_turns:
-                budget.pinned_message_ids.add(message.message_id)
-            self.uncertain_tokens += tokens
+        return self._append(message, message_tokens(message, self.budget.counter))
+
+    @guarded
+    def _append(self, message: Message, tokens: int) -> Message:
+        if self._lent:
+            self._detach_views()
+        booking, budget, turn = self.booking, self.budget, self.booking.turn
+        if budget.entry_of(message.message_id) is not None:
+            taken, message = message.message_id, replace(message, message_id=mint_message_id())
+            logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
+        commit = Commit()
+        own_turn = booking.book(commit, message, tokens)
+        commit.add(self.messages, message)
+        commit.put(self.places, message.message_id, self.appended)
+        if own_turn in self.pinned_turns:
+            commit.include(budget.pinned_message_ids, message.message_id)
+        if own_turn != turn:  # the turn before has ended
+            commit.assign(self, pinned_turns=self.pinned_turns - {turn})
+        commit.assign(
+            self,
+            turns=self.turns + message.opens_turn,
+            appended=self.appended + 1,
+            revision=self.revision + 1,
+            uncertain_tokens=self.uncertain_tokens + tokens,
+            _fast_check=self._fast_check.after(message),
+        )
+        self._guard.commit(commit)
         return message
 
+    @guarded
     def pin_turns(self, indices: Iterable[int]) -> None:
         """Pins the messages of turns: of those that exist, and of those that begin later."""
-        with self.lock:
-            turns = split_into_turns(self.messages)
-            for index in indices:
-                if index < len(turns):
-                    ids = (message.message_id for message in turns[index].messages)
-                    self.budget.pinned_message_ids.update(ids)
-                if index >= len(turns) - 1:  # the last turn may continue
-                    earlier = max(0, self.booking.turns_opened - len(turns))
-                    self.pinned_turns.add(earlier + index)
+        turns = split_into_turns(self.messages)
+        pinned, later = set(self.budget.pinned_message_ids), set(self.pinned_turns)
+        for index in indices:
+            if index < len(turns):
+                pinned.update(message.message_id for message in turns[index].messages)
+            if index >= len(turns) - 1:  # the last turn may continue
+                earlier = max(0, self.booking.turns_opened - len(turns))
+                later.add(earlier + index)
+        commit = Commit()
+        commit.assign(self, pinned_turns=frozenset(later))
+        commit.assign(self.budget, pinned_message_ids=pinned)
+        self._guard.commit(commit)
 
-    def apply(
-        self,
-        edits: Sequence[Edit],
-        base: Sequence[Message],
-        created_by: str | None,
-        places: Mapping[str, int] = _NO_PLACES,
-    ) -> AppliedEdits:
-        """Applies edits that were made for an earlier state of the history.
-
-        Args:
-            edits: The edits.
-            base: The history that their positions refer to.
-            created_by: The strategy that made new messages; ``None``: they are restored.
-            places: The places of messages that are restored, by id.
+    @guarded
+    def pin(self, message_id: str) -> None:
+        """Pins a message.
 
         Raises:
-            StalePlanError: A message that they change was changed or removed since.
+            MessageError: There is no message with this id.
         """
-        with self.lock:
-            edits, messages = self._edited(edits, base)
-            moved = self._count(edits)
-            stays_valid = self._fast_check.is_valid and created_by is not None
-            self._take_back()
-            touched = self.booking.apply(edits, created_by)
-            # What was appended since the plan follows the edited part.
-            before = len(self.messages)
-            length = min(len(base), before) + len(messages) - before
-            self._replace(messages, edits, uncertain_tokens=moved)
-            # Edits of a plan were checked when it was made.
-            self._check_from(len(messages) if stays_valid else 0)
-            left = self._move_places(edits, places)
-            return AppliedEdits(edits, touched, length, self.reports, left)
+        if self.budget.entry_of(message_id) is None:
+            raise MessageError(f"there is no message {message_id!r} to pin")
+        self.budget.pinned_message_ids.add(message_id)
 
-    def check_plan(self, edits: Sequence[Edit], base: Sequence[Message]) -> None:
-        """Checks that edits could be applied now.
+    @guarded
+    def unpin(self, message_id: str) -> None:
+        """Stops pinning a message."""
+        self.budget.pinned_message_ids.discard(message_id)
 
-        Raises:
-            StalePlanError: A message that they change was changed, pinned or removed since.
-        """
-        with self.lock:
-            self._edited(edits, base)
-            pinned = self.budget.pinned_message_ids
-            if not pinned:
-                return
-            kept = {  # a pin keeps the whole group
-                message.message_id
-                for group in lay_out(self.messages).groups
-                if any(message.message_id in pinned for message in group.messages)
-                for message in group.messages
-            }
-            for edit in edits:
-                if edit.before and edit.message_id in kept:
-                    raise StalePlanError(
-                        f"message {edit.message_id!r} was pinned since: make a new plan"
-                    )
+    def prepare_messages(
+        self, commit: Commit, messages: list[Message], *, is_checked: bool
+    ) -> None:
+        """Prepares another list of messages: see `jaato_gc.session.rewriting`."""
+        checked, fast_check = _checks(messages, len(messages) if is_checked else 0)
+        commit.assign(
+            self,
+            messages=messages,
+            revision=self.revision + 1,
+            _checked=checked,
+            _fast_check=fast_check,
+            _lent=set(),  # views keep the entries that were replaced
+        )
 
-    def _edited(
-        self, edits: Sequence[Edit], base: Sequence[Message]
-    ) -> tuple[list[Edit], list[Message]]:
-        """Returns edits with their positions in the current history, and the edited history."""
-        has_moved = len(base) > len(self.messages) or not all(map(is_, base, self.messages))
-        moved = moved_to(edits, base, self.messages) if has_moved else edits
-        if moved is None:
-            raise StalePlanError(
-                "a message that the plan changes was changed or removed since: make a new plan"
-            )
-        edits = in_order(moved)
-        replaced = {edit.before.message_id for edit in edits if edit.before}
-        for edit in edits:
-            new_id = edit.after.message_id if edit.after else None
-            if new_id and new_id not in replaced and self.budget.entry_of(new_id):
-                raise StalePlanError(f"the id {new_id!r} is taken: make a new plan")
-        messages = apply_edits(self.messages, edits)
-        if has_moved and (faults := new_violations(self.messages, messages)):
-            raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
-        return edits, messages
-
+    @guarded
     def drop(self, source: InstructionSource, key: str | None) -> int:
         """Removes something from the budget that is not in the history. Returns its tokens."""
-        with self.lock:
-            self._take_back()
-            before = self.budget.counted_tokens()
-            if key is None:
-                self.budget.clear_source(source)
-            else:
-                self.budget.remove_child(source, key)
-            return before - self.budget.counted_tokens()
-
-    def revert(self, applied: AppliedEdits) -> None:
-        """Undoes edits. Messages that were appended since stay at the end.
-
-        Raises:
-            UndoError: A message that would come back was appended again meanwhile, or the history
-                was changed since.
-        """
-        with self.lock:
-            added = {message.message_id for message in applied.added}
-            for message in applied.removed:
-                taken = self.budget.entry_of(message.message_id) is not None
-                if taken and message.message_id not in added:
-                    raise UndoError(f"message {message.message_id!r} is in the history again")
-            undoing = inverse(applied.edits)
-            if any(
-                edit.before is not None and not self._is_at(edit.position, edit.before.message_id)
-                for edit in undoing
-            ):
-                raise UndoError("the history was changed since: positions no longer match")
-            moved = self._count(undoing)
-            restored = apply_edits(self.messages, undoing)
-            counter = self.budget.counter
-            counted = {each.message_id: message_tokens(each, counter) for each in restored}
-            self._take_back()
-            self.booking.revert(applied.touched, applied.edits, counted)
-            is_uncertain = applied.reports != self.reports  # newer reports don't cover it
-            self._replace(restored, undoing, uncertain_tokens=moved if is_uncertain else -moved)
-            self._move_places(undoing, applied.places)
-            self._check_from(0)
-
-    def _move_places(self, edits: Sequence[Edit], returning: Mapping[str, int]) -> dict[str, int]:
-        """Adds the places of messages that return. Returns those of the messages that left."""
-        before = {edit.before.message_id for edit in edits if edit.before}
-        after = {edit.after.message_id for edit in edits if edit.after}
-        for message_id in (after - before) & returning.keys():
-            self.places[message_id] = returning[message_id]
-        return {each: self.places.pop(each) for each in (before - after) & self.places.keys()}
-
-    def _is_at(self, position: int, message_id: str) -> bool:
-        messages = self.messages
-        return position < len(messages) and messages[position].message_id == message_id
-
-    def _count(self, edits: Sequence[Edit]) -> int:
-        messages = [edit.before for edit in edits if edit.before]
-        messages += [edit.after for edit in edits if edit.after]
-        return count_tokens(messages, self.budget.counter)
-
-    def _replace(
-        self, messages: list[Message], edits: Sequence[Edit], *, uncertain_tokens: int
-    ) -> None:
-        self.messages = messages
-        opened = sum(edit.after.opens_turn for edit in edits if edit.after)
-        closed = sum(edit.before.opens_turn for edit in edits if edit.before)
-        self.turns += opened - closed
-        self.uncertain_tokens = max(0, self.uncertain_tokens + uncertain_tokens)
+        changed = self.budget.copy()
+        if key is None:
+            changed.clear_source(source)
+        else:
+            changed.remove_child(source, key)
+        freed = self.budget.counted_tokens() - changed.counted_tokens()
+        commit = Commit()
+        self.budget.replace_entries(commit, changed)
+        self._guard.commit(commit)
+        return freed
 
     # --- lending the budget to a strategy ---
 
@@ -290,24 +199,29 @@ class LiveHistory:
 
         If one does, the budget continues with copies of its entries.
         """
-        with self.lock:
-            messages, budget = tuple(self.messages), self.budget
-            budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
-            view = ReadOnlyBudget(budget)
-            self._lent.add(view)
+        messages, view = self._lend()
         try:
             yield messages, view
         finally:
-            with self.lock:
-                self._lent.discard(view)
+            self._lent.discard(view)
 
-    def _take_back(self) -> None:
-        if self._lent:
-            self.budget.detach_views()
-            self._lent.clear()
+    @guarded
+    def _lend(self) -> tuple[tuple[Message, ...], ReadOnlyBudget]:
+        budget = self.budget
+        budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
+        view = ReadOnlyBudget(budget)
+        self._lent.add(view)
+        return tuple(self.messages), view
+
+    def _detach_views(self) -> None:
+        commit = Commit()
+        self.budget.replace_entries(commit, self.budget.copy())
+        commit.assign(self, _lent=set())
+        self._guard.commit(commit)
 
     # --- figures ---
 
+    @guarded
     def usage(self) -> SessionUsage:
         """Returns how full the window is."""
         budget = self.budget
@@ -327,68 +241,79 @@ class LiveHistory:
             return Confidence.DOUBTED
         return Confidence.CALIBRATED if self.reports else self.budget.counter.confidence
 
+    @guarded
     def upper_bound(self) -> int:
         """Returns the most tokens that the next request can have."""
-        with self.lock:
-            self.budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
-            return self.budget.upper_bound()
+        self.budget.uncertain_tokens = self.uncertain_tokens if self.reports else None
+        return self.budget.upper_bound()
 
+    @guarded
     def anchor(self, input_tokens: float) -> bool:
         """Corrects the budget by the reported usage. Returns whether that changed the total."""
-        with self.lock:
-            counted, budget = self.counted_at_request, self.budget
-            if counted is None:
-                return False
-            self.doubts_report = input_tokens < counted * LEAST_CREDIBLE
-            if self.doubts_report:
-                if not self._has_warned:
-                    logger.warning(
-                        "a report of %s input tokens is not believed, because %s were counted: "
-                        "include tokens that were read from the cache",
-                        input_tokens,
-                        counted,
-                    )
-                self._has_warned = True
-                return False
-            before, budget.correction = budget.correction, math.ceil(input_tokens) - counted
-            self.uncertain_tokens = abs(budget.counted_tokens() - counted)
-            self.reports += 1
-            return budget.correction != before
+        counted, budget = self.counted_at_request, self.budget
+        if counted is None:
+            return False
+        self.doubts_report = input_tokens < counted * LEAST_CREDIBLE
+        if self.doubts_report:
+            if not self._has_warned:
+                logger.warning(
+                    "a report of %s input tokens is not believed, because %s were counted: "
+                    "include tokens that were read from the cache",
+                    input_tokens,
+                    counted,
+                )
+            self._has_warned = True
+            return False
+        before, correction = budget.correction, math.ceil(input_tokens) - counted
+        uncertain = abs(budget.counted_tokens() - counted)
+        commit = Commit()
+        commit.assign(budget, correction=correction)
+        commit.assign(self, uncertain_tokens=uncertain, reports=self.reports + 1)
+        self._guard.commit(commit)
+        return correction != before
 
+    @guarded
     def request(self) -> Request:
         """Returns the request to send now."""
-        with self.lock:
-            self.counted_at_request = self.budget.counted_tokens()
-            return Request(self.messages)
+        self.counted_at_request = self.budget.counted_tokens()
+        return Request(self.messages)
 
     # --- validity ---
 
+    @property
+    def is_certainly_valid(self) -> bool:
+        """Whether all messages are ordinary, and no call waits for its result."""
+        return self._fast_check.is_valid
+
+    @guarded
     def faults(self) -> list[Violation]:
         """Returns everything that a provider would refuse about the next request.
 
         Ordinary messages were checked when they were appended. Of other histories, the part since
         the last valid request is checked, with the exchange that it belongs to.
         """
-        with self.lock:
-            if self._fast_check.is_valid:
-                return unproved_violations(self.messages)
-            start = self._checked
-            while start > 0 and self.messages[start - 1].is_tool_output:
-                start -= 1
-            start = max(0, start - 1)
-            tail = self.messages[start:]
-            faults = proved_violations(tail, is_beginning=start == 0)
-            faults += _open_calls(tail, faults)
-            if not faults:
-                self._check_from(len(self.messages))
-            return [*faults, *unproved_violations(self.messages)]
+        if self._fast_check.is_valid:
+            return unproved_violations(self.messages)
+        start = self._checked
+        while start > 0 and self.messages[start - 1].is_tool_output:
+            start -= 1
+        start = max(0, start - 1)
+        tail = self.messages[start:]
+        faults = proved_violations(tail, is_beginning=start == 0)
+        faults += _open_calls(tail, faults)
+        if not faults:
+            checked, fast_check = _checks(self.messages, len(self.messages))
+            commit = Commit()
+            commit.assign(self, _checked=checked, _fast_check=fast_check)
+            self._guard.commit(commit)
+        return [*faults, *unproved_violations(self.messages)]
 
-    def _check_from(self, position: int) -> None:
-        """Checks everything from a position on; all messages before it are valid."""
-        self._checked = position
-        before = islice(self.messages, position)
-        is_beginning = all(message.role is Role.SYSTEM for message in before)
-        self._fast_check = FastCheck(self.messages[position:], is_beginning=is_beginning)
+
+def _checks(messages: Sequence[Message], position: int) -> tuple[int, FastCheck]:
+    """Returns a position, before which all messages are valid, and a check of those after it."""
+    before = islice(messages, position)
+    is_beginning = all(message.role is Role.SYSTEM for message in before)
+    return position, FastCheck(messages[position:], is_beginning=is_beginning)
 
 
 def faults_of(messages: Sequence[Message]) -> list[Violation]:

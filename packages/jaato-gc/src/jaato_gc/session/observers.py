@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaato_gc.collecting import GCResult
+from jaato_gc.commit import guarded
 from jaato_gc.deadline import is_failure
 from jaato_gc.plugins import PluginRegistry
 from jaato_gc.session.live_history import LiveHistory
@@ -33,6 +34,7 @@ class Observers:
         ui_hooks: Any,
     ) -> None:
         self._live = live
+        self._guard = live.guard
         self._registry = registry
         self._on_budget = on_budget
         self._show = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
@@ -44,10 +46,13 @@ class Observers:
 
     def ended(self) -> None:
         """Notifies that the session is closed, if it was not before."""
-        with self._live.lock:
-            is_first, self._has_ended = not self._has_ended, True
-        if is_first:
+        if self._end():
             self.notify("jaato_gc_session_ended")
+
+    @guarded
+    def _end(self) -> bool:
+        is_first, self._has_ended = not self._has_ended, True
+        return is_first
 
     def call(self, observer: Callable[..., Any] | None, *arguments: Any) -> None:
         """Calls an observer, if there is one. Errors are logged."""
@@ -69,17 +74,14 @@ class Observers:
 
     def notify_of(self, result: GCResult, hook: str, **arguments: Any) -> None:
         """Calls the plugins that implement a hook, with a result and the history after it."""
-        with self._live.lock:
-            history = tuple(self._live.messages)
-        self.notify(hook, result=result, history=history, **arguments)
+        self.notify(hook, result=result, history=self._live.snapshot(), **arguments)
 
     def budget_changed(self) -> None:
         """Notifies that the budget changed."""
         observed = self._registry.is_observed("jaato_gc_budget_updated")
         if not (self._on_budget or self._show or observed):
             return  # the cost of a snapshot grows with the budget
-        with self._live.lock:
-            snapshot = self._live.budget.snapshot()
+        snapshot = self._live.budget.snapshot()
         self.call(self._on_budget, snapshot)
         self.call(self._show, self._live.budget.agent_id, snapshot)
         self.notify("jaato_gc_budget_updated", snapshot=snapshot)

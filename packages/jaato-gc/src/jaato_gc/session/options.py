@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 from jaato_gc.budget import PolicyOf
 from jaato_gc.plugins import PluginRegistry
 from jaato_gc.policies import GCPolicy
-from jaato_gc.session.applying import SourceRemover
+from jaato_gc.session.collector import SourceRemover
 from jaato_gc.session.observers import BudgetListener
 from jaato_gc.session.provider import ToolHandler
 from jaato_gc.session.sending import OnOverflow
@@ -31,7 +31,7 @@ class HostOptions(TypedDict, total=False):
     summarizer: SummarizerFunction | None
     stash: Stash | None
     keep_collections: int
-    journal_tokens: int | None
+    journal_bytes: int
     deadline_seconds: float | None
     repair: bool
     on_overflow: OnOverflow

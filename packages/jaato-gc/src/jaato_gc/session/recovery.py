@@ -9,7 +9,8 @@ from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, MessageError, NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced, seal, stash_key
-from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import message_tokens, render
@@ -55,7 +56,7 @@ class Recovery:
             UndoError: The stash does not have the content, or not unchanged.
         """
         applied = entry.applied
-        if applied is None or not entry.is_stashed:
+        if applied is None or not applied.is_released:
             return applied
         if self._stash is None:
             raise UndoError("its content is in a stash: give that stash to the session")
@@ -72,7 +73,7 @@ class Recovery:
             edit._replace(before=messages[edit.before.message_id]) if edit.before else edit
             for edit in applied.edits
         ]
-        return replace(applied, edits=edits)
+        return replace(applied, edits=edits, is_released=False)
 
     def removed_by(self, gc_id: str | None) -> list[Message]:
         """Returns the messages in the removal list of a collection, as they were before it.
@@ -83,11 +84,10 @@ class Recovery:
         Raises:
             UndoError: There is no such collection, or its content is no longer kept.
         """
-        with self._live.lock:
-            if any(each.gc_id == gc_id and not each.removal_list for each in self._journal.results):
-                return []
-            entry = self._journal.find(gc_id)
-            applied = self.complete(entry)
+        if any(each.gc_id == gc_id and not each.removal_list for each in self._journal.results):
+            return []
+        entry = self._journal.find(gc_id)
+        applied = self.complete(entry)
         listed = {each for item in entry.result.removal_list for each in item.message_ids}
         left = applied.removed if applied else []
         return [message for message in left if message.message_id in listed]

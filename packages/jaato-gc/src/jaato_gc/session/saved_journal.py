@@ -15,61 +15,45 @@ from jaato_gc.collecting import GCResult
 from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
 from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
-from jaato_gc.session.journal import AppliedEdits, Journal, JournalEntry
+from jaato_gc.session.journal_entry import AppliedEdits, EntryState, JournalEntry
 
 _LATER = ConfigDict(defer_build=True)  # most processes save and restore nothing
 _RESULTS = TypeAdapter(list[GCResult], config=_LATER)
+_STATE: TypeAdapter[EntryState] = TypeAdapter(EntryState, config=_LATER)
 _APPLIED: TypeAdapter[AppliedEdits | None] = TypeAdapter(AppliedEdits | None, config=_LATER)
-_COUNT = TypeAdapter(int, config=ConfigDict(strict=True, defer_build=True))
 
 
-def results_to_dict(journal: Journal) -> dict[str, Any]:
-    """Returns the results of a journal as JSON data."""
-    results = [_with_json_details(result) for result in journal.results]
-    kept = _RESULTS.dump_python(results, exclude_defaults=True)
-    return {"recorded": journal.recorded, "kept": kept}
+def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
+    """Returns an entry of the journal as JSON data."""
+    (result,) = _RESULTS.dump_python([entry.result], exclude_defaults=True)
+    return {
+        "result": result,
+        "state": entry.state,
+        "applied": entry.applied and _applied_to_dict(entry.applied),
+    }
 
 
-def entries_to_list(journal: Journal) -> list[dict[str, Any]]:
-    """Returns the entries of a journal as JSON data, each with the number of its collection."""
-    first = journal.recorded - len(journal.results)
-    numbers = {id(result): number for number, result in enumerate(journal.results, first)}
-    return [
-        {
-            "number": numbers[id(entry.result)],
-            "tokens": entry.tokens,
-            "applied": entry.applied and _applied_to_dict(entry.applied),
-        }
-        for entry in journal.entries
-    ]
+def size_of(entry: JournalEntry) -> int:
+    """Returns the bytes of an entry in a saved session."""
+    return len(json.dumps(entry_to_dict(entry), default=repr, separators=(",", ":")))
 
 
-def fill_journal(
-    journal: Journal, results: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], window: int
-) -> None:
-    """Fills an empty journal from JSON data, as far as its limits allow.
-
-    Args:
-        journal: The journal.
-        results: The return value of `results_to_dict`.
-        entries: The return value of `entries_to_list`.
-        window: The model's window.
+def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
+    """Returns the entries of a journal from JSON data.
 
     Raises:
         GCError: An undo would restore messages that the budget does not have.
     """
-    kept = _RESULTS.validate_python(results["kept"])
-    journal.recorded = _COUNT.validate_python(results["recorded"])
-    journal.results.extend(kept)
-    by_number = dict(enumerate(kept, journal.recorded - len(kept)))
-    for entry in entries:
-        applied = _APPLIED.validate_python(entry["applied"] and _with_edits(entry["applied"]))
+    entries = []
+    for data in saved:
+        applied = _APPLIED.validate_python(data["applied"] and _with_edits(data["applied"]))
         if applied and not _can_be_undone(applied):
             raise GCError("its journal and its budget do not match")
-        tokens = _COUNT.validate_python(entry["tokens"])
-        journal.entries.append(JournalEntry(by_number.pop(entry["number"]), applied, tokens))
-    journal.trim(journal.keep)
-    journal.release_content(window)
+        (result,) = _RESULTS.validate_python([data["result"]])
+        entries.append(
+            JournalEntry(result.frozen(), _STATE.validate_python(data["state"]), applied)
+        )
+    return entries
 
 
 def read_message(data: Mapping[str, Any]) -> Message:
@@ -80,19 +64,10 @@ def read_message(data: Mapping[str, Any]) -> Message:
 
 
 def _can_be_undone(applied: AppliedEdits) -> bool:
-    booked = {each for entry in applied.touched for each in entry.message_ids}
+    booked = {message_id for entry in applied.touched for message_id in entry.message_ids}
     return all(message.message_id in booked for message in applied.removed) and all(
         edit.position >= 0 for edit in applied.edits
     )
-
-
-def _with_json_details(result: GCResult) -> GCResult:
-    try:
-        details = json.dumps(result.details, default=repr, skipkeys=True)
-    except Exception:  # cycles, absurd depth, a broken __repr__
-        types = {key: str(type(value)) for key, value in result.details.items()}
-        details = json.dumps(types, skipkeys=True)
-    return replace(result, details=json.loads(details))
 
 
 def _applied_to_dict(applied: AppliedEdits) -> dict[str, Any]:

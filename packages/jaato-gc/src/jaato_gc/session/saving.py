@@ -13,12 +13,7 @@ from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.saved_journal import (
-    entries_to_list,
-    fill_journal,
-    read_message,
-    results_to_dict,
-)
+from jaato_gc.session.saved_journal import entries_from_list, entry_to_dict, read_message
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -61,6 +56,7 @@ class _LiveState(_State):
     turns: int
     pinned_turns: list[int] = Field(strict=False)  # a set in the session
     appended: int
+    revision: int
     places: dict[str, int]
     reports: int
     uncertain_tokens: int
@@ -68,7 +64,7 @@ class _LiveState(_State):
 
 
 class _ScheduleState(_State):
-    waits_for_message: bool
+    paused_at: int | None
     threshold_told: bool
     threshold_crossed: bool
     waits_until: int
@@ -80,37 +76,45 @@ class _StrategyState(_State):
     uses_summarizer: bool
 
 
-class _CollectionsState(_State):
+class _ApplierState(_State):
     plans_made: int
     stashed_ledgers: list[str]
 
 
-def dump(session: "GCSession") -> str:
-    """Returns the state of a session as JSON text.
+class _JournalState(_State):
+    recorded: int
+
+
+def dump(session: "GCSession", *, journal: bool = True) -> str:
+    """Returns the state of a session as JSON text. The lock must be held.
+
+    Args:
+        session: The session.
+        journal: False: without the journal.
 
     Raises:
         SavedSessionError: A message has a value that JSON can't represent.
     """
-    live, collections, schedule = session._live, session._collections, session._schedule
+    live, schedule = session._live, session._schedule
     planner = schedule.planner
-    with live.lock:
-        document = {
-            "format": FORMAT,
-            "counter": live.budget.counter.name,
-            "budget": live.budget.snapshot(),
-            "history": [message_to_dict(message) for message in live.messages],
-            **_LiveState.of(live),
-            **_BookingState.of(live.booking),
-            "plugin": planner.name if planner else None,
-            "plugin_options": _options(planner.plugin) if planner else {},
-            "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
-            "config": _config(planner.config, planner.plugin) if planner else {},
-            "disabled": planner.disabled if planner else None,
-            **_ScheduleState.of(schedule),
-            **_CollectionsState.of(collections),
-            "results": results_to_dict(collections.journal),
-            "journal": entries_to_list(collections.journal),
-        }
+    entries = session._journal.entries if journal else ()
+    document = {
+        "format": FORMAT,
+        "counter": live.budget.counter.name,
+        "budget": live.budget.snapshot(),
+        "history": [message_to_dict(message) for message in live.messages],
+        **_LiveState.of(live),
+        **_BookingState.of(live.booking),
+        "plugin": planner.name if planner else None,
+        "plugin_options": _options(planner.plugin) if planner else {},
+        "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
+        "config": _config(planner.config, planner.plugin) if planner else {},
+        "disabled": planner.disabled if planner else None,
+        **_ScheduleState.of(schedule),
+        **_ApplierState.of(session._applier),
+        **_JournalState.of(session._journal),
+        "journal": [entry_to_dict(entry) for entry in entries],
+    }
     try:
         return json.dumps(document, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -181,7 +185,7 @@ def _restoring() -> Iterator[None]:
 
 
 def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
-    live, collections, schedule = session._live, session._collections, session._schedule
+    live, schedule = session._live, session._schedule
     budget = InstructionBudget.from_snapshot(document["budget"], session.budget.counter)
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
@@ -192,13 +196,12 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):
         raise SavedSessionError("its history and its budget do not match")
     _LiveState.set_on(live, document)
-    live.pinned_turns = set(live.pinned_turns)
+    live.pinned_turns = frozenset(live.pinned_turns)
     _ScheduleState.set_on(schedule, document)
-    _CollectionsState.set_on(collections, document)
-    fill_journal(
-        collections.journal, document["results"], document["journal"], budget.context_limit
-    )
-    schedule.settle()
+    _ApplierState.set_on(session._applier, document)
+    recorded = _JournalState.model_validate(document).recorded
+    session._journal.fill(entries_from_list(document["journal"]), recorded)
+    schedule.update_limits()
     if schedule.planner:
         schedule.planner.disabled = document["disabled"]
 
@@ -250,7 +253,7 @@ def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin
 
 def _culprit(session: "GCSession") -> str:
     """Returns what has a value that JSON can't represent."""
-    journal = session._collections.journal.entries
+    journal = session._journal.entries
     removed = [message for entry in journal if entry.applied for message in entry.applied.removed]
     for message in [*session._live.messages, *removed]:
         try:

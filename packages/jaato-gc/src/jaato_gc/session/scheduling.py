@@ -9,14 +9,18 @@ from jaato_gc.collecting import (
     is_cache_cold,
     min_free_tokens,
 )
+from jaato_gc.commit import Commit, guarded
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import NotConfiguredError, StalePlanError
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.session.planning import Planner
+from jaato_gc.session.planner import Planner
 
 
 class Schedule:
     """Decides when a session collects by itself.
+
+    The session tells it what happens: a turn begins or ends, a request is made, usage is reported,
+    a collection ends or is undone. Nothing else changes its state.
 
     Args:
         live: The history and its budget.
@@ -24,8 +28,9 @@ class Schedule:
 
     def __init__(self, live: LiveHistory) -> None:
         self._live = live
-        self.waits_for_message = False
-        """Set by an undo, whose effect must not be collected again at once."""
+        self._guard = live.guard
+        self.paused_at: int | None = None
+        """The revision of the history after an undo, which must not be collected again at once."""
         self.threshold_told = False
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
@@ -40,15 +45,44 @@ class Schedule:
         """The effective configuration."""
         self.output_reserve = 0
         """The room for the answer, in tokens, if the configuration does not set it."""
-        self.settle()
+        self.update_limits()
 
-    def use(self, planner: Planner | None) -> Planner | None:
-        """Uses another strategy, or none. Returns the previous one."""
-        with self._live.lock:
-            previous, self.planner = self.planner, planner
-            self.config = planner.config if planner else GCConfig()
-            self.window_changed()
-            return previous
+    # --- the strategy, and the limits that follow from its configuration ---
+
+    @guarded
+    def set_strategy(self, planner: Planner | None) -> Planner | None:
+        """Sets the strategy; ``None``: removes it. Returns the previous one."""
+        previous, self.planner = self.planner, planner
+        self.config = planner.config if planner else GCConfig()
+        self.waits_until = 0
+        self.update_limits()
+        return previous
+
+    @guarded
+    def set_window(self, context_limit: int) -> None:
+        """Sets the model's window, and allows another automatic collection."""
+        self._live.budget.context_limit = context_limit
+        self.waits_until = 0
+        self.update_limits()
+
+    @guarded
+    def set_output_reserve(self, tokens: int) -> None:
+        """Sets the room for the answer.
+
+        Unlike another window, it does not end a pause: hosts may change it with every request.
+        """
+        self.output_reserve = tokens
+        self.update_limits()
+
+    def update_limits(self) -> None:
+        """Works out the limits of the current configuration, window and output reserve."""
+        self.config = self.config.with_output_reserve(self.output_reserve)
+        if self.planner:
+            self.planner.config = self.config
+        window = self._live.budget.context_limit
+        self._limits = Limits.of(self.config, window)
+        self.request_limit = self.config.request_limit(window) or 0
+        """The size of the largest request that may be sent."""
 
     def strategy(self) -> Planner:
         """Returns the strategy.
@@ -70,20 +104,56 @@ class Schedule:
         if planner is not None and planner is not self.planner:
             raise StalePlanError(f"{planner.name} was removed or replaced since: make a new plan")
 
-    def use_window(self, context_limit: int) -> None:
-        """Uses another window."""
-        with self._live.lock:
-            self._live.budget.context_limit = context_limit
-            self.window_changed()
+    # --- what happens ---
 
-    def use_output_reserve(self, tokens: int) -> None:
-        """Keeps another room for the answer.
+    def turn_began(self) -> None:
+        """Lets the host be told again that usage crosses the threshold."""
+        self.threshold_told = False
 
-        Unlike another window, it does not end a pause: hosts may change it with every request.
+    def turn_ended(self) -> GCTriggerReason | None:
+        """Returns the reason for a collection after the turn; ``None`` if there is none.
+
+        A threshold that the provider's figures crossed during the turn is a reason too.
         """
-        with self._live.lock:
-            self.output_reserve = tokens
-            self.settle()
+        self.threshold_told = False
+        reason, planner = self.due(), self.planner
+        if reason is None and self.threshold_crossed and planner and self._may_collect(planner):
+            reason = None if self.config.continuous_mode else GCTriggerReason.THRESHOLD
+        self.threshold_crossed = False
+        return reason
+
+    def request_made(self, now: float) -> None:
+        """Remembers when the provider's prompt cache was used."""
+        self.requested_at = now
+
+    @guarded
+    def usage_reported(self, tokens: float) -> tuple[float, float] | None:
+        """Returns percentage and threshold if reported usage crosses it first in this turn."""
+        if self.threshold_told:
+            return None
+        crossed = crossed_threshold(tokens, self.config, self._live.budget.context_limit)
+        if crossed:
+            self.threshold_told = self.threshold_crossed = True
+        return crossed
+
+    def collected(self, result: GCResult) -> None:
+        """Learns from the result of an automatic collection.
+
+        After one that missed its goal, the next would too: it waits until enough came in.
+        """
+        self.threshold_crossed = False
+        if result.outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
+            self.waits_until = 0
+        else:
+            window = self._live.budget.context_limit
+            total = self._live.budget.total_tokens()
+            self.waits_until = total + max(1, min_free_tokens(self.config, window))
+
+    def pause(self, commit: Commit) -> None:
+        """Prepares a pause after an undo or a restore: until the history changes again."""
+        commit.assign(self, paused_at=self._live.revision + 1)
+
+    # --- whether a collection is due ---
 
     @property
     def paused_because(self) -> str | None:
@@ -98,48 +168,24 @@ class Schedule:
             )
         return None
 
-    def history_changed(self) -> None:
-        """Allows another automatic collection, because the history changed."""
-        self.waits_for_message = False
+    @property
+    def asks_strategy(self) -> bool:
+        """Whether the strategy decides itself when to collect, which may take a while."""
+        return self.planner is not None and not self.planner.uses_core_trigger
 
-    def window_changed(self) -> None:
-        """Allows another automatic collection, because the window changed."""
-        self.waits_until = 0
-        self.settle()
-
-    def settle(self) -> None:
-        """Works out the limits of the current configuration, window and output reserve."""
-        self.config = self.config.with_output_reserve(self.output_reserve)
-        if self.planner:
-            self.planner.config = self.config
-        limit = self._live.budget.context_limit
-        self._limits = Limits.of(self.config, limit)
-        self.request_limit = self.config.request_limit(limit) or 0
-        """The size of the largest request that may be sent."""
-
-    def due(
-        self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD, *, after_turn: bool = False
-    ) -> GCTriggerReason | None:
+    def due(self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD) -> GCTriggerReason | None:
         """Returns the reason for an automatic collection now; ``None`` if there is none.
 
         Args:
             unnamed: The reason if the strategy gives none.
-            after_turn: Whether the turn ended: then a threshold that the provider's figures crossed
-                is a reason too.
         """
         planner = self.planner
         if planner is None or not self._may_collect(planner):
             return None
         if planner.uses_core_trigger:
-            if reason := self._limits.reached(self._live.budget.total_tokens(), self._live.turns):
-                return reason
-        else:
-            is_due, reason = planner.should_collect(self._live.usage())
-            if is_due:
-                return reason or unnamed
-        if after_turn and self.threshold_crossed and not planner.config.continuous_mode:
-            return GCTriggerReason.THRESHOLD
-        return None
+            return self._limits.reached(self._live.budget.total_tokens(), self._live.turns)
+        is_due, reason = planner.should_collect(self._live.usage())
+        return (reason or unnamed) if is_due else None
 
     def is_cache_cold(self, now: float) -> bool:
         """Returns whether the provider's prompt cache expired, and a collection is worth it now."""
@@ -154,29 +200,7 @@ class Schedule:
         """Returns whether automatic collections are allowed at the moment."""
         return (
             not planner.disabled
-            and not self.waits_for_message
+            and self.paused_at != self._live.revision
             and self._live.budget.total_tokens() >= self.waits_until
             and planner.config.auto_trigger
         )
-
-    def crosses_threshold(self, tokens: float) -> tuple[float, float] | None:
-        """Returns percentage and threshold if reported usage crosses it first in this turn."""
-        with self._live.lock:
-            if self.threshold_told:
-                return None
-            crossed = crossed_threshold(tokens, self.config, self._live.budget.context_limit)
-            if crossed:
-                self.threshold_told = self.threshold_crossed = True
-            return crossed
-
-    def record(self, result: GCResult) -> None:
-        """Learns from the result of an automatic collection.
-
-        After one that missed its goal, the next would too: it waits until enough came in.
-        """
-        if result.outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
-            self.waits_until = 0
-        else:
-            window = self._live.budget.context_limit
-            total = self._live.budget.total_tokens()
-            self.waits_until = total + max(1, min_free_tokens(self.config, window))

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from jaato_gc.collecting import Floor, GCTriggerReason
+from jaato_gc.collecting import CORE, Draft, Floor, GCTriggerReason, PlanRequest
+from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfigOverrides
 from jaato_gc.errors import ContextFloorError
-from jaato_gc.session.applying import Collections
-from jaato_gc.session.journal import REPAIR
+from jaato_gc.session.collector import Collector
+from jaato_gc.session.editing import Editor
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.provider import window_in
 from jaato_gc.session.repairing import edits_to_repair, invalid_history
@@ -38,13 +41,15 @@ class _Size(NamedTuple):
         return self.tokens <= self.limit
 
 
-class Sender:
-    """Makes requests that are valid and fit the window.
+class RequestBuilder:
+    """Builds requests that are valid and fit the window.
 
     Args:
         live: The history and its budget.
         schedule: When collections are due.
-        collections: Runs them.
+        collector: Runs them.
+        editor: Repairs the history.
+        journal: The last collections, for errors.
         repair: Repair an invalid history instead of raising.
         on_overflow: What to do with a request that does not fit.
         clock: Returns the time in seconds.
@@ -54,15 +59,20 @@ class Sender:
         self,
         live: LiveHistory,
         schedule: Schedule,
-        collections: Collections,
+        collector: Collector,
+        editor: Editor,
+        journal: Journal,
         *,
         repair: bool,
         on_overflow: OnOverflow,
         clock: Callable[[], float],
     ) -> None:
         self._live = live
+        self._guard = live.guard
         self._schedule = schedule
-        self._collections = collections
+        self._collector = collector
+        self._editor = editor
+        self._journal = journal
         self.repair = repair
         self.on_overflow = on_overflow
         self._clock = clock
@@ -81,20 +91,48 @@ class Sender:
             self._make_valid()
             size = self._size()
             self._make_room(size.fits, now)
-            # Other threads may have changed the history meanwhile. They can't from here on.
-            with self._live.lock:
-                if not self._live.faults():
-                    size_now = self._size()
-                    # A collection could not do more, and it fits as counted.
-                    is_all = not size.fits and self._fits_as_counted()
-                    if size_now.fits or is_all or self.on_overflow == "send":
-                        self._schedule.requested_at = now
-                        return self._live.request()
-                    if size_now == size:
-                        break  # another attempt would end the same way
+            # Other threads may have changed the history meanwhile.
+            request, size_now = self._finished(size, now)
+            if request is not None:
+                return request
+            if size_now == size:
+                break  # another attempt would end the same way
         if faults := self._live.faults():
             raise invalid_history(faults)
         raise self.floor_error()
+
+    @guarded
+    def request_at_once(self) -> Request | None:
+        """Returns the next request if it takes no time; ``None`` if something is due before it."""
+        schedule, now = self._schedule, self._clock()
+        if schedule.asks_strategy or self._live.faults() or not self._size().fits:
+            return None
+        if schedule.config.check_before_send and (schedule.is_cache_cold(now) or schedule.due()):
+            return None
+        schedule.request_made(now)
+        return self._live.request()
+
+    @guarded
+    def _finished(self, size: _Size, now: float) -> tuple[Request | None, _Size | None]:
+        """Returns the request if it can be sent now, and its size if it is valid."""
+        if self._live.faults():
+            return None, None
+        size_now = self._size()
+        # A collection could not do more, and it fits as counted.
+        is_all = not size.fits and self._fits_as_counted()
+        if not (size_now.fits or is_all or self.on_overflow == "send"):
+            return None, size_now
+        self._schedule.request_made(now)
+        return self._live.request(), size_now
+
+    def _make_valid(self) -> None:
+        faults = self._live.faults()
+        if not faults:
+            return
+        if not self.repair:
+            raise invalid_history(faults)
+        details = {"repaired": [str(fault) for fault in faults]}
+        self._editor.edit(edits_to_repair, REPAIR, GCTriggerReason.PRE_MESSAGE, details)
 
     def _make_room(self, fits: bool, now: float) -> None:
         """Collects if that is due, or if the request does not fit."""
@@ -104,21 +142,20 @@ class Sender:
             if schedule.config.check_before_send and self._collect_if_due(now):
                 fits = self._size().fits
             if not fits:
-                self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+                self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
         elif self.on_overflow == "send" and schedule.planner is not None:
             # Its result says that the request can't be made to fit.
-            self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+            self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
 
     def _collect_if_due(self, now: float) -> bool:
         """Collects if that is due. Returns whether it was."""
         schedule = self._schedule
         if schedule.is_cache_cold(now):
             target: GCConfigOverrides = {"target_percent": schedule.config.cold_target_percent}
-            self._collections.collect_automatically(GCTriggerReason.CACHE_COLD, target)
+            self._collector.collect_automatically(GCTriggerReason.CACHE_COLD, target)
             return True
         if due := schedule.due(GCTriggerReason.PRE_MESSAGE):
-            self._collections.collect_automatically(due)
-            schedule.threshold_crossed = False
+            self._collector.collect_automatically(due)
             return True
         return False
 
@@ -129,25 +166,25 @@ class Sender:
             error: The provider's error, which may name the window.
         """
         window = window_in(error) if error else None
-        with self._live.lock:
-            if window is not None and window < self._live.budget.context_limit:
-                self._schedule.use_window(window)
-        result = self._collections.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+        if window is not None and window < self._live.budget.context_limit:
+            self._schedule.set_window(window)
+        result = self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
         return result is not None and result.tokens_after < result.tokens_before
 
+    @guarded
     def _size(self) -> _Size:
-        with self._live.lock:
-            return _Size(self._live.upper_bound(), self._schedule.request_limit)
+        return _Size(self._live.upper_bound(), self._schedule.request_limit)
 
     def _fits_as_counted(self) -> bool:
         total = self._live.budget.total_tokens()
         return self._schedule.planner is not None and total <= self._schedule.request_limit
 
+    @guarded
     def _floor(self) -> Floor:
-        live = self._live
-        with live.lock:
-            reason = GCTriggerReason.CONTEXT_LIMIT
-            return Floor.of(live.messages, live.usage(), self._schedule.config, reason, live.budget)
+        live, config = self._live, self._schedule.config
+        reason = GCTriggerReason.CONTEXT_LIMIT
+        draft = Draft(PlanRequest(CORE, live.messages, live.usage(), config, reason, live.budget))
+        return Floor.of(live.messages, draft.groups, live.budget, draft.can_fit)
 
     def floor_error(self) -> ContextFloorError:
         """Returns the error for a request that is too long even after a collection."""
@@ -155,7 +192,6 @@ class Sender:
         what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
             what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
-        results = self._collections.journal.results
         if self._schedule.planner is None:
             hint = "No strategy is set: call set_gc_plugin"
             floor = {
@@ -166,7 +202,8 @@ class Sender:
             parts = ", ".join(f"{source} {tokens:,}" for source, tokens in floor.items())
             return ContextFloorError(f"{what} ({parts}). {hint}", floor)
         found = self._floor()
-        result = results[-1] if results else None
+        entries = self._journal.entries
+        result = entries[-1].result if entries else None
         in_the_way = str(found)
         if found.can_fit and result is not None and not result.success:
             hint = "Send again as soon as that is corrected"
@@ -174,12 +211,3 @@ class Sender:
         elif found.can_fit and self.on_overflow == "raise":
             in_the_way = found.recent_text
         return ContextFloorError(f"{what}. {in_the_way}", found.by_source, result)
-
-    def _make_valid(self) -> None:
-        faults = self._live.faults()
-        if not faults:
-            return
-        if not self.repair:
-            raise invalid_history(faults)
-        details = {"repaired": [str(fault) for fault in faults]}
-        self._collections.edit(edits_to_repair, REPAIR, GCTriggerReason.PRE_MESSAGE, details)

@@ -7,29 +7,32 @@ from pathlib import Path
 from typing import Any, Self, Unpack, get_args
 
 from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
-from jaato_gc.collecting import GCResult, GCTriggerReason, SessionUsage
+from jaato_gc.collecting import GCPlan, GCResult, GCTriggerReason, SessionUsage
+from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, MessageError, NotConfiguredError
+from jaato_gc.errors import ContextFloorError, NotConfiguredError
 from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
-from jaato_gc.session.applying import Collections, SourceRemover
+from jaato_gc.session.applying import Applier
 from jaato_gc.session.children import configuration_of, inherited_options
+from jaato_gc.session.collector import Collector, SourceRemover
+from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
-from jaato_gc.session.journal import KEPT_COLLECTIONS, GCPlan, Journal
+from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.planning import Planner
+from jaato_gc.session.planner import Planner
 from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.recovery import Place
 from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
-from jaato_gc.session.sending import OnOverflow, Sender
-from jaato_gc.session.turn_loop import Turn
+from jaato_gc.session.sending import OnOverflow, RequestBuilder
+from jaato_gc.session.turn_loop import TurnLoop
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
@@ -69,9 +72,8 @@ class GCSession:
         stash: Where messages are stored before they are removed; by default a plugin's stash.
         keep_collections: The number of collections that are kept. Older ones can't be undone, and
             their messages return from a stash only at the end of the history.
-        journal_tokens: The number of tokens of removed content that is kept in memory for undo; by
-            default two windows, and at least the newest collection. With a stash, older
-            collections can be undone too.
+        journal_bytes: The bytes that those collections take in memory and in a saved session. The
+            newest is kept even if it is larger. With a stash, older ones can be undone too.
         deadline_seconds: The time limit of each call of a strategy. A slower one is disabled.
         repair: Repair an invalid history before sending it, instead of raising. A repair can be
             undone, and takes nothing that is LOCKED or pinned.
@@ -105,14 +107,14 @@ class GCSession:
         summarizer: SummarizerFunction | None = None,
         stash: Stash | None = None,
         keep_collections: int = KEPT_COLLECTIONS,
-        journal_tokens: int | None = None,
+        journal_bytes: int = KEPT_BYTES,
         deadline_seconds: float | None = None,
         repair: bool = False,
         on_overflow: OnOverflow = "relax",
         clock: Callable[[], float] = time.time,
     ) -> None:
         keep_collections = arguments.count("keep_collections", keep_collections)
-        journal_tokens = arguments.optional_count("journal_tokens", journal_tokens)
+        journal_bytes = arguments.count("journal_bytes", journal_bytes)
         self.deadline_seconds = arguments.time_limit(deadline_seconds)
         arguments.check_choice("on_overflow", on_overflow, get_args(OnOverflow))
         arguments.check_function("summarizer", summarizer)
@@ -134,24 +136,30 @@ class GCSession:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
         stash = stash if stash is not None else self.registry.stash(agent_id)
         budget.has_stash = stash is not None
-        self._live = LiveHistory(Booking(budget, policy_of, tool_policies))
-        self._observers = Observers(
-            self._live, self.registry, on_instruction_budget_updated, ui_hooks
+        self._live = live = LiveHistory(Booking(budget, policy_of, tool_policies))
+        self._guard = live.guard
+        self._stash = stash
+        self._journal = Journal(keep_collections, journal_bytes)
+        self._observers = observers = Observers(
+            live, self.registry, on_instruction_budget_updated, ui_hooks
         )
-        self._schedule = Schedule(self._live)
-        self._collections = Collections(
-            self._live,
-            self._schedule,
-            self._observers,
-            Journal(keep_collections, journal_tokens),
-            stash,
+        self._schedule = schedule = Schedule(live)
+        self._applier = applier = Applier(live, self._journal, stash)
+        self._collector = Collector(
+            live,
+            schedule,
+            observers,
+            applier,
             on_source_removed,
-            all_steps=on_overflow != "raise",
+            may_relax=on_overflow != "raise",
         )
-        self._sender = Sender(
-            self._live,
-            self._schedule,
-            self._collections,
+        self._editor = Editor(live, schedule, observers, applier, self._journal, stash)
+        self._requests = RequestBuilder(
+            live,
+            schedule,
+            self._collector,
+            self._editor,
+            self._journal,
             repair=repair,
             on_overflow=on_overflow,
             clock=clock,
@@ -195,10 +203,10 @@ class GCSession:
         Raises:
             GCConfigError: It is not a positive integer.
         """
-        self._schedule.use_window(arguments.window(context_limit))
+        self._schedule.set_window(arguments.window(context_limit))
         self._observers.budget_changed()
         reason = self._schedule.due()
-        return self._collections.collect_automatically(reason) if reason else None
+        return self._collector.collect_automatically(reason) if reason else None
 
     def set_output_reserve(self, tokens: int) -> None:
         """Keeps room for the answer, unless the configuration has ``reserve_output_tokens``.
@@ -206,7 +214,7 @@ class GCSession:
         Raises:
             GCConfigError: It is not an integer of 0 or more.
         """
-        self._schedule.use_output_reserve(arguments.count("tokens", tokens))
+        self._schedule.set_output_reserve(arguments.count("tokens", tokens))
 
     def close(self) -> None:
         """Shuts the strategy down and tells observers that the session ended, once.
@@ -223,7 +231,7 @@ class GCSession:
         self.close()
 
     def _use(self, planner: Planner | None) -> None:
-        previous = self._schedule.use(planner)
+        previous = self._schedule.set_strategy(planner)
         if previous and (planner is None or previous.plugin is not planner.plugin):
             self._observers.call(previous.plugin.shutdown)
 
@@ -232,10 +240,10 @@ class GCSession:
     @property
     def history(self) -> list[Message]:
         """The messages, in a new list."""
-        with self._live.lock:
-            return list(self._live.messages)
+        return list(self._live.snapshot())
 
     @property
+    @guarded
     def budget(self) -> InstructionBudget:
         """The budget. Add tool schemas and enrichment here; the session adds the conversation."""
         return self._live.budget
@@ -254,7 +262,7 @@ class GCSession:
     @property
     def repair(self) -> bool:
         """Whether an invalid history is repaired before it is sent."""
-        return self._sender.repair
+        return self._requests.repair
 
     @property
     def paused_because(self) -> str | None:
@@ -265,10 +273,19 @@ class GCSession:
         """Returns how full the window is."""
         return self._live.usage()
 
+    @guarded
     def get_gc_history(self) -> list[GCResult]:
         """Returns the results of the last collections, oldest first: see ``keep_collections``."""
-        with self._live.lock:
-            return list(self._collections.journal.results)
+        return self._journal.results
+
+    @guarded
+    def was_undone(self, gc_id: str) -> bool:
+        """Returns whether a collection of `get_gc_history` was undone.
+
+        Args:
+            gc_id: The id of the collection, from its result.
+        """
+        return self._journal.is_undone(gc_id)
 
     def get_removed(self, gc_id: str | None = None) -> list[Message]:
         """Returns the messages in the removal list of a collection, as they were before it.
@@ -279,12 +296,12 @@ class GCSession:
         Raises:
             UndoError: There is no such collection, or its content is no longer kept.
         """
-        return self._collections.recovery.removed_by(gc_id)
+        return self._editor.removed_by(gc_id)
 
     @property
     def collection_count(self) -> int:
         """The number of collections so far, including those that are no longer kept."""
-        return self._collections.journal.recorded
+        return self._journal.recorded
 
     # --- the points of a turn ---
 
@@ -295,7 +312,6 @@ class GCSession:
             MessageError: It is not a `Message`, or a subclass of it.
         """
         booked = self._live.append(message)
-        self._schedule.history_changed()
         self._observers.budget_changed()
         return booked
 
@@ -308,7 +324,7 @@ class GCSession:
             StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
-        return self._sender.request()
+        return self._requests.request()
 
     def report_usage(self, input_tokens: float, output_tokens: float = 0) -> None:
         """Sets the usage that the provider reports, while the answer streams or after it.
@@ -323,7 +339,7 @@ class GCSession:
         read, written = arguments.usage(input_tokens, output_tokens)
         if self._live.anchor(read):
             self._observers.budget_changed()
-        if crossed := self._schedule.crosses_threshold(read + written):
+        if crossed := self._schedule.usage_reported(read + written):
             percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
             self._observers.call(callback, percent_used, threshold)
@@ -333,11 +349,8 @@ class GCSession:
 
     def after_turn(self) -> GCResult | None:
         """Collects if that became due during the turn."""
-        schedule = self._schedule
-        schedule.threshold_told = False
-        reason = schedule.due(after_turn=True)
-        schedule.threshold_crossed = False
-        return self._collections.collect_automatically(reason) if reason else None
+        reason = self._schedule.turn_ended()
+        return self._collector.collect_automatically(reason) if reason else None
 
     def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.
@@ -347,11 +360,11 @@ class GCSession:
         Args:
             error: The provider's error. If it names the model's window, the session uses that.
         """
-        return self._sender.recover_from_refusal(error)
+        return self._requests.recover_from_refusal(error)
 
     def floor_error(self) -> ContextFloorError:
         """Returns the error for a request that is too long even after a collection."""
-        return self._sender.floor_error()
+        return self._requests.floor_error()
 
     # --- a whole turn ---
 
@@ -396,7 +409,7 @@ class GCSession:
         prompt: str | Message | None,
         on_output: Callable[[str], None] | None,
         on_gc_threshold: ThresholdCallback | None,
-    ) -> Turn:
+    ) -> TurnLoop:
         if self.provider is None:
             raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
         self._turn_callback = on_gc_threshold
@@ -404,10 +417,9 @@ class GCSession:
             if isinstance(prompt, str):
                 prompt = Message.from_text(Role.USER, prompt)
             self.append(prompt)
-            self._schedule.threshold_told = False  # even if the previous turn ended in an error
-
+            self._schedule.turn_began()
         on_text = partial(self._observers.call, on_output)
-        return Turn(self, self.provider, self.tools, on_text)
+        return TurnLoop(self, self.provider, self.tools, on_text)
 
     # --- pins ---
 
@@ -418,16 +430,12 @@ class GCSession:
             MessageError: There is no message with this id.
         """
         arguments.check_message_id(message_id)
-        with self._live.lock:
-            if self.budget.entry_of(message_id) is None:
-                raise MessageError(f"there is no message {message_id!r} to pin")
-            self.budget.pinned_message_ids.add(message_id)
+        self._live.pin(message_id)
 
     def unpin(self, message_id: str) -> None:
         """Stops keeping a message."""
         arguments.check_message_id(message_id)
-        with self._live.lock:
-            self.budget.pinned_message_ids.discard(message_id)
+        self._live.unpin(message_id)
 
     # --- collecting ---
 
@@ -441,7 +449,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collections.collect(GCTriggerReason.MANUAL, overrides)
+        return self._collector.collect(GCTriggerReason.MANUAL, overrides)
 
     def plan_gc(
         self,
@@ -458,7 +466,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collections.plan(reason, overrides)
+        return self._collector.plan(reason, overrides)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Applies a plan. The strategy is not called again.
@@ -466,7 +474,7 @@ class GCSession:
         Raises:
             StalePlanError: A message that it changes was changed, pinned or removed since.
         """
-        return self._collections.apply(plan)
+        return self._collector.apply(plan)
 
     def undo(self, gc_id: str | None = None) -> None:
         """Undoes the newest collection: history, budget and usage are as before it.
@@ -480,22 +488,7 @@ class GCSession:
         Raises:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
-        self._collections.undo(gc_id)
-
-    def trim_gc_history(self, keep: int) -> None:
-        """Drops the oldest collections, for example before `save`. The messages stay unchanged.
-
-        Dropped collections can't be undone, and their messages return from a stash only at the end
-        of the history.
-
-        Args:
-            keep: The number of collections that are left.
-
-        Raises:
-            GCConfigError: It is not a number of collections.
-        """
-        with self._live.lock:
-            self._collections.journal.trim(arguments.count("keep", keep))
+        self._editor.undo(gc_id)
 
     def remove(self, message_id: str, *, force: bool = False) -> GCResult:
         """Removes a message, with the call or the results that belong to it.
@@ -511,7 +504,7 @@ class GCSession:
                 refuse the history without it.
             StashError: The stash failed. Nothing has changed.
         """
-        return self._collections.edit(lambda live: edits_to_remove(live, message_id, force=force))
+        return self._editor.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
     def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
         """Replaces a message, for example by a shorter one. Its id stays.
@@ -528,7 +521,7 @@ class GCSession:
                 another role or other calls.
             StashError: The stash failed. Nothing has changed.
         """
-        return self._collections.edit(
+        return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
 
@@ -537,7 +530,7 @@ class GCSession:
     @property
     def stash(self) -> Stash | None:
         """The stash that removed content goes to."""
-        return self._collections.stash
+        return self._stash
 
     def restore_stashed(self, keys: Iterable[str], at: Place = "place") -> GCResult:
         """Restores removed content by the keys that notes and removal lists name.
@@ -556,7 +549,7 @@ class GCSession:
             StashError: The stash does not have them.
             GCError: There is no place for them, or they are not a list.
         """
-        return self._collections.restore(arguments.stash_keys(keys), at)
+        return self._editor.restore(arguments.stash_keys(keys), at)
 
     def forget(self, keys: Iterable[str]) -> int:
         """Forgets removed messages for good. Returns the number of deleted entries of the stash.
@@ -576,7 +569,8 @@ class GCSession:
             StashError: The stash failed. The session is unchanged.
             GCError: The keys are not a list.
         """
-        return self._collections.forget(arguments.stash_keys(keys))
+        found = arguments.stash_keys(keys)
+        return self._collector.exclusively(lambda: self._editor.forget(found))
 
     def recall_tool(self, name: str = "recall") -> RecallTool:
         """Returns a tool with which the model gets removed content back: see `recall_tool`.
@@ -592,13 +586,17 @@ class GCSession:
 
     # --- saving, and sub-agents ---
 
-    def save(self) -> str:
+    @guarded
+    def save(self, *, journal: bool = True) -> str:
         """Returns the whole state as JSON text: history, budget, pins, journal, counters.
+
+        Args:
+            journal: False: without the collections so far. They can't be undone after a restore.
 
         Raises:
             SavedSessionError: A message has a value that JSON can't represent.
         """
-        return dump(self)
+        return dump(self, journal=journal)
 
     @classmethod
     def restore(

@@ -20,6 +20,7 @@ from jaato_gc.session.provider import (
     is_context_refusal,
     refuse_awaitable,
 )
+from jaato_gc.session.request import Request
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnLoop:
     """One turn, from the first request to the final answer.
 
     Args:
@@ -59,9 +60,26 @@ class Turn:
         while True:
             answer = self.session.append(await self._exchange(on_loop))
             if not answer.function_calls or self.tools is None:
-                await _work(self.session.after_turn, on_loop)
+                await self._after_turn(on_loop)
                 return answer
             await self._call_tools(answer.function_calls, self.tools, on_loop)
+
+    async def _request(self, on_loop: bool) -> Request:
+        """Returns the next request. Most take no time: only a collection needs a thread."""
+        request = self.session._requests.request_at_once() if on_loop else None
+        if request is None:
+            request = await _work(self.session.before_send, on_loop)
+        return request
+
+    async def _after_turn(self, on_loop: bool) -> None:
+        if on_loop and not self.session._schedule.asks_strategy:
+            reason = self.session._schedule.turn_ended()
+            if reason is None:
+                return
+            collect = partial(self.session._collector.collect_automatically, reason)
+            await _work(collect, on_loop)
+        else:
+            await _work(self.session.after_turn, on_loop)
 
     async def _call_tools(
         self, calls: Sequence[FunctionCall], tools: ToolHandler, on_loop: bool
@@ -81,7 +99,7 @@ class Turn:
 
     async def _exchange(self, on_loop: bool) -> Message:
         """Returns one answer. A refused request is made smaller and sent once more."""
-        request = await _work(self.session.before_send, on_loop)
+        request = await self._request(on_loop)
         answer = Answer(self.on_text, self.session.report_usage)
         try:
             return await answer.collect(self.provider(list(request)), on_loop)
@@ -91,7 +109,7 @@ class Turn:
             recover = partial(self.session.recover_from_refusal, error)
             if not await _work(recover, on_loop):
                 raise self.session.floor_error() from error
-        request = await _work(self.session.before_send, on_loop)
+        request = await self._request(on_loop)
         answer = Answer(self.on_text, self.session.report_usage)
         return await answer.collect(self.provider(list(request)), on_loop)
 

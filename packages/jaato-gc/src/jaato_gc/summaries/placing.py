@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from jaato_gc.collecting import Collection, GCTriggerReason
-from jaato_gc.collecting.pieces import Piece, include_request
+from jaato_gc.collecting import Collection, GCTriggerReason, Piece, include_request
 from jaato_gc.errors import SummaryError
 from jaato_gc.history import EditAction, Group, Turn
 from jaato_gc.messages import Message, SyntheticKind
@@ -33,7 +32,8 @@ class TurnSummarizer:
         self._settings = settings
         present = [each.message_id for each in collection.history if each.synthetic]
         self._writer = SummaryWriter(settings, collection.counter, present)
-        self._written: dict[str, Summary] = {}
+        self._written: dict[int, Summary] = {}
+        """The summaries of this collection, by position."""
 
     def summarize_oldest(self, turns: Sequence[Turn], reason: str) -> None:
         """Replaces turns by summaries, oldest first, until the goal is reached.
@@ -88,9 +88,9 @@ class TurnSummarizer:
     def _choose_oldest(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Returns the oldest pieces that free enough, including room for their summary."""
         collection = self._collection
-        room = self._settings.summary_tokens
+        wanted = collection.tokens_missing + self._settings.summary_tokens
         chosen: list[Piece] = []
-        freed, ended = collection.tokens_freed, collection.turns_removed
+        freed, ended = 0, collection.turns_removed
         for piece in pieces:
             groups = self._removable(piece.groups)
             if collection.reason is GCTriggerReason.TURN_LIMIT:
@@ -98,10 +98,7 @@ class TurnSummarizer:
                     break
                 if not include_request(groups):
                     continue
-            elif (
-                collection.goal.tokens_to_free is not None
-                and freed >= collection.tokens_wanted + room
-            ):
+            elif collection.goal.tokens_to_free is not None and freed >= wanted:
                 break
             if groups:
                 chosen.append(piece)
@@ -129,7 +126,7 @@ class TurnSummarizer:
             summary, collection.position_before(group for each in groups for group in each)
         )
         for piece, removable in zip(pieces, groups, strict=True):
-            collection.take(removable, piece.key, reason, "summarize")
+            collection.remove(removable, piece.key, reason, "summarize")
         return True
 
     def _fold_summaries(self) -> bool:
@@ -143,12 +140,13 @@ class TurnSummarizer:
         """
         collection = self._collection
         old = {
-            collection.position_of(group): group
+            collection.position_before([group]): group
             for group in self._removable(collection.groups)
             if group.messages[0].synthetic is SyntheticKind.SUMMARY
         }
         chain = {position: group.messages[0] for position, group in old.items()}
-        chain = dict(sorted((chain | dict(collection.insertions)).items()))
+        chain |= {position: summary.message for position, summary in self._written.items()}
+        chain = dict(sorted(chain.items()))
         excess = self._excess(list(chain.values()))
         if not excess:
             return False
@@ -161,16 +159,16 @@ class TurnSummarizer:
                 raise SummaryError("the summarizer returned a text that is not shorter")
         except SummaryError as error:
             self._accept_failure(error)
-            if not (collection.under_pressure or collection.insertions):
+            if not (collection.under_pressure or self._written):
                 return False  # below pressure, a summary goes only if another one comes
             reason, summary = "truncated_fallback", None
             oldest = list(chain)[:excess]
         action: EditAction = "summarize" if summary else "remove"
         for position in oldest:
             if position in old:
-                collection.take([old[position]], collection.key_of(old[position]), reason, action)
+                collection.remove([old[position]], collection.key_of(old[position]), reason, action)
             else:
-                self._withdraw(chain[position])
+                self._withdraw(position)
         if summary:
             self._insert(summary, oldest[0])
         return True
@@ -203,15 +201,15 @@ class TurnSummarizer:
 
     def _insert(self, summary: Summary, position: int) -> None:
         self._collection.insert(summary.message, position)
-        self._written[summary.message.message_id] = summary
+        self._written[position] = summary
         self._count(summary, 1)
         self._add("facts_found", summary.facts_found)
         self._collection.details["written_by"] = summary.written_by
 
-    def _withdraw(self, message: Message) -> None:
+    def _withdraw(self, position: int) -> None:
         """Takes back a summary of this collection that becomes part of another."""
-        summary = self._written.pop(message.message_id)
-        self._collection.withdraw(message)
+        summary = self._written.pop(position)
+        self._collection.withdraw(summary.message)
         self._count(summary, -1)
         self._add("facts_found", -summary.facts_kept)  # the folded summary finds them again
 

@@ -1,43 +1,33 @@
-"""Planning: running a strategy and turning what it wants into a plan that is safe to apply."""
+"""Running a strategy: with a deadline, and without believing what it does."""
 
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from jaato_gc.budget import ReadOnlyBudget
 from jaato_gc.collecting import (
-    CORE,
-    Collection,
     ContextUsage,
+    Draft,
+    Failure,
     GCOutcome,
-    GCResult,
+    GCPlan,
     GCTriggerReason,
-    Outcome,
-    account,
-    broken_outcome_rules,
-    can_fit,
-    conclude,
-    failure,
-    fits,
-    open_collection,
+    PlanRequest,
+    make_plan,
+    opened,
+    rejection,
     should_collect,
 )
 from jaato_gc.config import GCConfig
 from jaato_gc.deadline import DeadlineError, is_failure, within
 from jaato_gc.errors import GCError, GCPluginError
-from jaato_gc.history import Edit, split_into_turns
+from jaato_gc.history import split_into_turns
 from jaato_gc.messages import Message
 from jaato_gc.plugins import GCPlugin, GCStrategy
-from jaato_gc.session.journal import GCPlan
-from jaato_gc.session.verification import (
-    RejectedAnswerError,
-    copies_of,
-    plain_details,
-    read_answer,
-)
+from jaato_gc.session.returned_history import RejectedAnswerError, copies_of, read_answer
 
 logger = logging.getLogger("jaato_gc")
 
@@ -102,7 +92,7 @@ class Planner:
         gc_id: str,
         config: GCConfig,
         *,
-        all_steps: bool = True,
+        may_relax: bool = True,
     ) -> GCPlan:
         """Returns a plan that is safe to apply, even if the strategy fails.
 
@@ -113,73 +103,68 @@ class Planner:
             budget: The budget.
             gc_id: The id of the collection.
             config: The configuration of this collection.
-            all_steps: Whether core may remove recent content if the request would not fit.
+            may_relax: Whether core may remove recent content if the request would not fit.
         """
         plugin = self.plugin
         notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
-        given = (history, usage, config, reason, budget)
-        collection = open_collection(self.name, notice, *given, all_steps=all_steps)
-        if not can_fit(collection):  # what is fixed alone is too much: the strategy can't help
-            collection.close()
-            _, result = account(collection, [], self.name, {"fits": False})
-            result.gc_id = gc_id
-            return GCPlan(gc_id, history, (), result)
-        edits: Sequence[Edit] = ()
+        request = PlanRequest(
+            self.name,
+            history,
+            usage,
+            config,
+            reason,
+            budget,
+            notice,
+            may_relax,
+            gc_id,
+            self._describe,
+        )
+        plan = make_plan(request, self._ask)
+        return replace(plan, result=plan.result.frozen())
+
+    def _ask(self, draft: Draft) -> Failure | None:
+        """Runs the strategy on a draft. Returns why that failed, or ``None``."""
+        plugin = self.plugin
         try:
-            notification = self._run(collection, usage)
-            outcome, result = _concluded(
-                collection, self.name, notice, all_steps=all_steps, notification=notification
-            )
-            edits = outcome.edits
+            if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
+                self._select(plugin, draft)
+            else:
+                self._collect(draft)
         except RejectedAnswerError as error:
-            result = self._unchanged(collection, GCOutcome.REJECTED, str(error))
+            return rejection(draft, str(error))
         except _FailedError as error:
-            result = failure(collection, self.name, GCOutcome.FAILED, str(error))
+            return Failure(GCOutcome.FAILED, str(error))
         except BaseException as error:
             if not is_failure(error):
                 raise
             cause = f"{type(error).__name__}: {error}"
-            result = self._unchanged(collection, GCOutcome.FAILED, cause)
-        finally:
-            collection.close()
-        if not result.success and collection.goal.tokens_to_fit:
-            # The request must fit, whatever the strategy does.
-            alone = open_collection(CORE, None, *given, all_steps=all_steps)
-            strategy_error = result.error
-            try:
-                outcome, result = _concluded(alone, CORE, all_steps=all_steps)
-            except RejectedAnswerError:  # a fault of core: the failure of the strategy stands
-                logger.exception("core's own plan breaks a rule; nothing is changed")
-            else:
-                result.details["strategy_error"] = strategy_error
-                edits = outcome.edits
-        result.gc_id = gc_id
-        return GCPlan(gc_id, history, tuple(edits), result)
+            return Failure(GCOutcome.FAILED, f"{self._describe()}: {cause}")
+        return None
 
-    def _run(self, collection: Collection, usage: ContextUsage) -> str | None:
-        """Runs the strategy on a collection. Returns the notice that it says it added."""
-        plugin = self.plugin
-        if isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect:
+    def _select(self, plugin: GCStrategy[Any], draft: Draft) -> None:
+        with opened(draft) as collection:
             try:
                 self._within_deadline("select", lambda: plugin.select(collection))
             except GCError as error:
                 raise _FailedError(str(error)) from error
-            return None
-        given = copies_of(collection.history)
-        config = self._config_for_plugin(collection)
-        arguments: list[Any] = [list(given), usage, config, collection.reason]
+
+    def _collect(self, draft: Draft) -> None:
+        """Runs a plugin that returns a history: on copies, and its answer becomes edits."""
+        plugin, given = self.plugin, copies_of(draft.history)
+        config = self._config_for_plugin(draft)
+        arguments: list[Any] = [list(given), draft.request.usage, config, draft.reason]
         named: dict[str, Any] = {}
         if "budget" in inspect.signature(plugin.collect).parameters:
-            named["budget"] = collection.budget
+            named["budget"] = draft.budget
         elif self.takes_budget:
-            arguments.append(collection.budget)
+            arguments.append(draft.budget)
         returned = self._within_deadline("collect", lambda: plugin.collect(*arguments, **named))
-        answer = read_answer(returned, collection, given, takes_budget=self.takes_budget)
+        answer = read_answer(returned, draft, given, takes_budget=self.takes_budget)
         if answer.error is not None:
             raise _FailedError(answer.error)
-        collection.adopt(answer.changes)
-        collection.details.update(answer.details)
-        return answer.notification
+        draft.adopt(answer.changes)
+        draft.details.update(answer.details)
+        draft.notification = answer.notification
 
     def _within_deadline(self, method: str, call: Callable[[], T]) -> T:
         """Calls a method of the strategy. One that takes too long disables the strategy."""
@@ -188,50 +173,22 @@ class Planner:
                 return within(self.deadline_seconds, call)
             except DeadlineError as error:
                 self.disabled = f"{method} took {error}, and the strategy is not called any more"
-        raise _FailedError(f"{self._origin}: {self.disabled}")
+        raise _FailedError(f"{self._describe()}: {self.disabled}")
 
-    def _config_for_plugin(self, collection: Collection) -> GCConfig:
+    def _config_for_plugin(self, draft: Draft) -> GCConfig:
         """Returns the configuration, with pins as turns for a strategy that sees no budget."""
-        config, budget = collection.config, collection.budget
+        config, budget = draft.config, draft.budget
         if self.takes_budget or budget is None:
             return config
         indices = set(config.pinned_turn_indices)
-        for turn in split_into_turns(collection.history):
-            if any(each.message_id in budget.pinned_message_ids for each in turn.messages):
+        for turn in split_into_turns(draft.history):
+            if any(message.message_id in budget.pinned_message_ids for message in turn.messages):
                 indices.add(turn.index)
         return config.model_copy(update={"pinned_turn_indices": tuple(sorted(indices))})
 
-    def _unchanged(self, collection: Collection, outcome: GCOutcome, cause: str) -> GCResult:
-        return failure(collection, self.name, outcome, f"{self._origin}: {cause}")
-
-    @property
-    def _origin(self) -> str:
-        """The name of the strategy with its distribution and version."""
+    def _describe(self) -> str:
+        """Returns the name of the strategy with its distribution and version."""
         return f"{self.name} of {_distribution_of(type(self.plugin).__module__)}"
-
-
-def _concluded(
-    collection: Collection,
-    plugin_name: str,
-    notice: str | None = None,
-    *,
-    all_steps: bool,
-    notification: str | None = None,
-) -> tuple[Outcome, GCResult]:
-    """Returns the outcome of a collection, after all rules were checked."""
-    if not fits(collection):  # core adds edits, which must not hide what the strategy broke
-        _check(Outcome.of(collection, collection.changes))
-    outcome, result = conclude(
-        collection, plugin_name, notice, all_steps=all_steps, notification=notification
-    )
-    _check(outcome)
-    result.details = plain_details(result.details)
-    return outcome, result
-
-
-def _check(outcome: Outcome) -> None:
-    if violations := broken_outcome_rules(outcome):
-        raise RejectedAnswerError(str(violations[0]))
 
 
 class _FailedError(Exception):

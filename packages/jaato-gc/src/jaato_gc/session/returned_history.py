@@ -1,4 +1,9 @@
-"""Reading the answer of a strategy that returns a history: as edits, or not at all."""
+"""Reads the answer of a plugin that returns a history, as edits.
+
+Such a plugin works on copies and never sees the draft. Its answer is not believed: messages are
+matched to the session's own, and everything is rejected that is not a removal, a shorter form or a
+new user text.
+"""
 
 import reprlib
 from collections import Counter
@@ -9,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaato_gc.collecting import (
-    Collection,
+    Change,
+    Draft,
     GCOutcome,
     Outcome,
     is_user_text,
@@ -62,20 +68,20 @@ class Answer:
         error: Why it failed; ``None`` if it did not.
     """
 
-    changes: list[Edit | SourceRemoval]
+    changes: list[Change]
     details: dict[str, Any]
     notification: str | None = None
     error: str | None = None
 
 
 def read_answer(
-    answer: Any, collection: Collection, given: Sequence[Message], *, takes_budget: bool
+    answer: Any, draft: Draft, given: Sequence[Message], *, takes_budget: bool
 ) -> Answer:
     """Returns the answer of a strategy as changes.
 
     Args:
         answer: What ``collect`` returned.
-        collection: The collection that it was asked for.
+        draft: The draft that it was asked for.
         given: The copies of the history that the strategy was given.
         takes_budget: Whether it knows pins and policies. If not, what it must keep is put back.
 
@@ -94,17 +100,17 @@ def read_answer(
     if not isinstance(history, list | tuple):
         shown = reprlib.repr(history)
         raise RejectedAnswerError(f"expected a list of messages, got {shown}")
-    matched = _match(history, collection, given, is_summary="summary_tokens" in read.details)
-    wanted = edits_between(collection.history, matched)
-    put_back = _put_back(wanted, collection, takes_budget=takes_budget)
+    matched = _match(history, draft, given, is_summary="summary_tokens" in read.details)
+    wanted = edits_between(draft.history, matched)
+    put_back = _put_back(wanted, draft, takes_budget=takes_budget)
     edits = _without(wanted, put_back)
     own = [item for item in items if item.source is InstructionSource.CONVERSATION]
-    said = _with_message_ids(own, edits, put_back, collection)
+    said = _with_message_ids(own, edits, put_back, draft)
     if takes_budget and items:
-        outcome = Outcome.of(collection, edits)
+        outcome = Outcome.of(draft, edits)
         if violation := next(removal_list_is_true(outcome, said), None):
             raise RejectedAnswerError(str(violation))
-    read.changes = [*_accounted(edits, said, collection), *_source_removals(items)]
+    read.changes = [*_accounted(edits, said, draft), *_source_removals(items)]
     return read
 
 
@@ -135,17 +141,8 @@ def _text_field(result: Any, name: str) -> str | None:
 
 def _details(result: Any) -> dict[str, Any]:
     details = _field(result, "details", dict)
-    return {} if details is None else plain_details(details)
-
-
-def plain_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of the details of a result, which the session can keep and save.
-
-    Raises:
-        RejectedAnswerError: JSON can't represent them.
-    """
     with _rejecting("the result has invalid details"):
-        return dict(plain_json(details))
+        return dict(plain_json(details or {}))
 
 
 @contextmanager
@@ -185,7 +182,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
             plain_text(getattr(item, "reason", "")),
             list(map(plain_id, ids)),
             _ACTIONS.get(str(getattr(item, "action", "")), "remove"),
-            bool(getattr(item, "keep", True)),
+            bool(getattr(item, "stash", True)),
         )
 
 
@@ -194,7 +191,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
 
 def _match(
     history: Sequence[Any],
-    collection: Collection,
+    draft: Draft,
     given: Sequence[Message],
     *,
     is_summary: bool,
@@ -204,13 +201,13 @@ def _match(
     Messages are matched by id. One with an unknown id matches the next unmatched message with the
     same role and parts.
     """
-    own = {message.message_id: message for message in collection.history}
-    untouched = dict(zip(map(id, given), collection.history, strict=True))
+    own = {message.message_id: message for message in draft.history}
+    untouched = dict(zip(map(id, given), draft.history, strict=True))
     returned = [(message, _id_of(message)) for message in history]
     named = {message_id for _, message_id in returned}
     by_content: dict[str, list[Message]] = {}
     if not named <= own.keys():
-        for message in reversed(collection.history):
+        for message in reversed(draft.history):
             if message.message_id not in named:
                 by_content.setdefault(_content(message), []).append(message)
     matched: list[Message] = []
@@ -219,7 +216,7 @@ def _match(
             if id(message) in untouched:
                 matched.append(untouched[id(message)])
             elif message_id in own:
-                matched.append(_form_of(own[message_id], message, collection))
+                matched.append(_form_of(own[message_id], message, draft))
             elif same := by_content.get(_content(message)):
                 matched.append(same.pop())
             else:
@@ -243,15 +240,15 @@ def _content(message: Message) -> str:
     return serialised(Message(message.role, message.parts, "any"))
 
 
-def _form_of(own: Message, returned: Message, collection: Collection) -> Message:
+def _form_of(own: Message, returned: Message, draft: Draft) -> Message:
     """Returns the session's own message if the returned one is equal, else the shorter form."""
     if serialised(returned) == serialised(own):
         return own
     new = plain_message(returned)
     if is_notice(own) and is_notice(new):
         return _new_message(new, is_summary=False)  # a notice is replaced, not shortened
-    form = with_shorter_values(own, new, collection.counter)
-    counter = collection.counter
+    form = with_shorter_values(own, new, draft.counter)
+    counter = draft.counter
     if message_tokens(form, counter) >= message_tokens(own, counter):
         raise RejectedAnswerError(f"message {own.message_id!r} was changed: it is not shorter")
     return form
@@ -269,7 +266,7 @@ def _new_message(message: Message, is_summary: bool) -> Message:
     return replace(new, synthetic=kind)
 
 
-def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bool) -> set[str]:
+def _put_back(edits: Sequence[Edit], draft: Draft, *, takes_budget: bool) -> set[str]:
     """Returns the messages that the strategy changed and should have left.
 
     A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
@@ -278,20 +275,18 @@ def _put_back(edits: Sequence[Edit], collection: Collection, *, takes_budget: bo
     moved = {edit.message_id for edit in edits if edit.before is None}  # rejected later
     changed = {edit.message_id for edit in edits} - moved
     removed = {edit.message_id for edit in edits if edit.after is None} - moved
-    put_back = changed & _ids(collection.last_calls)
+    put_back = changed & _ids(draft.last_calls)
     if takes_budget:
         return put_back
     put_back |= changed & _ids(
-        group
-        for group in collection.groups
-        if group.hold or group.messages[0].synthetic in _SUMMARIES
+        group for group in draft.groups if group.hold or group.messages[0].synthetic in _SUMMARIES
     )
-    left = apply_edits(collection.history, _without(edits, put_back))
+    left = apply_edits(draft.history, _without(edits, put_back))
     first = next((message for message in left if message.role is not Role.SYSTEM), None)
     if first is None or first.role is Role.USER:
         return put_back
     opening = None
-    for message in collection.history:
+    for message in draft.history:
         if message.message_id == first.message_id:
             break
         if message.opens_turn or (opening is None and message.role is Role.USER):
@@ -314,38 +309,36 @@ def _with_message_ids(
     items: Iterable[GCRemovalItem],
     edits: Iterable[Edit],
     put_back: set[str],
-    collection: Collection,
+    draft: Draft,
 ) -> list[GCRemovalItem]:
     """Returns items with the messages they cover, also if they name only a turn or an entry."""
     changed = {edit.message_id for edit in edits if edit.before is not None}
-    turns = {turn.key: turn for turn in collection.turns}
+    turns = {turn.key: turn for turn in draft.turns}
     covered = []
     for item in items:
         ids: Iterable[str] = item.message_ids
         if not ids:
-            meant = _ids_under(item.child_key, turns, collection)
+            meant = _ids_under(item.child_key, turns, draft)
             ids = [each for each in meant if each in changed] or meant
         ids = [each for each in ids if each not in put_back]
         covered.append(replace(item, message_ids=ids))
     return covered
 
 
-def _ids_under(key: str | None, turns: Mapping[str, Turn], collection: Collection) -> list[str]:
+def _ids_under(key: str | None, turns: Mapping[str, Turn], draft: Draft) -> list[str]:
     if key is None:
         return []
     if key in turns:
         return [message.message_id for message in turns[key].messages]
-    budget = collection.budget
+    budget = draft.budget
     entry = budget.get_child(InstructionSource.CONVERSATION, key) if budget else None
     return [message_id for each in entry.walk() for message_id in each.message_ids] if entry else []
 
 
-def _accounted(
-    edits: Sequence[Edit], items: Iterable[GCRemovalItem], collection: Collection
-) -> list[Edit]:
+def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Draft) -> list[Edit]:
     """Returns the edits under the keys and reasons of the removal list; else under their turns."""
     named = {each: item for item in reversed(list(items)) for each in item.message_ids}
-    turn_keys = {each.message_id: turn.key for turn in collection.turns for each in turn.messages}
+    turn_keys = {each.message_id: turn.key for turn in draft.turns for each in turn.messages}
     accounted = []
     for edit in edits:
         if edit.before is not None and not is_notice(edit.before):
@@ -356,7 +349,7 @@ def _accounted(
             action: EditAction = "remove" if item.action == "shorten" else item.action
             if edit.after:
                 action = "shorten"
-            edit = edit._replace(key=key, reason=reason, action=action, keep=item.keep)
+            edit = edit._replace(key=key, reason=reason, action=action, stash=item.stash)
         accounted.append(edit)
     return accounted
 

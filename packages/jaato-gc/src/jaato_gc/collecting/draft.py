@@ -1,0 +1,397 @@
+"""A draft: what core works on while a collection is planned.
+
+A strategy must not be able to remove what is protected, and core must be able to if a request would
+not fit otherwise. So there are two faces of one collection: strategies get a
+`jaato_gc.collecting.Collection`, which offers what protection allows, and core keeps the draft
+behind it. No plugin is ever handed a draft.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from jaato_gc.budget import InstructionBudget
+from jaato_gc.collecting.floor import movable_tokens
+from jaato_gc.collecting.goal import goal_of
+from jaato_gc.collecting.protection import protect, recent_turns
+from jaato_gc.collecting.results import GCTriggerReason
+from jaato_gc.collecting.shortening import Shortening, shortened
+from jaato_gc.collecting.triggers import ContextUsage, is_under_pressure
+from jaato_gc.config import GCConfig
+from jaato_gc.errors import ReadOnlyError
+from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
+from jaato_gc.messages import Message, stash_key
+from jaato_gc.policies import InstructionSource
+from jaato_gc.tokens import DEFAULT_COUNTER, message_tokens, recount
+
+Change = Edit | SourceRemoval
+"""A change of the history, or of what is sent beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a collection is planned from.
+
+    Args:
+        plugin_name: The strategy.
+        history: The history to collect.
+        usage: How full the window is.
+        config: The configuration of this collection.
+        reason: Why it runs.
+        budget: The budget, read-only; ``None`` if there is none.
+        notice: The template of the notice for the model; ``None``: no notice.
+        may_relax: Whether core may remove recent content if the request would not fit.
+        gc_id: The id of the collection in its session.
+        describe: Returns the strategy with its distribution, for errors; by default its name.
+    """
+
+    plugin_name: str
+    history: Sequence[Message]
+    usage: ContextUsage
+    config: GCConfig
+    reason: GCTriggerReason
+    budget: InstructionBudget | None = None
+    notice: str | None = None
+    may_relax: bool = True
+    gc_id: str | None = None
+    describe: Callable[[], str] | None = None
+
+    def origin(self) -> str:
+        """Returns the strategy with its distribution, for errors."""
+        return self.describe() if self.describe else self.plugin_name
+
+    @property
+    def window(self) -> int | None:
+        """The size of the largest request that may be sent; ``None`` if it is unknown."""
+        limit = self.budget.context_limit if self.budget else self.usage.get("context_limit")
+        return self.config.request_limit(limit)
+
+
+class RemovalSoFar(NamedTuple):
+    """One entry of the removal list so far.
+
+    Args:
+        key: The key in the removal list.
+        reason: The reason in it.
+        action: What happens to the content.
+    """
+
+    key: str | None
+    reason: str
+    action: EditAction
+
+
+class Draft:
+    """A collection that is being planned: layout, protection, goal, and the edits so far.
+
+    The history itself is never changed.
+
+    Args:
+        request: What the collection is planned from.
+    """
+
+    def __init__(self, request: PlanRequest) -> None:
+        self.request = request
+        self.history = tuple(request.history)
+        self.config, self.reason, self.budget = request.config, request.reason, request.budget
+        self.counter = self.budget.counter if self.budget else DEFAULT_COUNTER
+        layout = lay_out(self.history)
+        goal = goal_of(
+            self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
+        )
+        by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
+        window = None if by_turns else request.window
+        self.recent_turns = recent_turns(layout, self.config, window, self.counter)
+        self.layout = protect(
+            layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
+        )
+        self.can_fit = True
+        """Whether the request fits if everything is removed that is not fixed."""
+        if goal.worst_overflow:
+            movable = movable_tokens(self.history, self.groups, self.budget, self.counter)
+            self.can_fit = movable >= goal.overflow
+            if movable < goal.worst_overflow:
+                # Fixed content near the size of the window leaves no room for the tolerance of the
+                # counter. The request is sent if it fits as counted.
+                goal = replace(goal, worst_overflow=goal.overflow)
+        self.goal = goal
+        self.details: dict[str, Any] = {}
+        """Figures for the result."""
+        self.is_open = False
+        """Whether a strategy may make its requests."""
+        self.held_by_strategy: set[int] = set()
+        """The groups that the strategy or a repeated line holds, by identity."""
+        self.relaxed: set[str] = set()
+        """The messages whose protection core had to give up, by id."""
+        self.notice_reserve = 0
+        """Tokens to free beyond the goal, for the notice."""
+        self.ledger_tokens = 0
+        """The size of the ledger that is added at the end; 0: none."""
+        self.notification: str | None = None
+        """The notice that is added."""
+        self.notice_edits: list[Edit] = []
+        """The edits that add it."""
+        self.freed = 0
+        """The tokens freed so far, less those of inserted messages."""
+        self.turns_removed = 0
+        self.turns_summarized = 0
+        self._positions = {message.message_id: at for at, message in enumerate(self.history)}
+        # Only the newest change of a message is kept, in the order in which they were made.
+        # An insertion has a key of its own: a returned history may have moved a message.
+        self._changes: dict[str | tuple[InstructionSource | None, str | None], Change] = {}
+        self._removed_groups: set[int] = set()
+        self._reasons: dict[str | None, str] = {}
+        self._recall_keys: dict[str, str] = {}
+
+    # --- reading ---
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups, oldest first, including those outside of turns."""
+        return self.layout.groups
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns, oldest first."""
+        return self.layout.turns
+
+    @cached_property
+    def last_calls(self) -> Sequence[Group]:
+        """The last ``preserve_recent_groups`` calls, oldest first."""
+        calls = [group for group in self.groups if group.is_call]
+        return calls[len(calls) - min(len(calls), self.config.preserve_recent_groups) :]
+
+    @cached_property
+    def group_of(self) -> dict[str, Group]:
+        """The group of each message, by message id."""
+        return {message.message_id: group for group in self.groups for message in group.messages}
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
+        total = self.budget.total_tokens() if self.budget else 0
+        limit = self.budget.context_limit if self.budget else None
+        return is_under_pressure(self.config, self.reason, total, limit)
+
+    def is_recent(self, turn: Turn) -> bool:
+        """Returns whether a turn is recent: the running turn always is."""
+        return turn.index >= len(self.turns) - self.recent_turns
+
+    def has(self, group: Group) -> bool:
+        """Returns whether a group is one of this draft."""
+        return id(group) in self._group_ids
+
+    @cached_property
+    def _group_ids(self) -> set[int]:
+        return set(map(id, self.groups))
+
+    def is_removed(self, group: Group) -> bool:
+        """Returns whether a group was removed."""
+        return id(group) in self._removed_groups
+
+    def is_held_by_strategy(self, group: Group) -> bool:
+        """Returns whether the strategy holds a group that nothing else protects."""
+        return id(group) in self.held_by_strategy and not group.hold
+
+    def key_of(self, group: Group) -> str:
+        """Returns the budget's key of a group, for the removal list."""
+        message_id = group.messages[0].message_id
+        entry = self.budget.entry_of(message_id) if self.budget else None
+        return (entry and entry.key) or message_id
+
+    def position_of(self, message: Message) -> int:
+        """Returns the position of a message in the history."""
+        return self._positions[message.message_id]
+
+    def position_before(self, groups: Iterable[Group]) -> int:
+        """Returns where to insert a message that replaces groups: never inside an exchange."""
+        position = start = min(self.position_of(group.messages[0]) for group in groups)
+        while start > 0 and self.history[start].is_tool_output:
+            start -= 1
+        return start if self.history[start].function_calls else position
+
+    def current(self, message: Message) -> Message:
+        """Returns the current form of a message."""
+        edit = self._changes.get(message.message_id)
+        return edit.after if isinstance(edit, Edit) and edit.after else message
+
+    # --- figures ---
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request fits with the edits so far, even if it is undercounted."""
+        return self.freed >= self.goal.worst_overflow
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether the goal is not reached yet."""
+        if self.goal.tokens_to_free is None:
+            return True
+        if self.reason is GCTriggerReason.TURN_LIMIT:
+            return self.turns_removed < self.goal.turns_to_remove
+        return self.tokens_missing > 0
+
+    @property
+    def tokens_missing(self) -> int:
+        """Tokens still to free, with the room for notice and ledger; 0 without such a goal."""
+        wanted = self.goal.tokens_to_free
+        if not wanted:
+            return 0
+        ledger = self.ledger_tokens if self._removed_groups else 0
+        return wanted + self.notice_reserve + ledger - self.freed
+
+    @property
+    def changes(self) -> list[Change]:
+        """All changes, in the order in which they were made; those of the notice come first."""
+        return [*self.notice_edits, *self._changes.values()]
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The changes of the history, in the order in which they were made."""
+        return [change for change in self.changes if isinstance(change, Edit)]
+
+    @property
+    def source_removals(self) -> list[SourceRemoval]:
+        """What is removed beside the history."""
+        return [change for change in self._changes.values() if isinstance(change, SourceRemoval)]
+
+    @property
+    def removals(self) -> list[RemovalSoFar]:
+        """The removal list so far, one entry per key."""
+        found: dict[object, RemovalSoFar] = {}
+        for change in self._changes.values():
+            if isinstance(change, SourceRemoval):
+                key: object = (change.source, change.child_key)
+                found.setdefault(key, RemovalSoFar(change.child_key, change.reason, "remove"))
+            elif change.before is not None:
+                removal = RemovalSoFar(change.key, change.reason, change.action)
+                found.setdefault(change.key, removal)
+        return list(found.values())
+
+    @property
+    def held(self) -> dict[str, Hold]:
+        """Why messages must stay, by message id, without those that core had to remove."""
+        return {
+            message.message_id: group.hold
+            for group in self.groups
+            if group.hold
+            for message in group.messages
+            if group.hold.is_fixed or message.message_id not in self.relaxed
+        }
+
+    # --- editing ---
+
+    def remove(self, group: Group, key: str, reason: str, action: EditAction, stash: bool) -> None:
+        """Removes a group."""
+        self._removed_groups.add(id(group))
+        self._reasons.setdefault(key, reason)
+        self.turns_removed += group.opens_turn
+        self.turns_summarized += group.opens_turn and action == "summarize"
+        for message in group.messages:
+            self.freed += message_tokens(self.current(message), self.counter)
+            position = self.position_of(message)
+            self._record(Edit(position, message, None, key, reason, action, stash))
+
+    def shorten(
+        self, message: Message, shorter: Message, key: str, reason: str, stash: bool
+    ) -> None:
+        """Replaces a message by a shorter form, if that has fewer tokens."""
+        current = self.current(message)
+        gain = message_tokens(current, self.counter) - recount(shorter, current, self.counter)
+        if gain > 0:
+            self.freed += gain
+            position = self.position_of(message)
+            self._record(Edit(position, message, shorter, key, reason, "shorten", stash))
+
+    def insert(self, message: Message, position: int) -> None:
+        """Inserts a message before the one at a position."""
+        self.freed -= message_tokens(message, self.counter)
+        self._record(Edit(position, None, message))
+
+    def withdraw(self, inserted: Message) -> None:
+        """Takes back the insertion of a message."""
+        edit = self._changes.pop((None, inserted.message_id))
+        if isinstance(edit, Edit) and edit.after:
+            self.freed += message_tokens(edit.after, self.counter)
+
+    def has_inserted(self, message: Message) -> bool:
+        """Returns whether a message with this id was inserted."""
+        return (None, message.message_id) in self._changes
+
+    def replace_synthetic(self, earlier: Message, message: Message) -> None:
+        """Replaces a message that core made by another one, in its place."""
+        self.freed -= message_tokens(message, self.counter)
+        if earlier.message_id not in self._changes:  # else the strategy removed it
+            self.freed += message_tokens(earlier, self.counter)
+        self._record(Edit(self.position_of(earlier), earlier, message))
+
+    def remove_source(self, removal: SourceRemoval) -> None:
+        """Removes something that is not in the history, once."""
+        if (removal.source, removal.child_key) not in self._changes:
+            self._changes[removal.source, removal.child_key] = removal
+            self.freed += removal.tokens
+
+    def adopt(self, changes: Iterable[Change]) -> None:
+        """Takes over the changes of a plugin that returned a history."""
+        for change in changes:
+            if isinstance(change, SourceRemoval):
+                self.remove_source(change)
+                continue
+            before, after = change.before, change.after
+            self.freed += message_tokens(self.current(before), self.counter) if before else 0
+            self.freed -= message_tokens(after, self.counter) if after else 0
+            self._record(change)
+            self._reasons.setdefault(change.key, change.reason)
+        removed = {edit.message_id: edit.action for edit in self.edits if edit.after is None}
+        for group in self.groups:
+            ids = [message.message_id for message in group.messages]
+            actions = [removed[message_id] for message_id in ids if message_id in removed]
+            if actions:
+                self._removed_groups.add(id(group))
+                self.turns_removed += group.opens_turn
+                self.turns_summarized += group.opens_turn and "summarize" in actions
+
+    def _record(self, edit: Edit) -> None:
+        key = edit.message_id if edit.before else (None, edit.message_id)
+        self._changes.pop(key, None)  # so that it counts as the newest change
+        self._changes[key] = edit
+
+    # --- what protection forbids, if the request would not fit otherwise ---
+
+    def force(self, group: Group, reason: str) -> None:
+        """Removes a group that is recent or held by the strategy."""
+        self._check_closed()
+        if not self.is_removed(group):
+            key = self.key_of(group)
+            if self._reasons.get(key, reason) != reason:  # the rest of a turn that a
+                key = group.messages[0].message_id  # strategy removed, for another reason
+            self.remove(group, key, reason, "remove", True)
+            self._relax(group)
+
+    def force_shorter(
+        self, group: Group, message: Message, part: int, how: Shortening, reason: str
+    ) -> None:
+        """Shortens a part of a group that is recent or held by the strategy."""
+        self._check_closed()
+        if not self.is_removed(group):
+            key = self.recall_key(message)
+            shorter = shortened(self.current(message), how, parts=[part], key=key)
+            self.shorten(message, shorter, message.message_id, reason, True)
+            self._relax(group)
+
+    def _relax(self, group: Group) -> None:
+        self.relaxed.update(message.message_id for message in group.messages)
+
+    def _check_closed(self) -> None:
+        if self.is_open:
+            raise ReadOnlyError("only core may change protected groups, without a strategy")
+
+    def recall_key(self, message: Message) -> str | None:
+        """Returns the key under which the stash will keep a message, if there is a stash."""
+        if self.budget is None or not self.budget.has_stash:
+            return None
+        message_id = message.message_id
+        if message_id not in self._recall_keys:  # making one takes long
+            self._recall_keys[message_id] = stash_key(message)
+        return self._recall_keys[message_id]

@@ -1,0 +1,94 @@
+"""One commit point for everything that a session changes.
+
+A user presses Ctrl-C at any line. History, budget, pins and journal must then be as before the call
+or as after it, never between. So a change is prepared first, on values of its own, where anything
+may fail or be interrupted. Then one assignment makes it count: from there on it is finished, if not
+by its own thread, then by the next one that takes the lock.
+
+Every write of a commit sets a final value, so writing it twice does no harm.
+"""
+
+import functools
+import operator
+import threading
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Commit:
+    """Changes that take effect together: they are collected here, and written at the end."""
+
+    __slots__ = ("_writes",)
+
+    def __init__(self) -> None:
+        self._writes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def assign(self, owner: object, **values: Any) -> None:
+        """Sets attributes of an object."""
+        self._writes += [(setattr, (owner, name, value)) for name, value in values.items()]
+
+    def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
+        """Sets a key of a dict."""
+        self._writes.append((operator.setitem, (mapping, key, value)))
+
+    def add(self, items: list[Any], item: object) -> None:
+        """Adds an item at the end of a list, where it has been when this is called."""
+        self._writes.append((operator.setitem, (items, slice(len(items), None), [item])))
+
+    def include(self, items: set[Any], item: object) -> None:
+        """Adds an item to a set."""
+        self._writes.append((set.add, (items, item)))
+
+    def write(self) -> None:
+        """Makes all changes. May be interrupted, and called again."""
+        for change, arguments in self._writes:
+            change(*arguments)
+
+
+class Guard:
+    """The lock of a session's state, and the commit that is being written.
+
+    Take ``lock`` with a plain ``with`` statement, whose entry and exit can't be interrupted, and
+    call `recover` first. `guarded` does both for a method.
+    """
+
+    __slots__ = ("_pending", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._pending: Commit | None = None
+
+    def commit(self, commit: Commit) -> None:
+        """Makes changes, as a whole. The lock must be held."""
+        self._pending = commit
+        self.recover()
+
+    def recover(self) -> None:
+        """Finishes a commit that was interrupted. The lock must be held."""
+        if self._pending is not None:
+            self._pending.write()
+            self._pending = None
+
+
+class _Guarded(Protocol):
+    @property
+    def _guard(self) -> Guard: ...
+
+
+G = TypeVar("G", bound=_Guarded)
+
+
+def guarded(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
+    """Makes a method run under the lock of its object's guard, on a state that is whole."""
+
+    @functools.wraps(method)
+    def run(self: G, /, *args: P.args, **named: P.kwargs) -> R:
+        guard = self._guard
+        with guard.lock:
+            guard.recover()
+            return method(self, *args, **named)
+
+    return run

@@ -1,0 +1,288 @@
+"""Collecting: plans of the strategy are made, checked against what happened since, and applied."""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from jaato_gc.collecting import GCOutcome, GCPlan, GCRemovalItem, GCResult, GCTriggerReason
+from jaato_gc.commit import Commit, guarded
+from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
+from jaato_gc.policies import GCPolicy, InstructionSource
+from jaato_gc.session.applying import Applier
+from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.observers import Observers
+from jaato_gc.session.planner import Planner
+from jaato_gc.session.rewriting import check_plan
+from jaato_gc.session.scheduling import Schedule
+
+MAX_STALE_PLANS = 3
+"""How often a collection is planned again because the history changed in between."""
+
+SourceRemover = Callable[[InstructionSource, str | None], None]
+"""Drops something that is not in the history: called with its source and key."""
+
+_PLANNING: contextvars.ContextVar["Collector | None"] = contextvars.ContextVar(
+    "jaato_gc_planning", default=None
+)
+"""The collector that a strategy works for. Its thread inherits that."""
+
+_COLLECTING: contextvars.ContextVar["Collector | None"] = contextvars.ContextVar(
+    "jaato_gc_collecting", default=None
+)
+"""The collector that this code runs below: an observer may ask for another collection."""
+
+_CONVERSATION = InstructionSource.CONVERSATION
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+T = TypeVar("T")
+
+
+class Collector:
+    """Plans and applies the collections of one session.
+
+    Args:
+        live: The history and its budget.
+        schedule: The strategy, and when it is used.
+        observers: The observers of the session.
+        applier: Applies and journals edits.
+        remove_source: Drops content outside of the history, if the host can.
+        may_relax: Whether core may remove recent content if a request would not fit.
+    """
+
+    def __init__(
+        self,
+        live: LiveHistory,
+        schedule: Schedule,
+        observers: Observers,
+        applier: Applier,
+        remove_source: SourceRemover | None,
+        *,
+        may_relax: bool = True,
+    ) -> None:
+        self._live = live
+        self._guard = live.guard
+        self._schedule = schedule
+        self._observers = observers
+        self._applier = applier
+        self._remove_source = remove_source
+        self._may_relax = may_relax
+        self._running = threading.Lock()
+        self._ended_collections = 0
+
+    # --- collecting ---
+
+    def collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING) -> GCResult:
+        """Plans and applies, after any other collection that is running.
+
+        What a strategy planned is applied only if it is still in use.
+
+        Raises:
+            GCError: A strategy asks for it while it collects: it would wait for itself.
+            NotConfiguredError: There is no strategy, or it was removed meanwhile.
+        """
+        if _PLANNING.get() is self:
+            raise GCError("a strategy can't start another collection while it collects")
+        return self.exclusively(lambda: self._collect(reason, overrides))
+
+    def collect_automatically(
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+    ) -> GCResult | None:
+        """Plans and applies, unless another collection is running or the strategy was removed."""
+        ended = self._ended_collections
+
+        def collect() -> GCResult | None:
+            if self._ended_collections != ended:  # another thread collected while this one waited
+                return None
+            return self.collect_if_configured(reason, overrides)
+
+        if self._running.locked() and not self._is_running_here:
+            return None
+        result = self.exclusively(collect)
+        if result is not None:
+            self._schedule.collected(result)
+        return result
+
+    def collect_if_configured(
+        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+    ) -> GCResult | None:
+        """Plans and applies; ``None`` if there is no strategy, or it was removed meanwhile."""
+        try:
+            return self.collect(reason, overrides)
+        except NotConfiguredError:
+            return None
+
+    def exclusively(self, function: Callable[[], T]) -> T:
+        """Calls a function while no other thread collects. Observers may come here again."""
+        if self._is_running_here:
+            return function()
+        # A plain lock, because an interrupt between taking a reentrant one and the next line would
+        # leave it held. So code below a collection is known by its context.
+        with self._running:
+            before = _COLLECTING.set(self)
+            try:
+                return function()
+            finally:
+                _COLLECTING.reset(before)
+
+    @property
+    def _is_running_here(self) -> bool:
+        return _COLLECTING.get() is self and self._running.locked()
+
+    def _collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCResult:
+        try:
+            for _ in range(1 + MAX_STALE_PLANS):
+                planner = self._schedule.strategy()
+                plan = self._plan(planner, reason, overrides)
+                try:
+                    return self.apply(plan, planner)
+                except StalePlanError as error:  # an undo, a pin or another strategy came first
+                    stale = error
+            return self._ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
+        finally:
+            self._ended_collections += 1
+
+    # --- planning ---
+
+    def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
+        """Returns a plan for a collection.
+
+        Raises:
+            NotConfiguredError: There is no strategy.
+            GCConfigError: An override is invalid.
+        """
+        return self._plan(self._schedule.strategy(), reason, overrides)
+
+    def _plan(
+        self, planner: Planner, reason: GCTriggerReason, overrides: Mapping[str, Any]
+    ) -> GCPlan:
+        config = planner.config.for_one_collection(overrides)
+        if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
+            # The session pinned the messages of those turns when the strategy was set.
+            config = config.model_copy(update={"pinned_turn_indices": ()})
+        usage, gc_id = self._live.usage(), self._applier.next_id()
+        with self._live.lent() as (history, budget):
+            self._observers.notify(
+                "jaato_gc_before_collect",
+                plugin_name=planner.name,
+                history=history,
+                context_usage=usage,
+                reason=reason,
+            )
+            started = time.perf_counter()
+            before = _PLANNING.set(self)
+            try:
+                plan = planner.plan(
+                    history, usage, reason, budget, gc_id, config, may_relax=self._may_relax
+                )
+            finally:
+                _PLANNING.reset(before)
+            return replace(plan, seconds=time.perf_counter() - started)
+
+    # --- applying ---
+
+    def apply(self, plan: GCPlan, planner: Planner | None = None) -> GCResult:
+        """Applies a plan, as a whole or not at all.
+
+        Args:
+            plan: The plan.
+            planner: The strategy that must still be in use; ``None``: it does not matter.
+
+        Raises:
+            StalePlanError: A message that it changes was changed, pinned or removed since, or the
+                strategy was.
+        """
+        started = time.perf_counter()
+        result = plan.result
+        if result.success and (result.removal_list or plan.edits):
+            result = self._apply(plan, planner)
+        else:
+            self._schedule.check_in_use(planner)
+            result = self._applier.record(result)
+        return self._ended(result, plan.seconds + time.perf_counter() - started)
+
+    def _ended(self, result: GCResult, seconds: float) -> GCResult:
+        """Notifies the observers of a collection that has ended."""
+        self._observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
+        return result
+
+    def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
+        """Tells other systems first: if one fails, the history is unchanged."""
+        sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
+        self._check(plan, planner)
+        self._check_sources(sources)
+        dropped: list[GCRemovalItem] = []
+        freed = 0
+        try:
+            keys = self._applier.store(plan.gc_id, plan.edits)
+            for item in sources:
+                if self._remove_source:
+                    self._remove_source(item.source, item.child_key)
+                freed += self._live.drop(item.source, item.child_key)  # it is gone from here on
+                dropped.append(item)
+        except Exception as error:
+            return self._given_up(plan.result, dropped, freed, error)
+        try:
+            result = self._commit(plan, planner, keys, freed)
+        except StalePlanError as error:
+            if dropped:
+                self._given_up(plan.result, dropped, freed, error)
+            raise
+        self._observers.budget_changed()
+        return result
+
+    @guarded
+    def _commit(
+        self, plan: GCPlan, planner: Planner | None, keys: Mapping[str, str], freed: int
+    ) -> GCResult:
+        self._check(plan, planner)
+        return self._applier.apply(
+            Commit(),
+            plan.result,
+            plan.edits,
+            plan.before,
+            created_by=plan.result.plugin_name,
+            keys=keys,
+            dropped_tokens=freed,
+        )
+
+    @guarded
+    def _check(self, plan: GCPlan, planner: Planner | None) -> None:
+        """Checks that a plan can still be applied.
+
+        Raises:
+            StalePlanError: It can't.
+        """
+        self._schedule.check_in_use(planner)
+        check_plan(self._live, plan.edits, plan.before)
+
+    def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
+        for item in items:
+            entry = self._live.budget.entry_under(item.source, item.child_key)
+            if entry and entry.contains(GCPolicy.LOCKED):
+                name = item.child_key or item.source.value
+                raise StalePlanError(f"{name!r} was locked since: make a new plan")
+
+    def _given_up(
+        self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
+    ) -> GCResult:
+        """Returns the result if a plan can't be applied. What the host dropped is gone."""
+        total = self._live.budget.total_tokens()
+        failed = replace(
+            result,
+            success=False,
+            outcome=GCOutcome.FAILED,
+            error=f"the history is unchanged: {type(error).__name__}: {error}",
+            items_collected=len(dropped),
+            tokens_before=total + freed,
+            tokens_after=total,
+            removal_list=dropped,
+            notification=None,
+        )
+        failed = self._applier.record(failed)
+        if dropped:
+            self._observers.budget_changed()
+        return failed

@@ -1,0 +1,199 @@
+"""Rewriting the history: edits, and their undo, are prepared here.
+
+Everything that can fail happens before the commit: positions are found again, the edited history is
+made, and the budget is booked on a copy.
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import is_
+from types import MappingProxyType
+from typing import NamedTuple
+
+from jaato_gc.budget import Booking
+from jaato_gc.commit import Commit
+from jaato_gc.errors import StalePlanError, UndoError
+from jaato_gc.history import Edit, apply_edits, in_order, inverse, lay_out, moved_to, new_violations
+from jaato_gc.messages import Message
+from jaato_gc.session.journal_entry import AppliedEdits
+from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.tokens import count_tokens, message_tokens
+
+NO_PLACES: Mapping[str, int] = MappingProxyType({})
+
+
+class PreparedEdits(NamedTuple):
+    """Edits that a commit will apply.
+
+    Args:
+        applied: What is needed to undo them.
+        total_tokens: The tokens of the context after them.
+    """
+
+    applied: AppliedEdits
+    total_tokens: int
+
+
+def prepare_edits(
+    live: LiveHistory,
+    commit: Commit,
+    edits: Sequence[Edit],
+    base: Sequence[Message],
+    created_by: str | None,
+    places: Mapping[str, int] = NO_PLACES,
+) -> PreparedEdits:
+    """Prepares edits that were made for an earlier state of the history.
+
+    Args:
+        live: The history.
+        commit: The change that they belong to.
+        edits: The edits.
+        base: The history that their positions refer to.
+        created_by: The strategy that made new messages; ``None``: they are restored.
+        places: The places of messages that are restored, by id.
+
+    Raises:
+        StalePlanError: A message that they change was changed or removed since.
+    """
+    edits, messages = _edited(live, edits, base)
+    booking = live.booking.copy()
+    touched = booking.apply(edits, created_by)
+    moved = _count(live, edits)
+    # Edits of a plan were checked when it was made.
+    is_checked = live.is_certainly_valid and created_by is not None
+    left = _prepare(live, commit, booking, edits, messages, places, moved, is_checked=is_checked)
+    # What was appended since the plan follows the edited part.
+    length = min(len(base), len(live.messages)) + len(messages) - len(live.messages)
+    applied = AppliedEdits(edits, touched, length, live.reports, left)
+    return PreparedEdits(applied, booking.budget.total_tokens())
+
+
+def prepare_undo(
+    live: LiveHistory, commit: Commit, applied: AppliedEdits, *, is_collection: bool
+) -> None:
+    """Prepares the undo of edits. Messages that were appended since stay at the end.
+
+    Args:
+        live: The history.
+        commit: The change that it belongs to.
+        applied: The edits.
+        is_collection: Whether a collection made them, which messages survived.
+
+    Raises:
+        UndoError: A message that would come back was appended again meanwhile, or the history was
+            changed since.
+    """
+    added = {message.message_id for message in applied.added}
+    for message in applied.removed:
+        taken = live.budget.entry_of(message.message_id) is not None
+        if taken and message.message_id not in added:
+            raise UndoError(f"message {message.message_id!r} is in the history again")
+    undoing = inverse(applied.edits)
+    for edit in undoing:
+        if edit.before and not _is_at(live, edit.position, edit.before.message_id):
+            raise UndoError("the history was changed since: positions no longer match")
+    restored = apply_edits(live.messages, undoing)
+    counter = live.budget.counter
+    counted = {message.message_id: message_tokens(message, counter) for message in restored}
+    booking = live.booking.copy()
+    booking.revert(applied.touched, applied.edits, counted)
+    if is_collection:
+        booking.budget.forget_collection()
+    moved = _count(live, undoing)
+    is_covered = applied.reports == live.reports  # no newer report of the provider
+    _prepare(
+        live,
+        commit,
+        booking,
+        undoing,
+        restored,
+        applied.places,
+        -moved if is_covered else moved,
+        is_checked=False,
+    )
+
+
+def _prepare(
+    live: LiveHistory,
+    commit: Commit,
+    booking: Booking,
+    edits: Sequence[Edit],
+    messages: list[Message],
+    returning: Mapping[str, int],
+    uncertain_tokens: int,
+    *,
+    is_checked: bool,
+) -> dict[str, int]:
+    """Prepares another list of messages. Returns the places of the messages that leave."""
+    before = {edit.before.message_id for edit in edits if edit.before}
+    after = {edit.after.message_id for edit in edits if edit.after}
+    places = dict(live.places)
+    places |= {
+        message_id: returning[message_id] for message_id in (after - before) & returning.keys()
+    }
+    left = {message_id: places.pop(message_id) for message_id in (before - after) & places.keys()}
+    opened = sum(edit.after.opens_turn for edit in edits if edit.after)
+    closed = sum(edit.before.opens_turn for edit in edits if edit.before)
+    live.booking.replace(commit, booking)
+    live.prepare_messages(commit, messages, is_checked=is_checked)
+    commit.assign(
+        live,
+        places=places,
+        turns=live.turns + opened - closed,
+        uncertain_tokens=max(0, live.uncertain_tokens + uncertain_tokens),
+    )
+    return left
+
+
+def check_plan(live: LiveHistory, edits: Sequence[Edit], base: Sequence[Message]) -> None:
+    """Checks that the edits of a plan could be applied now. The lock must be held.
+
+    Raises:
+        StalePlanError: A message that they change was changed, pinned or removed since.
+    """
+    _edited(live, edits, base)
+    pinned = live.budget.pinned_message_ids
+    if not pinned:
+        return
+    kept = {  # a pin keeps the whole group
+        message.message_id
+        for group in lay_out(live.messages).groups
+        if any(message.message_id in pinned for message in group.messages)
+        for message in group.messages
+    }
+    for edit in edits:
+        if edit.before and edit.message_id in kept:
+            raise StalePlanError(f"message {edit.message_id!r} was pinned since: make a new plan")
+
+
+def _edited(
+    live: LiveHistory, edits: Sequence[Edit], base: Sequence[Message]
+) -> tuple[list[Edit], list[Message]]:
+    """Returns edits with their positions in the current history, and the edited history."""
+    messages = live.messages
+    has_moved = len(base) > len(messages) or not all(map(is_, base, messages))
+    moved = moved_to(edits, base, messages) if has_moved else edits
+    if moved is None:
+        raise StalePlanError(
+            "a message that the plan changes was changed or removed since: make a new plan"
+        )
+    edits = in_order(moved)
+    replaced = {edit.before.message_id for edit in edits if edit.before}
+    for edit in edits:
+        new_id = edit.after.message_id if edit.after else None
+        if new_id and new_id not in replaced and live.budget.entry_of(new_id):
+            raise StalePlanError(f"the id {new_id!r} is taken: make a new plan")
+    edited = apply_edits(messages, edits)
+    if has_moved and (faults := new_violations(messages, edited)):
+        raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
+    return edits, edited
+
+
+def _is_at(live: LiveHistory, position: int, message_id: str) -> bool:
+    messages = live.messages
+    return position < len(messages) and messages[position].message_id == message_id
+
+
+def _count(live: LiveHistory, edits: Sequence[Edit]) -> int:
+    messages = [edit.before for edit in edits if edit.before]
+    messages += [edit.after for edit in edits if edit.after]
+    return count_tokens(messages, live.budget.counter)
