@@ -34,16 +34,16 @@ def work(session: GCSession, start: int, end: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["gc_budget", "gc_marksweep", "gc_hybrid"])
-@pytest.mark.parametrize("journal_tokens", [0, 100_000])
+@pytest.mark.parametrize("journal_bytes", [0, 100_000])
 def test_a_secret_in_a_result_can_be_forgotten(
-    strategy: str, journal_tokens: int, tmp_path: Path
+    strategy: str, journal_bytes: int, tmp_path: Path
 ) -> None:
     with SqlStash(tmp_path / "stash.db") as stash:
         session = GCSession(
             context_limit=8_000,
             counter=EstimateCounter(),
             stash=stash,
-            journal_tokens=journal_tokens,
+            journal_bytes=journal_bytes,
         )
         config = GCConfig(preserve_recent_turns=0, preserve_recent_groups=1)
         session.set_gc_plugin(load_gc_plugin(strategy), config)

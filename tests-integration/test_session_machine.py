@@ -147,7 +147,7 @@ class SessionMachine(RuleBasedStateMachine):
             "tool_policies": {LOCKED_TOOL: GCPolicy.LOCKED},
             "stash": MemoryStash() if has_stash else None,
             # With a stash, nothing is undone from memory.
-            "journal_tokens": 0 if has_stash else 2_000_000,
+            "journal_bytes": 0 if has_stash else 2_000_000,
             "on_source_removed": self.source_removed if drops_sources else None,
             "on_overflow": on_overflow,
         }

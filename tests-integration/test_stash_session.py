@@ -28,7 +28,7 @@ def new_session(stash: SqlStash, strategy: str) -> GCSession:
         context_limit=8_000,
         counter=EstimateCounter(),
         stash=stash,
-        journal_tokens=0,  # so that undo has to read the stash
+        journal_bytes=0,  # so that undo has to read the stash
     )
     session.set_gc_plugin(load_gc_plugin(strategy), GCConfig(preserve_recent_turns=2))
     return session

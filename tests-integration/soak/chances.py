@@ -160,11 +160,11 @@ class Setup:
         self.forgets = chance.random() < 0.25 and not folder
         """Whether content is forgotten or trimmed; then not everything can be undone."""
         self.stash: FlakyStash | None = None
-        self.journal_tokens = 10**9
+        self.journal_bytes = 10**9
         if folder or chance.random() < 0.7:
             stash = SqlStash(folder / "stash.db") if folder else MemoryStash()
             self.stash = FlakyStash(stash, chance.randrange(10**9))
-            self.journal_tokens = 0 if folder else chance.choice([0, 6_000, 10**9])
+            self.journal_bytes = 0 if folder else chance.choice([0, 6_000, 10**9])
         self.deadline_seconds = chance.choice([None, None, 60])
         self.is_hostile = chance.random() < 0.5
         self.config = GCConfig(
@@ -192,7 +192,7 @@ class Setup:
             "counter": COUNTER,
             "registry": PluginRegistry(load_installed=False),
             "stash": self.stash,
-            "journal_tokens": self.journal_tokens,
+            "journal_bytes": self.journal_bytes,
             "keep_collections": 100_000,
             "deadline_seconds": self.deadline_seconds,
             "on_overflow": self.on_overflow,

@@ -160,11 +160,11 @@ def test_a_collection_with_forgotten_content_can_not_be_undone() -> None:
         again.undo()
 
 
-@pytest.mark.parametrize("journal_tokens", [0, 100_000])
+@pytest.mark.parametrize("journal_bytes", [0, 100_000])
 def test_a_later_collection_can_be_undone_but_does_not_restore_the_old_ledger(
-    journal_tokens: int,
+    journal_bytes: int,
 ) -> None:
-    session = with_secrets(0, 1, 2, journal_tokens=journal_tokens)
+    session = with_secrets(0, 1, 2, journal_bytes=journal_bytes)
     keys = keys_of([session.manual_gc(**COLLECT)])
     for message in secret(3):
         session.append(message)
@@ -319,7 +319,7 @@ def test_forgotten_content_does_not_count_as_content_of_the_journal() -> None:
     session.forget([keys["c0"], keys["r0"]])
     (after,) = json.loads(session.save())["journal"]
 
-    assert after["tokens"] == before["tokens"] - count_tokens(secret(0), COUNTER)
+    assert len(json.dumps(after)) < len(json.dumps(before)) - len(LONG)
 
 
 def test_unknown_keys_change_nothing() -> None:
@@ -403,9 +403,9 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.sampled_from([0, 700, 100_000]))
 def test_no_sequence_of_steps_brings_forgotten_content_back(
-    steps: list[Any], journal_tokens: int
+    steps: list[Any], journal_bytes: int
 ) -> None:
-    session = with_secrets(0, 1, 2, journal_tokens=journal_tokens)
+    session = with_secrets(0, 1, 2, journal_bytes=journal_bytes)
     forgotten: set[int] = set()
     number = 3
     for step in steps:
@@ -425,7 +425,7 @@ def test_no_sequence_of_steps_brings_forgotten_content_back(
                 counter=COUNTER,
                 plugin=ScriptedStrategy(oldest),
                 stash=session.stash,
-                journal_tokens=journal_tokens,
+                journal_bytes=journal_bytes,
             )
         else:
             keys = keys_of(session.get_gc_history())

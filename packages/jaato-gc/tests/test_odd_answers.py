@@ -80,6 +80,7 @@ def instead(history: list[Message], new: Message) -> list[Message]:
 def state(session: GCSession) -> dict[str, Any]:
     """Returns what only a successful collection may change."""
     saved: dict[str, Any] = json.loads(session.save())
+    saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
     return {key: saved[key] for key in ("history", "budget", "journal", "turns", "places")}
 
 

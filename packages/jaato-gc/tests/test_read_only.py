@@ -70,7 +70,8 @@ def talk(plugin: GCPlugin, config: GCConfig = CONFIG, /, **options: Any) -> GCSe
 def state(session: GCSession) -> Any:
     """Returns everything that a collection may change, without the list of attempts."""
     saved = json.loads(session.save())
-    attempts = ("results", "plans_made", "waits_until", "plugin", "plugin_options", "config")
+    saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
+    attempts = ("recorded", "plans_made", "waits_until", "plugin", "plugin_options", "config")
     return {key: value for key, value in saved.items() if key not in attempts}
 
 
@@ -264,7 +265,7 @@ def update_tokens(budget: InstructionBudget) -> None:
     budget.update_tokens(InstructionSource.ENRICHMENT, 100)
 
 
-def add_message(budget: InstructionBudget) -> None:
+def attach_message(budget: InstructionBudget) -> None:
     entry = budget.entry_of("u1")
     assert entry is not None
     budget.add_message(CONVERSATION, str(entry.key), "u0", 5)
@@ -299,7 +300,7 @@ def write_metadata(budget: InstructionBudget) -> None:
 
 BUDGET_WRITES: list[Callable[[InstructionBudget], None]] = [
     *(clear_pins, replace_pins, discard_pin, add_collectable_source, set_limit, set_correction),
-    *(add_child, remove_child, clear_source, set_entry, update_tokens, add_message),
+    *(add_child, remove_child, clear_source, set_entry, update_tokens, attach_message),
     *(remove_messages, rebook, restore_conversation, write_entry, write_entries, write_metadata),
 ]
 
@@ -778,7 +779,7 @@ class StoringStash(MemoryStash):
 
 
 def test_messages_that_come_back_from_a_stash_are_read_only() -> None:
-    session = new_session(OldestFirst(), stash=StoringStash(), journal_tokens=0)
+    session = new_session(OldestFirst(), stash=StoringStash(), journal_bytes=0)
     speak(session, 0, 1, calls=1)
     session.remove("c1.0")
     session.undo()

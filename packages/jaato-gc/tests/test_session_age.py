@@ -136,19 +136,22 @@ def test_a_collection_that_can_not_be_undone_says_why() -> None:
         session.undo(unchanged.gc_id)
 
 
-def test_collections_can_be_dropped_before_a_session_is_saved() -> None:
+def test_a_session_can_be_saved_without_its_journal() -> None:
     session = session_of(9)
-    results = [session.manual_gc() for _ in range(4)]
-    session.trim_gc_history(keep=1)
-    assert session.get_gc_history() == results[-1:]
-    assert session.collection_count == 4
-    session.undo()
+    for _ in range(4):
+        session.manual_gc()
+    small, whole = session.save(journal=False), session.save()
+    assert len(small) < len(whole)
+
+    again = restarted(session)
+    assert again.get_gc_history() == session.get_gc_history()
+    again = GCSession.restore(small, counter=session.budget.counter, registry=session.registry)
+    assert again.history == session.history
+    assert again.get_gc_history() == []
+    assert again.collection_count == 4
     with pytest.raises(UndoError, match="keep_collections"):
-        session.undo()
-    session.trim_gc_history(keep=0)
-    assert session.get_gc_history() == []
-    assert session.manual_gc().success
-    session.undo()
+        again.undo()
+    assert again.manual_gc().gc_id == "gc_5"
 
 
 def test_a_session_can_keep_no_collections() -> None:
@@ -165,19 +168,18 @@ def test_a_restored_session_has_its_own_limits() -> None:
     for _ in range(4):
         session.manual_gc()
     assert len(restarted(session, keep_collections=2).get_gc_history()) == 2
-    with pytest.raises(UndoError, match="journal_tokens"):
-        restarted(session, journal_tokens=0).undo()
+    again = restarted(session, journal_bytes=0)
+    again.undo()
+    with pytest.raises(UndoError, match="journal_bytes"):
+        again.undo()
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "200", True, None])
 def test_a_wrong_number_of_collections_is_refused(number: Any) -> None:
     with pytest.raises(GCConfigError, match=r"keep_collections=.* an integer of 0 or more"):
         new_session(keep_collections=number)
-    with pytest.raises(GCConfigError, match=r"keep=.*: expected an integer of 0 or more"):
-        new_session().trim_gc_history(number)
-    if number is not None:
-        with pytest.raises(GCConfigError, match="journal_tokens"):
-            new_session(journal_tokens=number)
+    with pytest.raises(GCConfigError, match="journal_bytes"):
+        new_session(journal_bytes=number)
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,8 +192,8 @@ def test_undo_goes_back_as_far_as_collections_are_kept(
     """A model of the journal: histories before the collections that can be undone."""
     stash = MemoryStash() if data.draw(st.booleans(), label="stash") else None
     options: dict[str, Any] = {"keep_collections": keep, "stash": stash}
-    if stash and data.draw(st.booleans(), label="journal_tokens=0"):
-        options["journal_tokens"] = 0
+    if stash and data.draw(st.booleans(), label="journal_bytes=0"):
+        options["journal_bytes"] = 0
     session = session_of(6, **options)
     turns = 6
     kept: list[tuple[int, list[Message]]] = []  # the number of a collection, the history before it
@@ -350,19 +352,20 @@ def test_turns_to_pin_are_forgotten_when_they_end() -> None:
     assert len(json.loads(session.save())["pinned_turns"]) <= 2
 
 
-def test_the_journal_keeps_two_windows_of_content_by_default() -> None:
-    window = 1_000
-    session = session_of(2, context_limit=window)
-    for number in range(2, 40):
+def test_the_journal_is_bounded_in_bytes_by_default() -> None:
+    session = session_of(2, context_limit=40_000)
+    for number in range(2, 90):
+        session.append(Message.from_text(Role.USER, f"{number} " + "word " * 4_000))
         speak(session, number)
         session.manual_gc()
-    before = session.budget.total_tokens()
+    assert len(session.save()) - len(session.save(journal=False)) <= 500_000
+    undone = 0
     with suppress(UndoError):
-        for _ in range(40):
+        for _ in range(90):
             session.undo()
-    undone = session.budget.total_tokens() - before
-    assert 1.5 * window < undone <= 2 * window
-    with pytest.raises(UndoError, match="journal_tokens"):
+            undone += 1
+    assert 10 < undone < 40
+    with pytest.raises(UndoError, match="journal_bytes"):
         session.undo()
 
 

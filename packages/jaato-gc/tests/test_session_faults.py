@@ -656,7 +656,10 @@ def test_two_threads_may_collect_at_once() -> None:
 
     in_threads(lambda: work(100), lambda: work(200))
     assert_in_step(session)
-    while any(each.items_collected and not each.details.get("undone") for each in applied(session)):
+    while any(
+        result.items_collected and not session.was_undone(result.gc_id or "")
+        for result in applied(session)
+    ):
         session.undo()
         assert_in_step(session)
     for first in (100, 200):

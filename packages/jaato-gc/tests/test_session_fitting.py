@@ -331,7 +331,7 @@ def test_the_only_message_of_a_session_can_be_removed() -> None:
 
 def test_host_edits_go_to_the_stash() -> None:
     stash = MemoryStash()
-    session = filled(9_000, user("go"), *call(1, 100), stash=stash, journal_tokens=0)
+    session = filled(9_000, user("go"), *call(1, 100), stash=stash, journal_bytes=0)
 
     result = session.remove("call-1")
 

@@ -242,15 +242,17 @@ def test_the_journal_survives() -> None:
     again.undo()
     again.undo("gc_1")
     assert message_ids(again) == [f"{who}{turn}" for turn in range(5) for who in "ua"]
-    assert [each.details.get("undone") for each in again.get_gc_history()] == [True, True]
+    assert [again.was_undone(each.gc_id or "") for each in again.get_gc_history()] == [True, True]
 
 
 def test_content_that_the_journal_no_longer_keeps_stays_lost() -> None:
-    session = session_with(Oldest(), journal_tokens=10)
+    session = session_with(Oldest(), journal_bytes=10)
     speak(session, *range(5))
+    session.manual_gc(preserve_recent_turns=3)
     session.manual_gc()
     again = restore(session.save())
-    with pytest.raises(GCError, match="journal_tokens"):
+    again.undo()
+    with pytest.raises(GCError, match="journal_bytes"):
         again.undo()
 
 
@@ -553,19 +555,18 @@ Spoil = Callable[[dict[str, Any]], object]
         lambda saved: saved["budget"].update(correction=None),
         lambda saved: saved["budget"]["entries"]["conversation"].update(tokens=-5),
         lambda saved: saved["config"].update(threshold=80),
-        lambda saved: saved["results"].pop("recorded"),
-        lambda saved: saved["results"].update(recorded="many"),
+        lambda saved: saved.pop("recorded"),
+        lambda saved: saved.update(recorded="many"),
         lambda saved: saved["journal"].append(saved["journal"][0]),
-        lambda saved: saved["journal"][0].update(number=9),
+        lambda saved: saved["journal"][0].update(state="lost"),
         lambda saved: saved["journal"][0].pop("applied"),
-        lambda saved: saved["journal"][0].update(tokens="many"),
         lambda saved: saved["journal"][0]["applied"]["edits"][0].pop("position"),
         lambda saved: saved["journal"][0]["applied"]["edits"][0].update(position="x"),
         lambda saved: saved["journal"][0]["applied"]["edits"][0].update(before=99),
         lambda saved: saved["journal"][0]["applied"]["edits"][0]["before"].pop("role"),
         lambda saved: saved["journal"][0]["applied"].update(length="x"),
         lambda saved: saved["journal"][0]["applied"]["touched"][0].update(gc_policy="kept"),
-        lambda saved: saved["results"]["kept"][0].update(outcome="great"),
+        lambda saved: saved["journal"][0]["result"].update(outcome="great"),
         lambda saved: saved["places"].update(u0="first"),
         lambda saved: saved.update(waits_until="soon"),
         lambda saved: saved.update(turns_opened="3"),

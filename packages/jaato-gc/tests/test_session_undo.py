@@ -227,8 +227,8 @@ def test_a_plan_can_be_applied_again_after_its_undo() -> None:
     session.undo()
     second = session.apply(plan)
     assert session.history == plan.after
-    assert first.details["undone"]
-    assert "undone" not in second.details
+    assert first == second
+    assert not session.was_undone(plan.gc_id)
     again = restored(session)
     again.undo()
     assert len(again.history) == 10
@@ -263,9 +263,10 @@ def test_undo_restores_history_budget_and_usage() -> None:
     before = picture(session)
     result = session.manual_gc()
     assert picture(session) != before
+    assert not session.was_undone(result.gc_id or "")
     session.undo(result.gc_id)
     assert picture(session) == before
-    assert result.details["undone"] is True
+    assert session.was_undone(result.gc_id or "")
 
 
 def test_undo_is_newest_first() -> None:
@@ -350,19 +351,18 @@ def test_undo_restores_shortened_results() -> None:
 
 
 def test_content_beyond_the_limit_of_the_journal_is_not_kept() -> None:
-    session = talk(journal_tokens=300)
+    session = talk(journal_bytes=300)
     session.manual_gc(preserve_recent_turns=3)
     session.manual_gc(preserve_recent_turns=2)
     session.manual_gc(preserve_recent_turns=1)
     session.undo()
-    session.undo()
     before = state(session)
-    with pytest.raises(UndoError, match="journal_tokens"):
+    with pytest.raises(UndoError, match="journal_bytes"):
         session.undo()
     assert state(session) == before
 
 
-def test_the_journal_counts_tokens_itself() -> None:
+def test_the_journal_measures_content_itself() -> None:
     """The figures of a strategy do not decide how long its collections can be undone."""
 
     class Modest(Oldest):
@@ -372,14 +372,16 @@ def test_the_journal_counts_tokens_itself() -> None:
                 item.tokens_freed = 0
             return after, result
 
-    session = talk(Modest(), journal_tokens=10)
+    session = talk(Modest(), journal_bytes=10)
+    session.manual_gc(preserve_recent_turns=3)
     session.manual_gc()
-    with pytest.raises(UndoError, match="journal_tokens"):
+    session.undo()
+    with pytest.raises(UndoError, match="journal_bytes"):
         session.undo()
 
 
 def test_the_messages_that_a_collection_removed_can_be_read() -> None:
-    session = talk(stash=MemoryStash(), journal_tokens=0)
+    session = talk(stash=MemoryStash(), journal_bytes=0)
     before = {message.message_id: message for message in session.history}
     first = session.manual_gc()
     speak(session, 5, 6)
@@ -415,16 +417,18 @@ def test_shortened_messages_can_be_read_in_full() -> None:
 
 
 def test_messages_that_are_no_longer_kept_can_not_be_read() -> None:
-    session = talk(journal_tokens=0)
+    session = talk(journal_bytes=0)
     before = state(session)
     with pytest.raises(UndoError, match="there is no collection"):
         session.get_removed()
     with pytest.raises(UndoError, match="there is no collection 'gc_9'"):
         session.get_removed("gc_9")
     assert state(session) == before
+    session.manual_gc(preserve_recent_turns=3)
     session.manual_gc()
-    with pytest.raises(UndoError, match="'gc_1' is no longer kept: raise journal_tokens or use"):
-        session.get_removed()
+    assert session.get_removed()
+    with pytest.raises(UndoError, match="there is no collection 'gc_1': .* journal_bytes"):
+        session.get_removed("gc_1")
 
 
 def test_after_an_undo_no_automatic_collection_runs_until_the_next_message() -> None:
@@ -632,7 +636,7 @@ def test_a_collection_of_sources_only_can_be_undone_when_the_journal_is_full() -
         GCConfig(preserve_recent_turns=1),
         on_source_removed=lambda _source, _key: None,
         stash=kit.MemoryStash(),
-        journal_tokens=0,
+        journal_bytes=0,
     )
     kit.speak(session, *range(4))
     session.budget.update_tokens(enrichment, 500)

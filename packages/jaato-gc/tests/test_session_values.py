@@ -61,14 +61,14 @@ def test_a_room_for_the_answer_that_is_not_a_number_of_tokens_is_refused(value: 
     assert session.save() == before
 
 
-@pytest.mark.parametrize("value", [each for each in NO_WHOLE_NUMBERS if each is not None])
+@pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)
 def test_a_journal_that_has_no_size_is_refused(value: Any) -> None:
-    with pytest.raises(GCConfigError, match=r"journal_tokens=.*: expected an integer of 0 or more"):
-        new_session(journal_tokens=value)
+    with pytest.raises(GCConfigError, match=r"journal_bytes=.*: expected an integer of 0 or more"):
+        new_session(journal_bytes=value)
 
 
 def test_a_journal_may_be_empty() -> None:
-    session = talking_session(journal_tokens=0)
+    session = talking_session(journal_bytes=0)
     assert session.history
 
 

@@ -372,20 +372,20 @@ def test_without_a_stash_nothing_can_be_restored() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("restart", [False, True])
 def test_undo_reads_from_the_stash_what_the_journal_dropped(mode: str, restart: bool) -> None:
-    session = with_stash(Sweep(mode), journal_tokens=0)
+    session = with_stash(Sweep(mode), journal_bytes=0)
     talk(session, *range(4))
     before = picture(session)
     session.manual_gc()
     assert picture(session) != before
     assert LONG_TEXT not in json.dumps(json.loads(session.save())["journal"])
     if restart:
-        session = restarted(session, journal_tokens=0)
+        session = restarted(session, journal_bytes=0)
     session.undo()
     assert picture(session) == before
 
 
 def test_a_saved_session_does_not_contain_stashed_content() -> None:
-    session = with_stash(journal_tokens=0)
+    session = with_stash(journal_bytes=0)
     talk(session, *range(4))
     session.manual_gc()
     assert "r1.0 lorem" not in session.save()
@@ -427,7 +427,7 @@ def test_undo_from_the_stash_equals_undo_from_memory(
     plugins = Sweep(), Sweep()
     sessions = [
         with_stash(plugins[0], context_limit=limit),
-        with_stash(plugins[1], context_limit=limit, journal_tokens=0),
+        with_stash(plugins[1], context_limit=limit, journal_bytes=0),
     ]
     coming, undoable = list(history), 0
     for amount, keep, mode, summarizes, restart in steps:
@@ -442,7 +442,7 @@ def test_undo_from_the_stash_equals_undo_from_memory(
                 assert result.success, result.error
             undoable += number and session.history != before
         if restart:
-            sessions[1] = restarted(sessions[1], journal_tokens=0)
+            sessions[1] = restarted(sessions[1], journal_bytes=0)
         coming = coming[amount:]
         assert look(sessions[1]) == look(sessions[0])
     for _ in range(undoable):
@@ -457,7 +457,7 @@ def test_undo_from_the_stash_equals_undo_from_memory(
 
 
 def collected(stash: MemoryStash, **options: Any) -> tuple[GCSession, GCResult]:
-    session = with_stash(stash=stash, journal_tokens=0, **options)
+    session = with_stash(stash=stash, journal_bytes=0, **options)
     talk(session, *range(4))
     return session, session.manual_gc()
 
@@ -473,10 +473,10 @@ def test_a_session_restored_without_its_stash_asks_for_it() -> None:
     stash = MemoryStash()
     session, _ = collected(stash)
     before = session.history
-    again = restarted(session, stash=None, journal_tokens=0)
+    again = restarted(session, stash=None, journal_bytes=0)
     assert again.history == before
     assert_no_undo(again, "give that stash to the session")
-    whole = restarted(again, stash=stash, journal_tokens=0)
+    whole = restarted(again, stash=stash, journal_bytes=0)
     whole.undo()
     assert len(whole.history) == 16
 
@@ -543,7 +543,7 @@ def test_restoring_raises_a_stash_error_if_the_stash_fails_on_the_rest_of_the_ex
 @pytest.mark.parametrize("plugin", [Sweep(), Picky()])
 def test_content_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
     plugin.keep = isinstance(plugin, Picky)
-    session = with_stash(plugin, journal_tokens=0)
+    session = with_stash(plugin, journal_bytes=0)
     talk(session, *range(4))
     session.manual_gc()
     assert_no_undo(session, "no longer kept")
@@ -561,7 +561,7 @@ def test_unstashed_content_can_be_undone_while_the_journal_has_it() -> None:
 
 def test_a_thousand_turns_can_be_searched_and_undone() -> None:
     stash = MemoryStash()
-    session = with_stash(stash=stash, context_limit=4000, journal_tokens=0)
+    session = with_stash(stash=stash, context_limit=4000, journal_bytes=0)
     said, collections = [], 0
     for number in range(1000):
         for message in turn_messages(number, calls=number % 10 == 0):
@@ -614,7 +614,7 @@ def test_a_shortened_result_is_restored_at_its_place() -> None:
 
 @pytest.mark.parametrize("asked", [["c1.0"], ["r1.0"], ["r1.0", "c1.0"]])
 def test_a_removed_call_is_restored_with_its_results(asked: list[str]) -> None:
-    session = with_stash(Sweep("calls"), journal_tokens=0)
+    session = with_stash(Sweep("calls"), journal_bytes=0)
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     session.restore_stashed([keys[name] for name in asked])
@@ -699,9 +699,9 @@ def cleared_then_removed(**options: Any) -> tuple[GCSession, list[Message], str,
     return session, said, first, second
 
 
-@pytest.mark.parametrize("journal_tokens", [0, 10_000])
-def test_a_result_shortened_then_removed_is_restored_by_either_key(journal_tokens: int) -> None:
-    session, said, first, second = cleared_then_removed(journal_tokens=journal_tokens)
+@pytest.mark.parametrize("journal_bytes", [0, 10_000])
+def test_a_result_shortened_then_removed_is_restored_by_either_key(journal_bytes: int) -> None:
+    session, said, first, second = cleared_then_removed(journal_bytes=journal_bytes)
     before = picture(session)
     session.restore_stashed([first])
     assert by_id(session)["r1.0"] == said[6]
@@ -890,16 +890,16 @@ def test_a_plan_leaves_messages_that_were_restored_since() -> None:
     assert_in_step(session)
 
 
-@pytest.mark.parametrize("journal_tokens", [0, 10_000])
-def test_places_are_known_after_a_restart(journal_tokens: int) -> None:
-    session = with_stash(journal_tokens=journal_tokens)
+@pytest.mark.parametrize("journal_bytes", [0, 10_000])
+def test_places_are_known_after_a_restart(journal_bytes: int) -> None:
+    session = with_stash(journal_bytes=journal_bytes)
     said = talk(session, *range(3))
     keys = list(keys_of(session.manual_gc()).values())
     said += talk(session, *range(3, 6))
-    session = restarted(session, journal_tokens=journal_tokens)
+    session = restarted(session, journal_bytes=journal_bytes)
     said += talk(session, 6)
     keys += keys_of(session.manual_gc()).values()
-    session = restarted(session, journal_tokens=journal_tokens)
+    session = restarted(session, journal_bytes=journal_bytes)
     random.Random(7).shuffle(keys)
     for key in keys:
         session.restore_stashed([key])
@@ -962,7 +962,7 @@ def test_restoring_many_messages_reads_the_stash_few_times() -> None:
             return super().restore(keys)
 
     stash = Counting()
-    session = with_stash(stash=stash, journal_tokens=0, context_limit=1_000_000)
+    session = with_stash(stash=stash, journal_bytes=0, context_limit=1_000_000)
     said = talk(session, *range(100))
     keys = keys_of(session.manual_gc())
     session.restore_stashed(keys.values())
@@ -984,17 +984,17 @@ def restore_or_refuse(session: GCSession, keys: list[str]) -> GCResult | None:
 @given(
     history=histories(min_turns=2, max_turns=5),
     sweeps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(MODES)), min_size=1, max_size=3),
-    journal_tokens=st.sampled_from([0, 300, 2_000_000]),
+    journal_bytes=st.sampled_from([0, 300, 2_000_000]),
     data=st.data(),
 )
 def test_restored_messages_are_in_order_and_can_be_undone(
     history: list[Message],
     sweeps: list[tuple[int, str]],
-    journal_tokens: int,
+    journal_bytes: int,
     data: st.DataObject,
 ) -> None:
     plugin = Sweep()
-    options = {"context_limit": count_all(history), "journal_tokens": journal_tokens}
+    options = {"context_limit": count_all(history), "journal_bytes": journal_bytes}
     session = with_stash(plugin, **options)
     order = {session.append(message).message_id: number for number, message in enumerate(history)}
     collections = 0
@@ -1027,7 +1027,7 @@ def test_restored_messages_are_in_order_and_can_be_undone(
             size = message_tokens(message, COUNTER)
             assert message_tokens(now[message.message_id], COUNTER) >= size
         if data.draw(st.booleans()):
-            session = restarted(session, journal_tokens=journal_tokens)
+            session = restarted(session, journal_bytes=journal_bytes)
     assert session.history == history
     for before in reversed(pictures):
         session.undo()
@@ -1157,14 +1157,14 @@ def test_a_restore_can_be_undone_after_later_collections_are(
     restore: Callable[[GCSession, Iterable[str]], GCResult],
 ) -> None:
     plugin = Sweep("clear")
-    session = with_stash(plugin, journal_tokens=0)
+    session = with_stash(plugin, journal_bytes=0)
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     cleared = picture(session)
     restore(session, keys.values())
     plugin.mode = "turns"
     session.manual_gc()
-    session = restarted(session, journal_tokens=0)
+    session = restarted(session, journal_bytes=0)
     session.undo()
     session.undo()
     assert picture(session) == cleared

@@ -64,7 +64,7 @@ def collect(
         context_limit=context_limit,
         counter=counter or counter_for(api.name, model, registry=registry),
         registry=registry,
-        journal_tokens=0,
+        journal_bytes=0,
         summarizer=summarizer,
     )
     plugin = registry.create(strategy) if isinstance(strategy, str) else strategy

@@ -204,7 +204,7 @@ def new_session(
     """Creates an isolated session for a history, without the user's stash and observers."""
     registry = PluginRegistry(load_installed=False)
     session = GCSession(
-        context_limit=context_limit, counter=counter, registry=registry, journal_tokens=0
+        context_limit=context_limit, counter=counter, registry=registry, journal_bytes=0
     )
     for name, tokens in schemas.items():
         session.budget.add_child(InstructionSource.PLUGIN, name, tokens, GCPolicy.LOCKED)

@@ -177,7 +177,7 @@ def _session(
         counter=counter,
         registry=registry,
         summarizer=extractive_summary,
-        journal_tokens=0,
+        journal_bytes=0,
         clock=lambda: log.now,
     )
     if plugin is not None:

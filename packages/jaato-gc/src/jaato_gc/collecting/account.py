@@ -76,7 +76,9 @@ def result_of(draft: Draft, outcome: Outcome) -> GCResult:
     items, freed = removal_list(draft.changes, draft.counter, draft.budget)
     turns_removed = sum(message.opens_turn for message in outcome.removed.values())
     ended = draft.goal.outcome(freed=freed, turns_removed=turns_removed)
-    details = {**_figures(draft), **draft.details}
+    details = dict(draft.details)
+    if "fits" not in details:  # a request that can't be made to fit has no other figures
+        details = {**_figures(draft), **details}
     if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
         details["tokens_freed"] = freed
     shortfall = None

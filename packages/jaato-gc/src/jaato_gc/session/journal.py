@@ -1,8 +1,8 @@
 """The journal: the last collections, which undo works from.
 
 A session must not grow with its age, so the journal is bounded in two ways: by the number of
-collections, and by the bytes that they take in a saved session. The newest one can always be
-undone.
+collections, and by the bytes that they take in a saved session. The newest can always be undone,
+and with a stash older ones too: the journal then keeps only their keys.
 """
 
 from collections.abc import Sequence
@@ -70,11 +70,13 @@ class Journal:
         """Returns the newest entries, without the content of older ones if that is too much."""
         kept = list(entries[max(0, len(entries) - self.keep) :])
         excess = sum(entry.size for entry in kept) - self.max_bytes
-        for place, entry in enumerate(kept[:-1]):
-            if excess > 0 and entry.has_content:
+        for place, entry in enumerate(kept):
+            is_newest = place == len(kept) - 1
+            if excess > 0 and entry.has_content and (entry.is_stashed or not is_newest):
                 kept[place] = _sized(entry.released())
                 excess -= entry.size - kept[place].size
-        while excess > 0 and len(kept) > 1:
+        # With a stash, older collections can be undone too: what that needs stays.
+        while excess > 0 and len(kept) > 1 and not kept[0].is_stashed:
             excess -= kept.pop(0).size
         return tuple(kept)
 
@@ -82,7 +84,8 @@ class Journal:
 
     def is_undone(self, gc_id: str) -> bool:
         """Returns whether a collection was undone."""
-        return any(entry.gc_id == gc_id and entry.state == "undone" for entry in self.entries)
+        states = [entry.state for entry in self.entries if entry.gc_id == gc_id]
+        return bool(states) and states[-1] == "undone"  # a plan may be applied again
 
     def newest(self, gc_id: str | None = None) -> JournalEntry:
         """Returns the entry to undo next.

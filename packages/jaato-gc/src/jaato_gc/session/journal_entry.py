@@ -103,6 +103,11 @@ class JournalEntry:
         return self.result.plugin_name not in (RESTORE, HOST, REPAIR)
 
     @property
+    def is_stashed(self) -> bool:
+        """Whether the stash has its content."""
+        return self.applied is not None and bool(self.applied.stash_keys)
+
+    @property
     def has_content(self) -> bool:
         """Whether there is content that `released` drops.
 
@@ -111,12 +116,12 @@ class JournalEntry:
         applied = self.applied
         if applied is None or applied.is_released:
             return False
-        return bool(applied.removed) and (bool(applied.stash_keys) or not self.is_restore)
+        return bool(applied.removed) and (self.is_stashed or not self.is_restore)
 
     def released(self) -> "JournalEntry":
         """Returns the entry without content, but with what is needed to get it from a stash."""
         applied = self.applied
-        kept = applied.released() if applied and applied.stash_keys else None
+        kept = applied.released() if applied and self.is_stashed else None
         return replace(self, applied=kept)
 
     def undone(self) -> "JournalEntry":

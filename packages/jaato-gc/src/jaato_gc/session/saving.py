@@ -200,7 +200,10 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     _ScheduleState.set_on(schedule, document)
     _ApplierState.set_on(session._applier, document)
     recorded = _JournalState.model_validate(document).recorded
-    session._journal.fill(entries_from_list(document["journal"]), recorded)
+    entries = entries_from_list(document["journal"])
+    if recorded < len(entries):
+        raise SavedSessionError("its journal has more collections than there were")
+    session._journal.fill(entries, recorded)
     schedule.update_limits()
     if schedule.planner:
         schedule.planner.disabled = document["disabled"]
