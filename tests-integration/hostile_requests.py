@@ -92,9 +92,9 @@ def gives_odd_labels(collection: Collection) -> None:
             with contextlib.suppress(Exception):
                 collection.remove([group], "mine", value)
             with contextlib.suppress(Exception):
-                collection.shorten(group, "mine", key=value, keep=value)
+                collection.shorten(group, "mine", key=value, stash=value)
             with contextlib.suppress(Exception):
-                collection.remove([group], "mine", "mine", value, keep=value)
+                collection.remove([group], "mine", "mine", value, stash=value)
 
 
 def gives_texts_of_a_subclass(collection: Collection) -> None:

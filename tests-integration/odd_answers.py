@@ -85,7 +85,7 @@ def has_a_generator_of_ids(history: list[Message]) -> Any:
 
 
 def has_broken_items(history: list[Message]) -> Any:
-    return with_item(history, action=Broken(), keep=Broken())
+    return with_item(history, action=Broken(), stash=Broken())
 
 
 def has_texts_of_a_subclass(history: list[Message]) -> Any:

@@ -278,7 +278,7 @@ def test_content_beside_some_that_was_not_stashed_is_forgotten_too() -> None:
     def partly_kept(collection: Collection) -> None:
         first, second, *_ = [group for group in collection.groups if group.is_call]
         collection.leave_ledger()
-        collection.remove([first], "first", "old", keep=False)
+        collection.remove([first], "first", "old", stash=False)
         collection.remove([second], "second", "old")
 
     session = with_secrets(0, 1, 2, script=partly_kept)

@@ -577,7 +577,7 @@ ODD_REQUESTS: dict[str, Callable[[Collection], object]] = {
         for name, value in ODD_IDS.items()
     },
     "take with an action of its own": lambda c: c.remove(c.groups, "x", "x", OddText("shorten")),  # type: ignore[arg-type]
-    "take with a keep that is broken": lambda c: c.remove(c.groups, "x", "x", keep=Broken()),  # type: ignore[arg-type]
+    "take with a keep that is broken": lambda c: c.remove(c.groups, "x", "x", stash=Broken()),  # type: ignore[arg-type]
     "take a forged group": lambda c: c.remove([forged(c)], "x", "x"),
     "shorten a forged group": lambda c: c.shorten(forged(c), "x"),
     "hold a forged group": lambda c: c.hold(forged(c)),

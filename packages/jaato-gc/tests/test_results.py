@@ -73,7 +73,7 @@ def test_a_removal_item_has_no_messages_and_is_kept_by_default() -> None:
     item = GCRemovalItem(source=InstructionSource.CONVERSATION)
 
     assert (item.child_key, item.tokens_freed, item.reason, item.message_ids) == (None, 0, "", [])
-    assert (item.action, item.keep) == ("remove", True)
+    assert (item.action, item.stash) == ("remove", True)
 
 
 @pytest.mark.parametrize(("before", "after", "freed"), [(10, 4, 6), (10, 10, 0), (10, 12, 0)])

@@ -310,7 +310,7 @@ def test_a_failing_stash_leaves_everything_unchanged() -> None:
 def test_content_that_is_not_worth_keeping_is_not_stashed() -> None:
     def throw_away(collection: Collection) -> None:
         for turn in collection.turns:
-            collection.remove(turn.groups, turn.key, "worthless", keep=False)
+            collection.remove(turn.groups, turn.key, "worthless", stash=False)
 
     shelf = Shelf()
     session = shelved_session(shelf, ScriptedStrategy(throw_away))

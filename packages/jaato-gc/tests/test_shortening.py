@@ -454,7 +454,7 @@ def test_a_stub_names_a_key_only_if_there_is_a_stash() -> None:
 def test_a_stub_names_no_key_for_content_that_is_not_kept() -> None:
     def script(collection: Collection) -> None:
         for group in collection.groups:
-            collection.shorten(group, "cleared_old", keep=False)
+            collection.shorten(group, "cleared_old", stash=False)
 
     stash = MemoryStash()
     session = session_of(script, stash=stash)
@@ -548,7 +548,7 @@ def test_a_message_that_is_shortened_and_then_removed_is_one_item() -> None:
 def test_a_message_is_stashed_if_any_part_of_its_item_is_worth_keeping() -> None:
     def script(collection: Collection) -> None:
         first, second = collection.turns[0].groups[1:3]
-        collection.remove([first], "turn_0", "old", keep=False)
+        collection.remove([first], "turn_0", "old", stash=False)
         collection.remove([second], "turn_0", "old")
 
     stash = MemoryStash()

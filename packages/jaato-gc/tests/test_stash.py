@@ -76,14 +76,14 @@ class Sweep(GCStrategy[StrategySettings]):
     def select(self, collection: Collection) -> None:
         if "clear" in self.mode:
             for group in collection.groups:
-                collection.shorten(group, "cleared_old", Shortening(head=30), keep=self.keep)
+                collection.shorten(group, "cleared_old", Shortening(head=30), stash=self.keep)
         step = 2 if "second" in self.mode else 1
         for turn in collection.turns[::step]:
             if self.mode == "calls":
                 groups = [group for group in turn.groups if group.is_call]
-                collection.remove(groups, turn.key, "old", keep=self.keep)
+                collection.remove(groups, turn.key, "old", stash=self.keep)
             elif "turn" in self.mode:
-                collection.remove(turn.groups, turn.key, "old", keep=self.keep)
+                collection.remove(turn.groups, turn.key, "old", stash=self.keep)
         if self.summarizes:
             self.summarize(collection)
 
@@ -228,7 +228,7 @@ class Picky(Sweep):
 
     def select(self, collection: Collection) -> None:
         for number, turn in enumerate(collection.turns):
-            collection.remove(turn.groups, turn.key, "old", keep=number != 1)
+            collection.remove(turn.groups, turn.key, "old", stash=number != 1)
 
 
 def test_an_item_with_keep_false_is_not_stashed() -> None:
