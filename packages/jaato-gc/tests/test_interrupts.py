@@ -58,7 +58,7 @@ def test_an_interrupt_leaves_a_session_as_before_the_call_or_as_after_it(name: s
         f"at {left_out} only a trace function can raise"
     )
     print(summary)
-    how = "every line" if EVERY_LINE else f"the first run of every line, each {STEP}rd from 0"
+    how = "all of them" if EVERY_LINE else f"lines 0, {STEP}, {2 * STEP} and so on, at first run"
     listed = "\n".join(broken[:: math.ceil(len(broken) / SHOWN) or 1])
     assert not broken, f"{summary} ({how})\n{listed}"
 
