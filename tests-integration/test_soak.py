@@ -4,6 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from soak.alone import begin
+from soak.chances import Setup
+from soak.host import Host
+from soak.interrupts import interrupt_step
 from soak.request_rules import faults_of
 from soak.rounds import KILLED, Tally, run_round
 from soak.witness import Witness
@@ -90,3 +94,14 @@ def test_a_round_of_the_soak_finds_nothing(seed: str) -> None:
     assert tally.findings == []
     assert tally.collections
     assert tally.requests
+
+
+def test_the_soak_interrupts_steps_and_finds_nothing() -> None:
+    host = Host(Setup("1"))
+    begin(host)
+    for _ in range(40):
+        host.add_turn()
+        interrupt_step(host, host.setup.chance)
+
+    assert host.witness.findings == []
+    assert host.witness.interrupts

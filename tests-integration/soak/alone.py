@@ -6,6 +6,7 @@ from collections.abc import Callable
 from jaato_gc import GCSession, Role, UndoError
 from soak.accounts import faults_of_account, faults_of_figures, faults_of_result
 from soak.host import Host, forms
+from soak.interrupts import interrupt_step
 from soak.witness import Witness
 
 BEGINNING = 100
@@ -23,7 +24,7 @@ def alone(host: Host, steps: int) -> None:
     """Uses a session in one thread, and checks accounts and undo in full."""
     chance = host.setup.chance
     acts: list[Callable[[Host, random.Random], None]]
-    acts = [collect_and_undo, collect_and_undo, collect, Host.step, Host.send_alone]
+    acts = [collect_and_undo, collect_and_undo, collect, Host.step, Host.send_alone, interrupt_step]
     for _ in range(steps):
         if chance.random() < 0.5:
             host.add_turn()

@@ -22,6 +22,7 @@ class Tally:
     requests: int = 0
     lengths: int = 0
     kills: int = 0
+    interrupts: int = 0
     findings: list[str] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
@@ -31,13 +32,15 @@ class Tally:
         self.requests += other.requests
         self.lengths += other.lengths
         self.kills += other.kills
+        self.interrupts += other.interrupts
         self.findings += other.findings
 
     def __str__(self) -> str:
         mean = self.lengths / max(1, self.requests)
         return (
             f"{self.rounds:,} rounds, {self.collections:,} collections, {self.requests:,} requests "
-            f"of {mean:.0f} messages, {self.kills:,} kills, {len(self.findings):,} findings"
+            f"of {mean:.0f} messages, {self.kills:,} kills, {self.interrupts:,} interrupts, "
+            f"{len(self.findings):,} findings"
         )
 
 
@@ -56,4 +59,12 @@ def run_round(seed: str) -> Tally:
             rest(host)
     witness, collections = host.witness, host.session.collection_count
     findings = [f"{seed}: {finding}" for finding in witness.findings]
-    return Tally(1, collections, witness.requests, witness.lengths, int(is_killed), findings)
+    return Tally(
+        1,
+        collections,
+        witness.requests,
+        witness.lengths,
+        int(is_killed),
+        witness.interrupts,
+        findings,
+    )

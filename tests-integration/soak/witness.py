@@ -41,6 +41,7 @@ class Witness:
     requests: int = 0
     lengths: int = 0
     """The sum of the lengths of all requests."""
+    interrupts: int = 0
     findings: list[str] = field(default_factory=list)
 
     def hear(self, message: Message) -> None:
