@@ -403,13 +403,12 @@ class InstructionBudget:
             pinned_message_ids=set(self.pinned_message_ids),
             collectable_sources=set(self.collectable_sources),
             _guard=Guard(),
-            _entries={},
-            _by_key={},
-            _by_message={},
-            _by_policy=dict.fromkeys(GCPolicy, 0),
+            _entries={source: entry.copy() for source, entry in self._entries.items()},
+            _by_policy=dict(self._by_policy),
         )
-        for entry in self._entries.values():
-            copied._put_source(entry.copy())
+        entries = [entry for root in copied._entries.values() for entry in root.walk()]
+        copied._by_key = {(entry._source, entry._key): entry for entry in entries}
+        copied._by_message = {each: entry for entry in entries for each in entry._message_ids}
         return copied
 
     def replace_entries(self, commit: Commit, other: "InstructionBudget") -> None:

@@ -14,10 +14,14 @@ from jaato_gc.collecting.results import (
     GCTriggerReason,
     Shortfall,
 )
+from jaato_gc.frozen import FrozenList
 from jaato_gc.history import Edit, Hold, SourceRemoval
 from jaato_gc.messages import Message, Role
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import Confidence, TokenCounter, count_tokens, message_tokens
+
+_PLACE = GCRemovalItem(InstructionSource.CONVERSATION)
+"""Keeps the place of an item in the removal list until all its edits are known."""
 
 
 def make_result(
@@ -164,6 +168,7 @@ def removal_list(
 ) -> tuple[list[GCRemovalItem], int]:
     """Returns one item per key, in the order of the changes, and the tokens that all free."""
     items: dict[object, GCRemovalItem] = {}
+    by_key: dict[str, list[tuple[Edit, int]]] = {}
     elsewhere: dict[int, int] = {}
     freed_here = 0
     for change in changes:
@@ -180,16 +185,26 @@ def removal_list(
             freed -= message_tokens(after, counter)
         freed_here += freed
         if before and key:
-            item = items.get(key)
-            if item is None:
-                source = InstructionSource.CONVERSATION
-                item = items[key] = GCRemovalItem(
-                    source, key, 0, change.reason, [], change.action, change.stash
-                )
-            item.message_ids.append(before.message_id)
-            item.tokens_freed += freed
-            item.stash |= change.stash
+            items.setdefault(key, _PLACE)
+            by_key.setdefault(key, []).append((change, freed))
+    for key, edits in by_key.items():
+        items[key] = _item(key, edits)
     return list(items.values()), freed_here + sum(elsewhere.values())
+
+
+def _item(key: str, edits: Sequence[tuple[Edit, int]]) -> GCRemovalItem:
+    """Returns the item of some edits, each with the tokens that it frees."""
+    first, _ = edits[0]
+    return GCRemovalItem(
+        InstructionSource.CONVERSATION,
+        key,
+        sum(freed for _, freed in edits),
+        first.reason,
+        FrozenList([edit.message_id for edit, _ in edits]),
+        first.action,
+        any(edit.stash for edit, _ in edits),
+        FrozenList(),
+    )
 
 
 def _key(change: Edit, budget: InstructionBudget | None) -> str | None:

@@ -6,7 +6,7 @@ is a module of its own.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -79,24 +79,29 @@ def make_plan(request: PlanRequest, ask: Ask) -> GCPlan:
     """
     draft = Draft(request)
     if not draft.can_fit:  # fixed content alone is too large: the strategy can't help
-        return _plan(_unchanged(draft))
+        draft = _unchanged(draft)
+        return _plan(draft, Outcome.of(draft))
     reserve_notice(draft)
     shorten_oversized(draft)
     failure = ask(draft)
     if failure is None and not draft.fits:  # what core adds must not hide what the strategy broke
-        failure = _broken_rule(draft)
+        failure = _broken_rule(draft, Outcome.of(draft))
     if failure is None:
         draft = _finish(draft)
-        failure = _broken_rule(draft)
-    if failure is not None and draft.goal.worst_overflow:  # the request must fit in any case
+        outcome = Outcome.of(draft)
+        failure = _broken_rule(draft, outcome)
+        if failure is None:
+            return _plan(draft, outcome)
+    if draft.goal.worst_overflow:  # the request must fit in any case: core alone
         alone = Draft(replace(request, plugin_name=CORE, notice=None))
         alone.details["strategy_error"] = failure.error
         shorten_oversized(alone)
         alone = _finish(alone)
-        if (fault := _broken_rule(alone)) is None:
-            return _plan(alone)
+        outcome = Outcome.of(alone)
+        if (fault := _broken_rule(alone, outcome)) is None:
+            return _plan(alone, outcome)
         logger.error("core's own plan breaks a rule, so nothing is changed: %s", fault.error)
-    return _plan(draft, failure)
+    return GCPlan(request.gc_id or "", draft.history, (), failed_result(draft, *failure))
 
 
 def _finish(draft: Draft) -> Draft:
@@ -124,9 +129,9 @@ def _unchanged(draft: Draft) -> Draft:
     return unchanged
 
 
-def _broken_rule(draft: Draft) -> Failure | None:
-    """Returns the first rule that a draft breaks, as a failure."""
-    if violations := broken_outcome_rules(Outcome.of(draft)):
+def _broken_rule(draft: Draft, outcome: Outcome) -> Failure | None:
+    """Returns the first rule that the outcome of a draft breaks, as a failure."""
+    if violations := broken_outcome_rules(outcome):
         return rejection(draft, str(violations[0]))
     try:
         draft.details = dict(plain_json(draft.details))  # a session keeps and saves them
@@ -140,11 +145,6 @@ def rejection(draft: Draft, cause: str) -> Failure:
     return Failure(GCOutcome.REJECTED, f"{draft.request.origin()}: {cause}")
 
 
-def _plan(draft: Draft, failure: Failure | None = None) -> GCPlan:
-    edits: Sequence[Edit] = ()
-    if failure is not None:
-        result = failed_result(draft, *failure)
-    else:
-        edits = draft.edits
-        result = result_of(draft, Outcome.of(draft))
-    return GCPlan(draft.request.gc_id or "", draft.history, tuple(edits), result)
+def _plan(draft: Draft, outcome: Outcome) -> GCPlan:
+    result = result_of(draft, outcome)
+    return GCPlan(draft.request.gc_id or "", draft.history, tuple(draft.edits), result)

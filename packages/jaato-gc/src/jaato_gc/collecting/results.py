@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.frozen import FrozenList, frozen
@@ -50,30 +50,8 @@ class GCOutcome(StrEnum):
         return self not in (GCOutcome.FAILED, GCOutcome.REJECTED)
 
 
-class _Freezable:
-    """An object that its maker fills, and that is read-only once a session has it.
-
-    A plugin writes into its own result, but hosts, observers and the journal share the one of the
-    session.
-    """
-
-    __slots__ = ("_is_frozen",)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if getattr(self, "_is_frozen", False):
-            raise ReadOnlyError(
-                f"can't set {name}: results of a session are read-only, because others share them; "
-                "make a copy with dataclasses.replace"
-            )
-        super().__setattr__(name, value)
-
-    def _freeze(self) -> Self:
-        self._is_frozen = True
-        return self
-
-
-@dataclass(slots=True)
-class GCRemovalItem(_Freezable):
+@dataclass(frozen=True, slots=True)
+class GCRemovalItem:
     """One thing that a collection removed from the history and the budget.
 
     Args:
@@ -99,9 +77,11 @@ class GCRemovalItem(_Freezable):
     stash_keys: list[str] = field(default_factory=list)
 
     def frozen(self) -> "GCRemovalItem":
-        """Returns a read-only copy."""
+        """Returns this item with lists that can't be changed."""
+        if isinstance(self.message_ids, FrozenList) and isinstance(self.stash_keys, FrozenList):
+            return self
         ids, keys = frozen(self.message_ids), frozen(self.stash_keys)
-        return replace(self, message_ids=ids, stash_keys=keys)._freeze()
+        return replace(self, message_ids=ids, stash_keys=keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +118,24 @@ class CacheImpact:
     first_changed: int | None
     prefix_tokens: int
     rewritten_tokens: int
+
+
+class _Freezable:
+    """An object that its maker fills, and that is read-only once a session has it.
+
+    A plugin writes into its own result, but hosts, observers and the journal share the one of the
+    session.
+    """
+
+    __slots__ = ("_is_frozen",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if getattr(self, "_is_frozen", False):
+            raise ReadOnlyError(
+                f"can't set {name}: results of a session are read-only, because others share them; "
+                "make a copy with dataclasses.replace"
+            )
+        super().__setattr__(name, value)
 
 
 @dataclass(slots=True)
@@ -194,12 +192,14 @@ class GCResult(_Freezable):
         short = self.shortfall
         if short is not None:
             short = replace(short, floor=frozen(short.floor), held=frozen(short.held))
-        return replace(
+        copied = replace(
             self,
             details=frozen(self.details),
-            removal_list=FrozenList(item.frozen() for item in self.removal_list),
+            removal_list=FrozenList([item.frozen() for item in self.removal_list]),
             shortfall=short,
-        )._freeze()
+        )
+        copied._is_frozen = True
+        return copied
 
     @property
     def tokens_freed(self) -> int:

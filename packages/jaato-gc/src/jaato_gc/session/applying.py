@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from jaato_gc.collecting import GCRemovalItem, GCResult
 from jaato_gc.commit import Commit, guarded
+from jaato_gc.frozen import FrozenList
 from jaato_gc.history import Edit, in_order
 from jaato_gc.messages import Message, is_ledger, stash_key
 from jaato_gc.session.journal import Journal
@@ -34,6 +35,11 @@ class Applier:
         self.plans_made = 0
         self.stashed_ledgers: list[str] = []
         """The keys of replaced ledgers in the stash, which `forget` has to change too."""
+
+    @property
+    def has_stash(self) -> bool:
+        """Whether removed messages are stored in a stash."""
+        return self._stash is not None
 
     @guarded
     def next_id(self) -> str:
@@ -110,6 +116,8 @@ def _with_stash_keys(
     if not keys:
         return list(items)
     return [
-        replace(item, stash_keys=[keys[each] for each in item.message_ids if each in keys])
+        replace(
+            item, stash_keys=FrozenList(keys[each] for each in item.message_ids if each in keys)
+        )
         for item in items
     ]

@@ -212,8 +212,9 @@ class Collector:
     def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
         """Tells other systems first: if one fails, the history is unchanged."""
         sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
-        self._check(plan, planner)
-        self._check_sources(sources)
+        if sources or self._applier.has_stash:
+            self._check(plan, planner)
+            self._check_sources(sources)
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:
