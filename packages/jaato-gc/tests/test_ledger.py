@@ -112,6 +112,54 @@ def test_durations_and_sizes_are_no_names() -> None:
     assert not any(each in text for each in ("0.908s", "2.3ms", "14.2kB"))
 
 
+def names_in_ledger(session: GCSession) -> list[str]:
+    session.manual_gc(target_percent=8, ledger_percent=100)
+    lines = ledger_of(session).text.splitlines()
+    (names,) = [line for line in lines if line.startswith("Names mentioned: ")]
+    return names.removeprefix("Names mentioned: ").split(", ")
+
+
+def test_names_that_the_model_used_come_first_and_newer_ones_before_older_ones() -> None:
+    session = session_of(
+        asked("u"),
+        *called("0", "look", {"at": "older_use"}, f"older_result {LONG}"),
+        *called("1", "look", {"at": "newer_use"}, f"newer_result {LONG}"),
+        *called("2", "look", {}),
+    )
+    expected = ["newer_use", "older_use", "newer_result", "older_result"]
+    assert names_in_ledger(session) == expected
+
+
+def test_names_that_a_remaining_message_has_are_not_listed() -> None:
+    session = session_of(
+        asked("u"),
+        *called("0", "look", {"at": "first_name"}, f"second_name {LONG}"),
+        *called("1", "look", {}, f"second_name {LONG}"),
+    )
+    assert names_in_ledger(session) == ["first_name"]
+
+
+def test_a_line_number_is_left_out_unless_the_rest_is_an_ordinary_word() -> None:
+    session = session_of(
+        asked("u"),
+        *called("0", "look", {"at": "src/app.py:12, src/app.py:40:7, ticket-1234"}),
+        *called("1", "look", {}),
+    )
+    assert names_in_ledger(session) == ["src/app.py", "ticket-1234"]
+
+
+def test_of_several_runs_of_a_command_the_newest_outcome_is_listed() -> None:
+    session = session_of(
+        asked("u"),
+        *called("0", "bash", {"command": "make"}, f"{LONG}\n2 errors"),
+        *called("1", "bash", {"command": "make"}, f"{LONG}\nall done"),
+        *called("2", "look", {}),
+    )
+    session.manual_gc(target_percent=8, ledger_percent=100)
+    commands = [line for line in ledger_of(session).text.splitlines() if line.startswith("- ")]
+    assert commands == ["- make → all done"]
+
+
 def test_it_belongs_to_no_turn_and_is_in_no_removal_list() -> None:
     session = session_of(*HISTORY)
     turns = session.get_context_usage()["turns"]

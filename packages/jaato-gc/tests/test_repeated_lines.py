@@ -77,13 +77,29 @@ def test_a_run_that_occurs_again_leaves_the_older_result() -> None:
         "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(FILE, 1)),
         "\n".join(f"{number:>6}→{line}" for number, line in enumerate(FILE, 1)),
         "\n\n".join(FILE),
+        "\n\n".join(f"{number:>6}\t{line}" for number, line in enumerate(FILE, 1)),
+        " \r\n".join(FILE),
     ],
-    ids=["numbered", "numbered with arrows", "with blank lines"],
+    ids=[
+        "numbered",
+        "numbered with arrows",
+        "with blank lines",
+        "numbered with blank lines",
+        "with trailing whitespace",
+    ],
 )
-def test_line_numbers_and_blank_lines_do_not_count(copy: str) -> None:
+def test_line_numbers_and_whitespace_do_not_count(copy: str) -> None:
     session = session_of(asked("u"), *called("0", "\n".join(FILE)), *called("1", copy))
     session.manual_gc()
     assert result_of(session, "r0") == "[20 lines omitted: repeated later]"
+
+
+def test_a_blank_line_before_a_numbered_one_counts_as_a_line_of_its_own() -> None:
+    numbered = "\n\n".join(f"{number:>6}\t{line}" for number, line in enumerate(FILE, 1))
+    older = f"# before\n\n{numbered}\n# after"
+    session = session_of(asked("u"), *called("0", older), *called("1", "\n".join(FILE)))
+    session.manual_gc()
+    assert result_of(session, "r0") == "# before\n\n[39 lines omitted: repeated later]\n# after"
 
 
 @pytest.mark.parametrize(

@@ -469,6 +469,7 @@ def test_an_empty_history_can_not_be_summarized() -> None:
         ("see /srv/app/config.yaml now", ["/srv/app/config.yaml"]),
         ("in src/jaato_gc/_facts.py.", ["src/jaato_gc/_facts.py"]),
         ("~/notes/todo and ../lib/x.so", ["../lib/x.so", "~/notes/todo"]),
+        ("from @scope/tool, +added/file", ["+added/file", "@scope/tool"]),
         ("open C:\\Users\\anna\\report.docx", ["C:\\Users\\anna\\report.docx"]),
         ("edit setup.cfg, please", ["setup.cfg"]),
         ("the directory build/out/ is new", ["build/out"]),
@@ -483,6 +484,7 @@ def test_an_empty_history_can_not_be_summarized() -> None:
         ("took 30ms, 5 s and 1.5 GB", ["1.5 GB", "5 s", "30ms"]),
         ("8 % of 128,000 tokens", ["128,000 tokens", "8 %"]),
         ("wait 10 seconds for 30 servers", ["30", "10"]),
+        ("since v1.25", []),
         ("nothing to see here, move on", []),
     ],
 )

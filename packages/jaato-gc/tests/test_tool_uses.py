@@ -387,4 +387,4 @@ def test_strings_are_found_at_any_depth() -> None:
 def test_names_are_found_once_in_the_order_of_the_text() -> None:
     text = "see src/app/main.py, parse_header and HttpClient: parse_header, not ordinary words"
 
-    assert list(names_in(text)) == ["src/app/main.py", "parse_header", "HttpClient"]
+    assert names_in(f"{text} or 2026.12.31") == ["src/app/main.py", "parse_header", "HttpClient"]

@@ -1,7 +1,13 @@
-"""The ledger: one message that lists what removed exchanges were about."""
+"""Writes the ledger: one message that lists what removed exchanges were about.
+
+Without it, an agent reads the same files again and repeats commands that failed, because it does
+not know that it did so before. A stub for every removed result would tell it too, but stubs add up;
+the size of the ledger is limited. A new kind of entry belongs in `HEADINGS`, its share in `SHARES`.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaato_gc.collecting.draft import Draft
@@ -29,7 +35,7 @@ ARROW = " → "
 """Between a command and its outcome."""
 
 _MEASURE = re.compile(r"\d[\d.]*(?:ns|us|ms|s|min|h|k|[kKMG]?B)")
-"""A duration or a size: it is no name that a later call could use."""
+"""A duration or a size, which no later call refers to."""
 _LINE_NUMBER = re.compile(r"[:-]\d+(?:[:-]\w*)*$")
 
 
@@ -88,31 +94,29 @@ def ledger_message(
     max_tokens: int,
     counter: TokenCounter,
 ) -> Message | None:
-    """Returns the ledger of all that was removed; ``None`` if there is nothing to say.
+    """Returns the ledger of everything removed so far, or ``None`` if it has no entries.
 
     Args:
         earlier: The ledger so far, if there is one.
         removed: The groups that this collection removes, oldest first.
-        left: The messages that stay. Names in them are left out.
-        max_tokens: The size of the ledger.
+        left: The messages that stay. The ledger does not repeat names in them.
+        max_tokens: The most tokens that the ledger may take.
         counter: Counts the tokens.
     """
-    entries = [*_entries_of(removed), *_entries_in(earlier)]
+    past = list(_entries_in(earlier))
+    uses = [*_entries_of_uses(removed), *past]
     known = {name for message in left for text in texts_of(message) for name in names_in(text)}
-    known |= {entry.text.lstrip("/") for entry in entries if entry.kind in ("changed", "read")}
-    unique: dict[tuple[str, str], LedgerEntry] = {}
-    for entry in entries:
-        if entry.kind != "name" or entry.text not in known:
-            subject = entry.text.partition(ARROW)[0]  # of several runs, the newest counts
-            unique.setdefault((entry.kind, subject), entry)
-    chosen = _within(list(unique.values()), max_tokens, counter)
+    known |= {entry.text.lstrip("/") for entry in uses if entry.kind in ("changed", "read")}
+    names = (entry for entry in chain(_names_of(removed), past) if entry.text not in known)
+    candidates = dict.fromkeys(SHARES, uses) | {"name": names}
+    chosen = _within(candidates, max_tokens, counter)
     return _message(chosen) if chosen else None
 
 
 def without_messages(ledger: Message, message_ids: Set[str]) -> Message:
-    """Returns a ledger without what came from some messages; the same one if nothing did.
+    """Returns a ledger without the entries of some messages, or the same one if it has none.
 
-    A ledger without entries keeps its place, so that collections since can be undone.
+    A ledger that loses all entries stays in the history, so that later collections can be undone.
     """
     entries = list(_entries_in(ledger))
     kept = [entry for entry in entries if message_ids.isdisjoint(entry.message_ids)]
@@ -141,61 +145,69 @@ def _message(entries: Sequence[LedgerEntry]) -> Message:
 
 
 def _within(
-    entries: Sequence[LedgerEntry], max_tokens: int, counter: TokenCounter
+    candidates: Mapping[str, Iterable[LedgerEntry]], max_tokens: int, counter: TokenCounter
 ) -> list[LedgerEntry]:
-    """Returns as many entries of each kind as fit."""
+    """Returns as many entries of each kind as fit, without duplicates.
+
+    No more candidates are read than fit, because finding names in removed text is slow.
+    """
     room = max_tokens - counter.count_text(fenced(SyntheticKind.LEDGER, PREAMBLE))
     chosen: list[LedgerEntry] = []
     for kind, heading in HEADINGS.items():
         own = int(max_tokens * SHARES[kind]) if kind in SHARES else room
         own = min(own, room) - counter.count_text(f"\n{heading}:")
-        for entry in entries:
-            if entry.kind == kind:
+        listed: set[str] = set()
+        for entry in candidates[kind]:
+            subject = entry.text.partition(ARROW)[0]  # the newest run of a command counts
+            if entry.kind == kind and subject not in listed:
                 cost = counter.count_text(f", {entry.text}")
                 if cost > own:
                     break
                 own, room = own - cost, room - cost
+                listed.add(subject)
                 chosen.append(entry)
     return chosen
 
 
 def _entries_in(ledger: Message | None) -> Iterator[LedgerEntry]:
-    """Yields the entries of a ledger. Damaged ones are left out."""
+    """Yields the entries of a ledger, except damaged ones."""
     extra: Mapping[str, Any] = (ledger and ledger.extra) or {}
     listed = extra.get("entries")
-    for entry in listed if isinstance(listed, list) else ():
-        if isinstance(entry, list) and len(entry) > 2 and all(isinstance(e, str) for e in entry):
-            kind, text, *message_ids = entry
+    for fields in listed if isinstance(listed, list) else ():
+        is_entry = isinstance(fields, list) and len(fields) > 2
+        if is_entry and all(isinstance(field, str) for field in fields):
+            kind, text, *message_ids = fields
             yield LedgerEntry(kind, text, tuple(message_ids))
 
 
-def _entries_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
-    """Yields the entries for some groups, newest first; names that the model used come first."""
-    uses = find_tool_uses(groups)
-    for use in reversed(uses):
+def _names_of(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
+    """Yields the names in some groups: those that the model used, then all others, newest first."""
+    messages = [message for group in reversed(groups) for message in reversed(group.messages)]
+    messages.sort(key=lambda message: message.role is not Role.MODEL)
+    for message in messages:
+        for text in texts_of(message):
+            for name in map(_without_line_number, names_in(text)):
+                if len(name) <= LONGEST_NAME and not _MEASURE.fullmatch(name):
+                    yield LedgerEntry("name", name, (message.message_id,))
+
+
+def _without_line_number(name: str) -> str:
+    """Returns the file of ``src/a.py:12``; the name itself if what is left is not a name."""
+    bare = _LINE_NUMBER.sub("", name)
+    return bare if bare != name and bare in names_in(bare) else name
+
+
+def _entries_of_uses(groups: Sequence[Group]) -> Iterator[LedgerEntry]:
+    """Yields the files and commands of some groups, newest first."""
+    for use in reversed(find_tool_uses(groups)):
         yield from _entries_of_use(use)
-    used: list[LedgerEntry] = []
-    shown: list[LedgerEntry] = []
-    for group in reversed(groups):
-        for message in reversed(group.messages):
-            is_own = message.role is Role.MODEL
-            for text in texts_of(message):
-                for name in names_in(text):
-                    bare = _LINE_NUMBER.sub("", name)  # of src/a.py:12, the file is enough
-                    name = bare if bare in names_in(bare) else name
-                    if len(name) <= LONGEST_NAME and not _MEASURE.fullmatch(name):
-                        entry = LedgerEntry("name", name, (message.message_id,))
-                        (used if is_own else shown).append(entry)
-    yield from used
-    yield from shown
 
 
 def _entries_of_use(use: ToolUse) -> Iterator[LedgerEntry]:
     call, result = use.call_at[0], use.result_at[0]
     if use.kind is ToolKind.SHELL:
         outcome = "failed" if use.failed else _last_line(use.text)
-        command, outcome = (_one_line(each, LONGEST_ENTRY) for each in (use.command, outcome))
-        line = f"{command}{ARROW}{outcome}"
+        line = f"{_one_line(use.command)}{ARROW}{_one_line(outcome)}"
         yield LedgerEntry("ran", line, (call, result))
     elif not use.failed:
         kind = "changed" if use.kind is ToolKind.EDIT else "read"
@@ -209,6 +221,6 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no output"
 
 
-def _one_line(text: str, most: int) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= LONGEST_ENTRY else line[: LONGEST_ENTRY - 1] + "…"

@@ -1,4 +1,9 @@
-"""Repeated lines: runs of lines in old results that occur again in a later message."""
+"""Finds lines of old results that a later message has too.
+
+Agents read a file several times, and see again what they have written. The newest copy is enough:
+dropping older ones loses nothing. Runs of lines are compared, not single lines, because lines such
+as ``return None`` occur everywhere.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +17,9 @@ from jaato_gc.messages import Message
 RUN = 3
 """The least number of lines in a row, blank ones left out, that count as repeated."""
 
-_NUMBERED = re.compile(r"^\s*\d+(?:→|\t)")
-"""Line numbers as tools for reading files write them. Numbers before a colon may be content."""
+_LINE_START = re.compile(r"\n(?:[^\S\n]*\d+[→\t])?")
+"""A line end and the number of the next line, as tools for reading files write it. Numbers before a
+colon may be content."""
 _NOTE = "[{} lines omitted: repeated later]"
 _OMISSION = re.compile(r"\[\d+ lines omitted: repeated later\]")
 
@@ -40,7 +46,7 @@ def is_omission(line: str) -> bool:
 def find_repetitions(
     messages: Sequence[Message], may_lose: Iterable[Group], changed: Iterable[str] = ()
 ) -> list[Repetition]:
-    """Returns the results that repeat in later messages, oldest first.
+    """Returns the messages with lines that later messages repeat, oldest first.
 
     A line counts as repeated if it is in a run of three that occurs, line numbers aside, in a later
     message that loses no lines itself.
@@ -48,7 +54,7 @@ def find_repetitions(
     Args:
         messages: The history.
         may_lose: The groups whose results may lose lines.
-        changed: Ids of messages that are changed or removed already, so nothing may rely on them.
+        changed: Ids of messages that are already changed or removed, whose lines don't count.
     """
     losers = {message.message_id for group in may_lose for message in group.messages}
     spoiled = set(changed)
@@ -62,7 +68,7 @@ def find_repetitions(
             found.append(repetition)
             continue
         for text in _texts(message):
-            later.update(dict.fromkeys(_runs(_lines(text)), message_id))
+            later.update(dict.fromkeys(_runs(_bare_lines(text)), message_id))
     found.reverse()
     return found
 
@@ -82,15 +88,16 @@ def _without_repeated(message: Message, later: dict[tuple[str, ...], str]) -> Re
 
 
 def _shorter(text: str, later: dict[tuple[str, ...], str], copies: set[str]) -> str:
-    lines = text.split("\n")
-    numbered = [(at, line) for at, line in enumerate(map(_bare, lines)) if line]
-    source: dict[int, str] = {}  # the message that repeats a line, by the number of the line
-    for first in range(len(numbered) - RUN + 1):
-        run = numbered[first : first + RUN]
-        if copy := later.get(tuple(line for _, line in run)):
-            source.update((at, copy) for at, _ in run)
-    if not source:
+    bare = _bare_lines(text)
+    runs = list(_runs(bare))
+    if later.keys().isdisjoint(runs):
         return text
+    numbers = [number for number, line in enumerate(bare) if line]
+    source: dict[int, str] = {}  # the message that repeats a line, by the number of the line
+    for first, run in enumerate(runs):
+        if copy := later.get(run):
+            source.update(dict.fromkeys(numbers[first : first + RUN], copy))
+    lines = text.split("\n")
     kept: list[str] = []
     at = 0
     while at < len(lines):
@@ -100,7 +107,7 @@ def _shorter(text: str, later: dict[tuple[str, ...], str], copies: set[str]) -> 
         note = _NOTE.format(end - at)
         if end > at and sum(map(len, lines[at:end])) > 2 * len(note):
             kept.append(note)
-            copies.update(source[each] for each in range(at, end) if each in source)
+            copies.update(source[line] for line in range(at, end) if line in source)
         else:
             end = max(end, at + 1)
             kept += lines[at:end]
@@ -118,14 +125,13 @@ def _texts(message: Message) -> Iterator[str]:
             yield from strings_in(part.function_response.result)
 
 
-def _lines(text: str) -> list[str]:
-    return [line for line in map(_bare, text.split("\n")) if line]
+def _bare_lines(text: str) -> list[str]:
+    """Returns the lines of a text without line numbers and trailing whitespace."""
+    _, *lines = _LINE_START.split(f"\n{text}")
+    return list(map(str.rstrip, lines))
 
 
-def _runs(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for first in range(len(lines) - RUN + 1):
-        yield tuple(lines[first : first + RUN])
-
-
-def _bare(line: str) -> str:
-    return _NUMBERED.sub("", line).rstrip()
+def _runs(bare_lines: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Returns every run of lines, blank ones left out."""
+    lines = [line for line in bare_lines if line]
+    return zip(*(lines[first:] for first in range(RUN)), strict=False)

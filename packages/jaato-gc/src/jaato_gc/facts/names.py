@@ -1,4 +1,8 @@
-"""Facts: paths, commands, identifiers and numbers, which a summary in prose tends to lose."""
+"""Finds paths, commands, identifiers and numbers in messages.
+
+A summary in prose tends to lose them, and later calls need them exactly. Summaries carry facts
+(`extract_facts`), and the ledger lists names (`names_in`).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,27 +12,29 @@ from jaato_gc.messages import Message
 from jaato_gc.tokens import TokenCounter, as_text
 
 _NAME = re.compile(r"[A-Za-z0-9_](?:[\w./:@#-]{4,118}\w)")
-_DIGIT_OR_SEPARATOR = re.compile(r"[0-9_/.]")
-_CAMEL_CASE = re.compile(r"[a-z][A-Z]")
-_LETTER = re.compile(r"[A-Za-z]")
+_IS_NAME = re.compile(r"(?=.*[A-Za-z]).*[0-9_/.]|.*[a-z][A-Z]")
+"""Matches a letter with a digit or a separator, or camel case, which ordinary words don't have."""
 
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
-# Possessive quantifiers: trying a long blob from each of its positions would take too long.
+# Possessive quantifiers: trying a long blob from each of its positions would take too long. For the
+# same reason, one check rejects positions within a word before the alternatives are tried.
 # Compiled on first use, because most programs that import this never summarise.
 _FACT = r"""(?xm)
     ^\$\ \S[^\n]*+                                               # commands
     | https?://[^\s"'<>)\]}]++                                   # addresses
-    | (?<![\w.@+-])(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]++[/\\])+[\w.@+-]++  # paths
-    | (?<![\w-])[\w-]++\.(?:py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql
+    | (?<!\w)(?=[\w./~@+-])(?:                                   # all others start a word
+      (?<![.@+-])(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]++[/\\])+[\w.@+-]++  # paths
+    | (?<!-)[\w-]++\.(?:py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql
         |md|txt|json|ya?ml|toml|cfg|ini|log)\b                   # files
-    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
-    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b        # hashes
-    | \b[A-Z][A-Z0-9]+-\d+\b                                     # tickets
-    | \b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b                          # snake_case
-    | \b[A-Z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b                     # CamelCase
-    | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                          # CONSTANTS
-    | (?<![\w.])\d(?:[\d.,:]*\d)?[ ]?(?:%|(?:ms|s|min|h|kB|KB|MB|GB|TB|tokens|USD|EUR)\b)
-    | (?<![\w.])\d[\d.,:]*\d                                     # numbers
+    | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
+    | (?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b          # hashes
+    | [A-Z][A-Z0-9]+-\d+\b                                       # tickets
+    | [a-z][a-z0-9]*(?:_[a-z0-9]+)+\b                            # snake_case
+    | [A-Z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b                       # CamelCase
+    | [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                            # CONSTANTS
+    | (?<!\.)\d(?:[\d.,:]*\d)?[ ]?(?:%|(?:ms|s|min|h|kB|KB|MB|GB|TB|tokens|USD|EUR)\b)
+    | (?<!\.)\d[\d.,:]*\d                                        # numbers
+    )
     """
 _COMMAND = "$ "
 _LONGEST_FACT = 200
@@ -106,9 +112,4 @@ def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -
 
 def names_in(text: str) -> list[str]:
     """Returns the distinct names in a text, in order of first occurrence: paths, symbols, ids."""
-    return [word for word in dict.fromkeys(_NAME.findall(text)) if _is_name(word)]
-
-
-def _is_name(word: str) -> bool:
-    is_marked = _DIGIT_OR_SEPARATOR.search(word) and _LETTER.search(word)
-    return bool(is_marked or _CAMEL_CASE.search(word))
+    return list(filter(_IS_NAME.match, dict.fromkeys(_NAME.findall(text))))

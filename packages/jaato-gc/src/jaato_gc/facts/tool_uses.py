@@ -1,4 +1,8 @@
-"""Classifies the tool calls of a conversation: kind of tool, files, and success."""
+"""Classifies the tool calls of a conversation: kind of tool, files, and success.
+
+An old result is obsolete if its file was read again or edited, or its command was repeated. Nothing
+in a conversation says what a tool does, so names and arguments of its calls have to.
+"""
 
 import fnmatch
 import functools
@@ -167,10 +171,10 @@ def _use(
 
 
 def places_by_touch(groups: Sequence[Group], uses: Iterable[ToolUse]) -> list[float]:
-    """Returns where each group stands if content that is still worked with counts as newer.
+    """Returns the place of each group if content that is still worked with counts as newer.
 
-    A group about a file stands half-way between its own place and the last touch of that file. All
-    others stand at their own places.
+    A group about a file is half-way between its own place and the last touch of that file. All
+    others keep their places.
 
     Args:
         groups: The groups of a history, oldest first.
@@ -194,11 +198,11 @@ def strings_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from strings_in(each)
+        for nested in value.values():
+            yield from strings_in(nested)
     elif isinstance(value, list):
-        for each in value:
-            yield from strings_in(each)
+        for nested in value:
+            yield from strings_in(nested)
 
 
 # --- the kind of a tool ---
@@ -310,7 +314,7 @@ def _command_in(arguments: dict[str, Any]) -> str:
     for name in ("command", "cmd", "script", "code"):
         command = arguments.get(name)
         if isinstance(command, list):
-            words = [str(each) for each in command]
+            words = [str(word) for word in command]
             if len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS:  # bash -lc "…"
                 return words[2]
             return shlex.join(words)

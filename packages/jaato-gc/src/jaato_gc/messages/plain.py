@@ -1,4 +1,8 @@
-"""Plain copies of values that other code made: new objects of built-in types, read once."""
+"""Copies values that other code made into new objects of built-in types.
+
+A subclass of a built-in type can return something else at every access. A value is read once, so
+that what is checked is what is stored.
+"""
 
 import json
 import reprlib
@@ -30,7 +34,12 @@ def plain_text(value: object) -> str:
     Raises:
         ValueError: It is not a text, or not valid Unicode.
     """
-    return str(plain_json(plain_id(value)))
+    text = plain_id(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"expected valid Unicode, got {reprlib.repr(text)}") from error
+    return text
 
 
 def plain_id(value: object) -> str:
