@@ -39,7 +39,8 @@ from jaato_gc.plugin import Group, lay_out, message_tokens
 from jaato_gc_budget import create_plugin
 from jaato_gc_testing import DummyModel, count_operations, long_history, new_session
 
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
 THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CACHE_COLD, CONTEXT_LIMIT = GCTriggerReason
 USER, MODEL = Role.USER, Role.MODEL

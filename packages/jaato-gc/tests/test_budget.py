@@ -29,10 +29,12 @@ from jaato_gc.plugin import (
     DEFAULT_SYSTEM_POLICIES,
     DEFAULT_TOOL_POLICIES,
     DEFAULT_TURN_POLICIES,
+    REMOVABLE_POLICIES,
 )
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 
 
 def conversation(context_limit: int = 1000) -> InstructionBudget:
@@ -73,6 +75,10 @@ def test_default_policies_are_those_of_the_design() -> None:
         ConversationTurnType.WORKING: EPHEMERAL,
     }
     assert [GC_POLICY_INDICATORS[policy] for policy in GCPolicy] == ["🔒", "◑", "◐", "○"]
+
+
+def test_policies_are_never_removed_or_under_pressure_or_in_the_list_of_removable_ones() -> None:
+    assert list(GCPolicy) == [LOCKED, PRESERVABLE, *reversed(REMOVABLE_POLICIES)]
 
 
 # --- one entry ---
