@@ -98,9 +98,13 @@ class Sweep:
 
 
 def _rank(group: Group) -> int:
-    """Returns the place of a group's policy among those that go: EPHEMERAL before the default."""
+    """Returns the place of a group's policy in the order of removal.
+
+    All calls are booked as EPHEMERAL, so that counts only if the host marked a message with it.
+    """
     given = [_RANKS[each.policy] for each in group.messages if each.policy in _RANKS]
-    return min(given, default=_RANKS[GCPolicy.PARTIAL])
+    booked = max(_RANKS[GCPolicy.PARTIAL], _RANKS.get(group.policy, 0))
+    return min(given, default=booked)
 
 
 _RANKS: dict[GCPolicy | None, int] = {
