@@ -37,7 +37,7 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import Group, lay_out, message_tokens
 from jaato_gc_budget import create_plugin
-from jaato_gc_testing import DummyModel, count_operations, long_history, new_session
+from jaato_gc_testing import DummyModel, count_operations, long_history, new_session, restarted
 
 LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
 PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
@@ -582,12 +582,7 @@ def test_a_ledger_survives_saving_and_is_the_base_of_the_next() -> None:
     for host in hosts:
         host.collect(target_percent=40.0)
     live, restored = hosts
-    restored.session = GCSession.restore(
-        live.session.save(),
-        plugin=create_plugin(),
-        counter=COUNTER,
-        registry=PluginRegistry(load_installed=False),
-    )
+    restored.session = restarted(live.session)
     for host in hosts:
         with_files(host, 11, 16)
         host.collect(target_percent=40.0)

@@ -34,7 +34,6 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import Collection, Shortening
 from jaato_gc_testing import (
-    COUNTER,
     LONG_TEXT,
     MemoryStash,
     OldestFirst,
@@ -43,6 +42,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
 )
 
@@ -104,13 +104,7 @@ def assert_refused(session: GCSession, call: str = "manual_gc") -> GCResult:
 
 
 def assert_saved_and_restored(session: GCSession) -> None:
-    saved = session.save()
-    options: dict[str, Any] = {
-        "counter": COUNTER,
-        "registry": session.registry,
-        "stash": session.stash,
-    }
-    again = GCSession.restore(saved, plugin=OldestFirst(), **options)
+    again = restarted(session)
     assert again.history == session.history
     assert again.get_gc_history() == session.get_gc_history()
     assert state(again)["journal"] == state(session)["journal"]
