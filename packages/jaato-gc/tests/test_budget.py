@@ -606,7 +606,7 @@ class BudgetMachine(RuleBasedStateMachine):
         assert budget.total_tokens() == max(0, sum(tiers.values()) + budget.correction)
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
-        assert budget.gc_eligible_tokens() == tiers[PARTIAL] + tiers[EPHEMERAL]
+        assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)
 
     @invariant()
     def everything_is_found_by_key_and_message(self) -> None:
