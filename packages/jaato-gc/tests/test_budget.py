@@ -74,7 +74,9 @@ def test_default_policies_are_those_of_the_design() -> None:
         ConversationTurnType.TURN_SUMMARY: PRESERVABLE,
         ConversationTurnType.WORKING: EPHEMERAL,
     }
-    assert [GC_POLICY_INDICATORS[policy] for policy in GCPolicy] == ["🔒", "◑", "◐", "○"]
+    of_the_design = (LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL)
+    assert [GC_POLICY_INDICATORS[policy] for policy in of_the_design] == ["🔒", "◑", "◐", "○"]
+    assert GC_POLICY_INDICATORS.keys() == set(GCPolicy)
 
 
 def test_policies_are_never_removed_or_under_pressure_or_in_the_list_of_removable_ones() -> None:
