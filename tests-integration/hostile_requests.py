@@ -5,10 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from odd_values import ODD_JSON, ODD_TEXTS, EqualMessage, OddPart, OddText
-
 from jaato_gc import InstructionSource, Message, Part, Role, SyntheticKind
 from jaato_gc.plugin import Collection
+from jaato_gc_testing.odd_values import ODD_JSON, ODD_TEXTS, EqualMessage, OddPart, OddText
 
 HostileRequest = Callable[[Collection], object]
 
@@ -60,7 +59,7 @@ def replaces_texts(collection: Collection) -> None:
 
 def inserts_odd_messages(collection: Collection) -> None:
     kind = SyntheticKind.SUMMARY
-    for number, value in enumerate(ODD_JSON):
+    for number, value in enumerate(ODD_JSON.values()):
         with contextlib.suppress(Exception):
             parts = [Part(text=value)]
             collection.insert(Message(Role.USER, parts, f"odd-{number}", synthetic=kind), number)
@@ -85,7 +84,7 @@ def withdraws_more_than_it_inserted(collection: Collection) -> None:
 
 
 def gives_odd_labels(collection: Collection) -> None:
-    for value in ODD_TEXTS:
+    for value in ODD_TEXTS.values():
         for group in collection.groups:
             with contextlib.suppress(Exception):
                 collection.remove([group], value, "mine")
@@ -113,7 +112,7 @@ def takes_odd_sources(collection: Collection) -> None:
 
 def has_odd_details(collection: Collection) -> None:
     collection.remove_oldest(collection.turns, "old")
-    collection.details["odd"] = ODD_JSON[len(collection.history) % len(ODD_JSON)]
+    collection.details["odd"] = list(ODD_JSON.values())[len(collection.history) % len(ODD_JSON)]
 
 
 def overwrites_details(collection: Collection) -> None:

@@ -1,13 +1,15 @@
 """Answers with odd values in them. A session rejects them, or keeps nothing of what is odd."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from hostile_answers import Fault, answer, item, last_turn
-from odd_values import (
+
+from jaato_gc import InlineData, Message, Part, Role, SyntheticKind
+from jaato_gc_testing.odd_values import (
     ODD_JSON,
     ODD_TEXTS,
     SURROGATE,
@@ -19,12 +21,10 @@ from odd_values import (
     OddText,
 )
 
-from jaato_gc import InlineData, Message, Part, Role, SyntheticKind
 
-
-def one_of(values: list[Any], history: list[Message]) -> Any:
+def one_of(values: Collection[Any], history: list[Message]) -> Any:
     """Returns one of some values, another one for another history."""
-    return values[len(history) % len(values)]
+    return list(values)[len(history) % len(values)]
 
 
 def without_old_turns(history: list[Message], **fields: Any) -> Any:
@@ -50,7 +50,7 @@ def ids_of(messages: list[Message]) -> list[str]:
 
 
 def has_odd_details(history: list[Message]) -> Any:
-    return without_old_turns(history, details={"odd": one_of(ODD_JSON, history)})
+    return without_old_turns(history, details={"odd": one_of(ODD_JSON.values(), history)})
 
 
 def has_details_about_itself(history: list[Message]) -> Any:
@@ -65,19 +65,19 @@ def has_details_with_names_of_core(history: list[Message]) -> Any:
 
 
 def has_an_odd_notification(history: list[Message]) -> Any:
-    return without_old_turns(history, notification=one_of(ODD_TEXTS, history))
+    return without_old_turns(history, notification=one_of(ODD_TEXTS.values(), history))
 
 
 def has_an_odd_key(history: list[Message]) -> Any:
-    return with_item(history, child_key=one_of(ODD_TEXTS, history))
+    return with_item(history, child_key=one_of(ODD_TEXTS.values(), history))
 
 
 def has_an_odd_reason(history: list[Message]) -> Any:
-    return with_item(history, reason=one_of(ODD_TEXTS, history))
+    return with_item(history, reason=one_of(ODD_TEXTS.values(), history))
 
 
 def has_odd_ids(history: list[Message]) -> Any:
-    return with_item(history, message_ids=one_of([[each] for each in ODD_TEXTS], history))
+    return with_item(history, message_ids=one_of([[each] for each in ODD_TEXTS.values()], history))
 
 
 def has_a_generator_of_ids(history: list[Message]) -> Any:
@@ -112,7 +112,7 @@ def is_broken(history: list[Message]) -> Any:
 
 
 def fails_with_an_odd_error(history: list[Message]) -> Any:
-    return answer(history, success=False, error=one_of(ODD_TEXTS, history))
+    return answer(history, success=False, error=one_of(ODD_TEXTS.values(), history))
 
 
 def raises_an_odd_text(_history: list[Message]) -> Any:
@@ -129,7 +129,7 @@ def added(history: list[Message], **fields: Any) -> Any:
 
 
 def adds_an_odd_text(history: list[Message]) -> Any:
-    return added(history, parts=(Part(text=one_of(ODD_TEXTS, history)),))
+    return added(history, parts=(Part(text=one_of(ODD_TEXTS.values(), history)),))
 
 
 def adds_an_odd_id(history: list[Message]) -> Any:
@@ -137,7 +137,7 @@ def adds_an_odd_id(history: list[Message]) -> Any:
 
 
 def adds_an_odd_extra(history: list[Message]) -> Any:
-    return added(history, extra={"odd": one_of(ODD_JSON, history)})
+    return added(history, extra={"odd": one_of(ODD_JSON.values(), history)})
 
 
 def adds_an_odd_ledger(history: list[Message]) -> Any:
@@ -203,7 +203,7 @@ def results_are(value: Any, history: list[Message]) -> Any:
 
 
 def shortens_to_odd_results(history: list[Message]) -> Any:
-    return results_are(one_of(ODD_JSON, history), history)
+    return results_are(one_of(ODD_JSON.values(), history), history)
 
 
 def shortens_to_results_of_a_subclass(history: list[Message]) -> Any:

@@ -21,7 +21,7 @@ LOCKED_TOOL = "vault"
 """The tool whose calls and results the session locks."""
 
 WORDS = st.sampled_from([1, 10, 40, 120])
-POLICIES = st.sampled_from([None] * 8 + [GCPolicy.LOCKED, GCPolicy.PRESERVABLE, GCPolicy.EPHEMERAL])
+POLICIES = st.sampled_from([*[None] * 8, *GCPolicy])
 TOOLS = st.sampled_from(["read_file", "bash", "search", "read_file", "bash", LOCKED_TOOL])
 CALL_IDS = st.sampled_from(["unique", "unique", "repeated", "none"])
 RESULT_WORDS = st.sampled_from([0, 10, 60, 200, 3_000])

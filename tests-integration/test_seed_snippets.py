@@ -722,7 +722,9 @@ def test_default_policies_are_public_for_plugins(kind: str) -> None:
 def test_policies_have_the_indicators_of_the_design() -> None:
     signs = {str(policy): sign for policy, sign in jaato_gc.GC_POLICY_INDICATORS.items()}
 
-    assert signs == {"locked": "🔒", "preservable": "◑", "partial": "◐", "ephemeral": "○"}
+    assert signs.items() >= {
+        ("locked", "🔒"), ("preservable", "◑"), ("partial", "◐"), ("ephemeral", "○"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("strategy", ["truncate", "summarize", "hybrid", "budget"])

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -35,11 +35,12 @@ from jaato_gc import (
     check_history,
     count_tokens,
 )
-from jaato_gc.plugin import Group, lay_out, message_tokens
+from jaato_gc.plugin import REMOVABLE_POLICIES, Group, lay_out, message_tokens
 from jaato_gc_budget import create_plugin
-from jaato_gc_testing import DummyModel, count_operations, long_history, new_session
+from jaato_gc_testing import DummyModel, count_operations, long_history, new_session, restarted
 
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
 THRESHOLD, MANUAL, TURN_LIMIT, PRE_MESSAGE, CACHE_COLD, CONTEXT_LIMIT = GCTriggerReason
 USER, MODEL = Role.USER, Role.MODEL
@@ -581,12 +582,7 @@ def test_a_ledger_survives_saving_and_is_the_base_of_the_next() -> None:
     for host in hosts:
         host.collect(target_percent=40.0)
     live, restored = hosts
-    restored.session = GCSession.restore(
-        live.session.save(),
-        plugin=create_plugin(),
-        counter=COUNTER,
-        registry=PluginRegistry(load_installed=False),
-    )
+    restored.session = restarted(live.session)
     for host in hosts:
         with_files(host, 11, 16)
         host.collect(target_percent=40.0)
@@ -964,21 +960,22 @@ class Rules:
         return [group for group in self.free if self.policy(group) is policy]
 
     def schemas(self, policy: GCPolicy) -> list[SourceEntry]:
-        """Returns the tool schemas under a policy, except the newest EPHEMERAL one."""
+        """Returns the tool schemas under a policy, except the newest if no pressure is needed."""
         children = self.budget.entries[PLUGIN].children.values()
         found = [each for each in children if each.gc_policy is policy]
         found.sort(key=lambda each: each.created_at)
-        return found[:-1] if policy is EPHEMERAL else found
+        return found[:-1] if policy in REMOVABLE_POLICIES else found
 
     def sources_that_may_go(self) -> list[SourceEntry]:
         enrichment = self.budget.entries[ENRICHMENT].children.values()
         movable = [each for each in enrichment if each.gc_policy is not LOCKED]
-        movable += self.schemas(EPHEMERAL)
+        for policy in REMOVABLE_POLICIES:
+            movable += [] if policy is PARTIAL else self.schemas(policy)
         return movable + (self.schemas(PRESERVABLE) if self.under_pressure else [])
 
     def least(self) -> int:
         """Returns the smallest total that any sendable choice of removals leads to."""
-        movable = {PARTIAL, EPHEMERAL} | ({PRESERVABLE} if self.under_pressure else set())
+        movable = {*REMOVABLE_POLICIES} | ({PRESERVABLE} if self.under_pressure else set())
         groups = [group for group in self.free if self.policy(group) in movable]
         elsewhere = sum(each.total_tokens() for each in self.sources_that_may_go())
         best = max(
@@ -1078,30 +1075,30 @@ def test_phases_are_never_out_of_order(case: Case) -> None:
     if latest > 1:
         enrichment = host.budget.entries[ENRICHMENT].children.values()
         assert all(each.gc_policy is LOCKED for each in enrichment)
-    if latest > 2:
-        assert schemas(EPHEMERAL) == still_there(EPHEMERAL, in_recent=False) == []
-    if latest > 3:
-        assert still_there(PARTIAL, in_recent=False) == []
-    if latest > 4:
-        assert still_there(EPHEMERAL, in_recent=True) == []
-    if latest > 6 and rules.under_pressure:
+    phases = product((False, True), REMOVABLE_POLICIES)
+    for stage, (in_recent, policy) in enumerate(phases, 2):
+        if latest > stage:
+            assert still_there(policy, in_recent=in_recent) == []
+            assert policy is PARTIAL or schemas(policy) == []
+    if latest == len(STAGES) and rules.under_pressure:
         assert still_there(PRESERVABLE, in_recent=True) == schemas(PRESERVABLE) == []
+
+
+REMOVED = ["partial_turn" if policy is PARTIAL else policy.value for policy in REMOVABLE_POLICIES]
+STAGES = ["fit_long", "enrichment_bulk_clear", *REMOVED, *REMOVED, "preservable_under_pressure"]
 
 
 def _stage_of(item: GCRemovalItem, recent: list[Group]) -> int:
     """Returns the stage in which an item is removed.
 
-    Core shortens the last calls first (0). Then go enrichment (1), EPHEMERAL content (2) and turns
-    (3) that are not recent, the same of recent turns (4, 5), PRESERVABLE content (6). All else that
-    core removes comes last (7).
+    Core shortens the last calls first. Then go enrichment, EPHEMERAL content and turns that are not
+    recent, the same of recent turns, PRESERVABLE content. All else that core removes comes last.
     """
-    enrichment, ephemeral, turns, preservable = PHASES
-    order = ["fit_long", enrichment, ephemeral, turns, "", "", preservable]
-    if item.reason not in order:
-        return len(order)
+    if item.reason not in STAGES:
+        return len(STAGES)
     ids = {message.message_id for group in recent for message in group.messages}
-    is_later = item.reason in (ephemeral, turns) and not ids.isdisjoint(item.message_ids)
-    return order.index(item.reason) + 2 * is_later
+    is_later = item.reason in REMOVED and not ids.isdisjoint(item.message_ids)
+    return STAGES.index(item.reason) + len(REMOVED) * is_later
 
 
 @in_many_cases

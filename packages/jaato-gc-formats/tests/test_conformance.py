@@ -1,39 +1,114 @@
-"""The formats and the counter of this distribution pass the conformance suites of the kit."""
+"""The API formats and the counter of this distribution pass the suites of the kit."""
 
 from typing import Any
 
+import pytest
+
+from jaato_gc import Message
 from jaato_gc.plugin import TokenCounter
 from jaato_gc_formats import counter_for, formats
+from jaato_gc_formats._anthropic import AnthropicMessages
 from jaato_gc_testing import CounterConformance, FormatConformance
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"path":"."}'}}
+PIXEL = "iVBORw0KGgo="
+
+
+def chat_call(call_id: str, path: str) -> dict[str, Any]:
+    function = {"name": "ls", "arguments": f'{{"path":"{path}"}}'}
+    return {"id": call_id, "type": "function", "function": function}
+
+
 CHAT = [
     {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "What is here?"},
-    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is here?"},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": "Let me look.",
+        "tool_calls": [chat_call("c1", "."), chat_call("c2", "/x")],
+    },
     {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
+    {"role": "tool", "tool_call_id": "c2", "content": "no such folder"},
     {"role": "assistant", "content": "One file."},
 ]
 RESPONSES = [
-    {"role": "user", "content": "What is here?"},
+    {
+        "role": "user",
+        "content": [
+            {"type": "input_text", "text": "What is here?"},
+            {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+        ],
+    },
+    {"type": "reasoning", "id": "rs1", "summary": [], "encrypted_content": "c2VjcmV0"},
     {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": '{"path":"."}'},
+    {"type": "function_call", "call_id": "c2", "name": "ls", "arguments": '{"path":"/x"}'},
     {"type": "function_call_output", "call_id": "c1", "output": "a.txt"},
+    {"type": "function_call_output", "call_id": "c2", "output": "no such folder"},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "One file."}]},
 ]
 ANTHROPIC = [
-    {"role": "user", "content": "What is here?"},
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is here?"},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+            },
+        ],
+    },
     {
         "role": "assistant",
-        "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}],
+        "content": [
+            {"type": "thinking", "thinking": "Look first.", "signature": "c2ln"},
+            {"type": "text", "text": "Let me look."},
+            {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}},
+            {"type": "tool_use", "id": "t2", "name": "ls", "input": {"path": "/x"}},
+        ],
     },
     {
         "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}],
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"},
+            {
+                "type": "tool_result",
+                "tool_use_id": "t2",
+                "content": [{"type": "text", "text": "no such folder"}],
+                "is_error": True,
+            },
+        ],
     },
+    {"role": "assistant", "content": "One file."},
 ]
 GEMINI = [
-    {"role": "user", "parts": [{"text": "What is here?"}]},
-    {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {"path": "."}}}]},
-    {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"out": "a"}}}]},
+    {
+        "role": "user",
+        "parts": [
+            {"text": "What is here?"},
+            {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+        ],
+    },
+    {
+        "role": "model",
+        "parts": [
+            {"text": "Look first.", "thought": True},
+            {"functionCall": {"name": "ls", "args": {"path": "."}}, "thoughtSignature": "c2ln"},
+            {"functionCall": {"name": "cat", "args": {"path": "/x"}}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "ls", "response": {"files": ["a.txt"], "more": 0}}},
+            {"functionResponse": {"name": "cat", "response": {"error": "no such file"}}},
+        ],
+    },
+    {"role": "model", "parts": [{"text": "One file."}]},
 ]
 
 
@@ -78,23 +153,20 @@ class TestGemini(FormatConformance):
         return [GEMINI, [{"contents": GEMINI}]]
 
 
-def logged(uuid: str, parent: str | None, kind: str, content: Any) -> dict[str, Any]:
-    line = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s"}
-    time = "2026-01-01T00:00:00Z"
-    return {**line, "timestamp": time, "message": {"role": kind, "content": content}}
+class DropsCalls(AnthropicMessages):
+    """A mutant: its writer forgets tool calls."""
+
+    def write_item(self, message: Message) -> list[dict[str, Any]]:
+        said = [part for part in message.parts if not part.function_call]
+        return super().write_item(message.with_parts(said))
 
 
-class TestClaudeCode(FormatConformance):
-    """A log of an agent, which is only read."""
+def test_the_suite_finds_a_writer_that_drops_tool_calls() -> None:
+    class Suite(TestAnthropic):
+        factory = staticmethod(DropsCalls)
 
-    @staticmethod
-    def factory() -> Any:
-        return formats()["claude-code"]
-
-    @staticmethod
-    def samples() -> list[list[Any]]:
-        answer = [{"type": "text", "text": "One file."}]
-        return [[logged("1", None, "user", "What is here?"), logged("2", "1", "assistant", answer)]]
+    with pytest.raises(AssertionError, match=r"a reader misses \[\('call', 't1', 'ls', "):
+        Suite().test_writes_messages_without_their_origin()
 
 
 class TestProviderCounter(CounterConformance):

@@ -1,4 +1,4 @@
-"""A small sample of every format: detection, reading, and fuzzing."""
+"""A small sample of every format: the conformance suite, detection, reading, and fuzzing."""
 
 import json
 from functools import partial
@@ -15,10 +15,12 @@ from jaato_gc_formats import (
     FormatError,
     check_request,
     detect,
+    formats,
     from_messages,
     iter_messages,
     load,
 )
+from jaato_gc_testing import FormatConformance
 
 FUNCTION = {"name": "ls", "arguments": '{"path":"."}'}
 CHAT_CALL = {"id": "c1", "type": "function", "function": FUNCTION}
@@ -306,6 +308,21 @@ def written(folder: Path, text: str | bytes) -> Path:
     path = folder / "log.jsonl"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
+
+
+@pytest.mark.parametrize("check", [each for each in dir(FormatConformance) if "test_" in each])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_format_passes_the_conformance_suite(name: str, check: str) -> None:
+    class Suite(FormatConformance):
+        @staticmethod
+        def factory() -> Any:
+            return formats(REGISTRY)[name]
+
+        @staticmethod
+        def samples() -> list[list[Any]]:
+            return [SAMPLES[name]]
+
+    getattr(Suite(), check)()
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -1,5 +1,6 @@
 """The budget of jaato-server, read with its own figures."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,8 +72,19 @@ def test_every_policy_is_read(policy: str, read_as: GCPolicy) -> None:
 
 
 def test_every_member_of_the_enums_of_jaato_server_is_known() -> None:
-    assert {each.name for each in Policy} == {*GCPolicy.__members__, "CONDITIONAL"}
-    assert {each.name for each in Source} == {*InstructionSource.__members__, "THINKING"}
+    assert {each.name for each in Policy} - {*GCPolicy.__members__} == {"CONDITIONAL"}
+    assert {each.name for each in Source} - {*InstructionSource.__members__} == {"THINKING"}
+
+
+def test_an_unknown_policy_of_a_later_jaato_server_is_not_removed_first() -> None:
+    history = [user("Hello.")]
+    budget = host_budget()
+    book(budget, history, policy=SimpleNamespace(value="new"))
+
+    entry = read(budget, history).ours.entry_of(history[0].message_id)
+
+    assert entry is not None
+    assert entry.gc_policy is GCPolicy.PRESERVABLE
 
 
 def test_an_entry_is_as_strict_as_the_strictest_below_it() -> None:

@@ -19,9 +19,10 @@ from cli_samples import (
     write_lines,
 )
 
-from jaato_gc import Message, Part
+from jaato_gc import GCPolicy, Message, Part
 from jaato_gc_formats import load
 from jaato_gc_lab import sample_path
+from jaato_gc_lab._cli.inspect import POLICIES
 from jaato_gc_lab._inspect import inspect_conversation
 
 
@@ -104,6 +105,10 @@ def test_tokens_are_listed_by_source_role_and_tool(request_file: Path) -> None:
     assert tool["result_tokens"] > tool["call_tokens"] > 0
     assert found["by_policy"]["ephemeral"] > found["by_policy"]["locked"] > 0
     assert found["turns"] == 6
+
+
+def test_every_policy_has_words() -> None:
+    assert POLICIES.keys() == set(GCPolicy)
 
 
 def test_slices_have_all_tokens(request_file: Path) -> None:

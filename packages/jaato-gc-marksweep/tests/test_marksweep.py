@@ -33,7 +33,8 @@ from jaato_gc.plugin import as_text, lay_out
 from jaato_gc_marksweep import create_plugin
 from jaato_gc_testing import MemoryStash, count_operations, long_history, new_session
 
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 THRESHOLD, TURN_LIMIT = GCTriggerReason.THRESHOLD, GCTriggerReason.TURN_LIMIT
 
 DEAD = ("cleared_superseded", "cleared_failed", "cleared_duplicate")

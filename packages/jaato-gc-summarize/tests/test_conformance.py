@@ -16,12 +16,16 @@ def with_options(**options: Any) -> GCPlugin:
 
 
 class TestSummarize(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         return with_options(summarizer=summarizer, max_summaries=2)
 
 
 class TestSummarizeWithoutModel(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         return with_options(extractive=True)

@@ -22,7 +22,6 @@ from jaato_gc import (
     InstructionSource,
     Message,
     Part,
-    PluginRegistry,
     Role,
     SourceEntry,
     StalePlanError,
@@ -32,7 +31,7 @@ from jaato_gc import (
     count_tokens,
 )
 from jaato_gc_summarize import SummarizeGCPlugin, create_plugin
-from jaato_gc_testing import COUNTER, assert_in_step, message_ids, new_session
+from jaato_gc_testing import COUNTER, assert_in_step, message_ids, new_session, restarted
 
 LONG = "and so on " * 30
 LIMIT = 2000
@@ -188,12 +187,7 @@ def test_numbers_of_summaries_are_never_reused() -> None:
     session.manual_gc()
     assert names(session)[1] == "gc_summary_2"
 
-    restored = GCSession.restore(
-        session.save(),
-        plugin=plugin(),
-        counter=COUNTER,
-        registry=PluginRegistry(load_installed=False),
-    )
+    restored = restarted(session)
     restored.undo()
     restored.manual_gc()
     assert names(restored)[1] == "gc_summary_3"

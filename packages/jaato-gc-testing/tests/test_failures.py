@@ -39,6 +39,15 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("test_breaks_no_invariant", "RepeatsAMessage"): rf"unique_ids at message {ID}: ",
     ("test_keeps_what_is_protected", "RemovesLocked"): r"m\d+ is protected \(locked\)",
     ("test_keeps_what_is_protected", "RemovesRecent"): r"m\d+ is protected \(recent\)",
+    (
+        "test_follows_every_policy",
+        "NeverRemovesEphemeral",
+    ): r"\['u2', .*\] are EPHEMERAL and without pressure, .*: \d+ tokens are left of at most \d",
+    (
+        "test_follows_every_policy",
+        "RemovesPreservableWithoutPressure",
+    ): r"\['u2', .*\] are PRESERVABLE and without pressure, .* `uses_policies = False`",
+    ("test_follows_every_policy", "IgnoresPolicies"): r"\['u2', .*\] are LOCKED and were removed",
     ("test_removal_list_is_the_difference", "OmitsAnItem"): rf"not in the removal list: \[{ID}",
     ("test_removal_list_is_the_difference", "ListsRemainingMessages"): rf"unchanged .*\[{ID}",
     ("test_removal_list_is_the_difference", "ListsAMessageTwice"): rf"twice: \[{ID}",

@@ -97,12 +97,16 @@ class FromTheReadme:
 
 
 class TestOldestFirst(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         return OldestFirst()
 
 
 class TestOldestFirstWithNotice(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         plugin = OldestFirst()
@@ -111,6 +115,8 @@ class TestOldestFirstWithNotice(StrategyConformance):
 
 
 class TestFromTheReadme(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         # The protocol has a `budget` argument; the session accepts a collect without it.
@@ -123,6 +129,10 @@ class TestNoGC(StrategyConformance):
     @staticmethod
     def factory() -> GCPlugin:
         return NoGCPlugin()
+
+    @pytest.mark.xfail(reason="it removes nothing", raises=AssertionError)
+    def test_follows_every_policy(self) -> None:
+        super().test_follows_every_policy()
 
     @pytest.mark.xfail(reason="it removes nothing", raises=AssertionError)
     def test_survives_a_long_session(self) -> None:
@@ -450,7 +460,7 @@ class IgnoresPinnedMessages(OldestFirst):
         return super().collect(history, context_usage, config, reason, budget)
 
 
-@caught_by("test_keeps_what_is_protected")
+@caught_by("test_keeps_what_is_protected", "test_follows_every_policy")
 class IgnoresPolicies(OldestFirst):
     def collect(
         self,
@@ -488,6 +498,33 @@ class ShortensRecentAnswers(Mutant):
             if message.role is Role.MODEL and not message.function_calls and message in after:
                 return exchange(after, result, message, message.with_parts([Part(text="…")]))
         return after, result
+
+
+# Policies.
+
+
+class RemovesOnly(OldestFirst):
+    """Has its own list of policies."""
+
+    policies: ClassVar[tuple[GCPolicy, ...]]
+
+    def select(self, collection: Collection) -> None:
+        collection.remove_oldest(collection.turns, "oldest", self.policies)
+
+
+@caught_by("test_follows_every_policy")
+class NeverRemovesEphemeral(RemovesOnly):
+    policies = (GCPolicy.PARTIAL,)
+
+
+@caught_by("test_follows_every_policy")
+class NeverRemovesPartial(RemovesOnly):
+    policies = (GCPolicy.EPHEMERAL,)
+
+
+@caught_by("test_follows_every_policy")
+class RemovesPreservableWithoutPressure(RemovesOnly):
+    policies = tuple(GCPolicy)
 
 
 # The result.

@@ -5,7 +5,7 @@
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -275,6 +275,21 @@ class KeepsObjects(LineFormat):
 class WritesUppercase(LineFormat):
     def from_messages(self, messages: Sequence[Message], request: Any) -> list[Any]:
         return [{"who": each.role.value, "text": each.text.upper()} for each in messages]
+
+
+@of_formats("writes_messages_without_their_origin")
+class WritesOnlyWhatItRead(LineFormat):
+    def message(self, value: Any) -> Message:
+        return replace(super().message(value), origin=value)
+
+    def from_messages(self, messages: Sequence[Message], request: Any) -> list[Any]:
+        return [each.origin for each in messages if each.origin]
+
+
+@of_formats("writes_messages_without_their_origin")
+class ForgetsWhoSpoke(WritesOnlyWhatItRead):
+    def from_messages(self, messages: Sequence[Message], request: Any) -> list[Any]:
+        return [each.origin or {"who": "user", "text": each.text} for each in messages]
 
 
 @of_formats("damaged_files_are_refused")

@@ -4,12 +4,16 @@ from jaato_gc_truncate import create_plugin
 
 
 class TestTruncate(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         return create_plugin()
 
 
 class TestTruncateWithNotice(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory() -> GCPlugin:
         plugin = create_plugin()

@@ -29,10 +29,12 @@ from jaato_gc.plugin import (
     DEFAULT_SYSTEM_POLICIES,
     DEFAULT_TOOL_POLICIES,
     DEFAULT_TURN_POLICIES,
+    REMOVABLE_POLICIES,
 )
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 
 
 def conversation(context_limit: int = 1000) -> InstructionBudget:
@@ -72,7 +74,13 @@ def test_default_policies_are_those_of_the_design() -> None:
         ConversationTurnType.TURN_SUMMARY: PRESERVABLE,
         ConversationTurnType.WORKING: EPHEMERAL,
     }
-    assert [GC_POLICY_INDICATORS[policy] for policy in GCPolicy] == ["🔒", "◑", "◐", "○"]
+    of_the_design = (LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL)
+    assert [GC_POLICY_INDICATORS[policy] for policy in of_the_design] == ["🔒", "◑", "◐", "○"]
+    assert GC_POLICY_INDICATORS.keys() == set(GCPolicy)
+
+
+def test_policies_are_never_removed_or_under_pressure_or_in_the_list_of_removable_ones() -> None:
+    assert list(GCPolicy) == [LOCKED, PRESERVABLE, *reversed(REMOVABLE_POLICIES)]
 
 
 # --- one entry ---
@@ -600,7 +608,7 @@ class BudgetMachine(RuleBasedStateMachine):
         assert budget.total_tokens() == max(0, sum(tiers.values()) + budget.correction)
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
-        assert budget.gc_eligible_tokens() == tiers[PARTIAL] + tiers[EPHEMERAL]
+        assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)
 
     @invariant()
     def everything_is_found_by_key_and_message(self) -> None:

@@ -36,6 +36,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
 )
 
 LONG = "some output that is not needed any more " * 12
@@ -153,9 +154,7 @@ def test_a_collection_with_forgotten_content_can_not_be_undone() -> None:
     with pytest.raises(UndoError, match=r"content of 'gc_1' was forgotten"):
         session.undo()
     assert session.history == before
-    again = GCSession.restore(
-        session.save(), counter=COUNTER, plugin=ScriptedStrategy(oldest), stash=session.stash
-    )
+    again = restarted(session)
     with pytest.raises(UndoError, match=r"content of 'gc_1' was forgotten"):
         again.undo()
 
@@ -420,13 +419,7 @@ def test_no_sequence_of_steps_brings_forgotten_content_back(
             with contextlib.suppress(UndoError):
                 session.undo()
         elif step == "restart":
-            session = GCSession.restore(
-                session.save(),
-                counter=COUNTER,
-                plugin=ScriptedStrategy(oldest),
-                stash=session.stash,
-                journal_bytes=journal_bytes,
-            )
+            session = restarted(session, journal_bytes=journal_bytes)
         else:
             keys = keys_of(session.get_gc_history())
             wanted = step[1]

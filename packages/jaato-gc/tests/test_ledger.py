@@ -26,6 +26,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
 )
 
 LONG = "some output that is not needed any more " * 12
@@ -193,8 +194,7 @@ def test_a_new_one_has_the_entries_of_the_old_one_and_undo_restores_its_bytes() 
 def test_a_saved_session_continues_its_ledger() -> None:
     session = session_of(*HISTORY)
     session.manual_gc(target_percent=8, ledger_percent=100)
-    options: dict[str, Any] = {"counter": COUNTER, "plugin": ScriptedStrategy(oldest)}
-    again = GCSession.restore(session.save(), **options)
+    again = restarted(session)
     for each in (session, again):
         for message in called("5", "bash", {"command": "ls"}):
             each.append(message)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,7 +34,6 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import Collection, Shortening
 from jaato_gc_testing import (
-    COUNTER,
     LONG_TEXT,
     MemoryStash,
     OldestFirst,
@@ -43,12 +42,23 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
+)
+from jaato_gc_testing.odd_values import (
+    HUGE,
+    ODD_JSON,
+    ODD_TEXTS,
+    SURROGATE,
+    Broken,
+    EqualMessage,
+    FickleMessage,
+    OddDict,
+    OddPart,
+    OddText,
 )
 
 CONVERSATION = InstructionSource.CONVERSATION
-SURROGATE = "\ud800"
-HUGE = 10**5_000
 
 Script = Callable[[list[Message]], Any]
 
@@ -105,118 +115,12 @@ def assert_refused(session: GCSession, call: str = "manual_gc") -> GCResult:
 
 
 def assert_saved_and_restored(session: GCSession) -> None:
-    saved = session.save()
-    options: dict[str, Any] = {
-        "counter": COUNTER,
-        "registry": session.registry,
-        "stash": session.stash,
-    }
-    again = GCSession.restore(saved, plugin=OldestFirst(), **options)
+    again = restarted(session)
     assert again.history == session.history
     assert again.get_gc_history() == session.get_gc_history()
     assert state(again)["journal"] == state(session)["journal"]
 
 
-# --- classes that are not what they seem ---
-
-
-class OddText(str):
-    """A text that is equal to every text."""
-
-    __slots__ = ()
-
-    def __eq__(self, _other: object) -> bool:
-        return True
-
-    def __ne__(self, _other: object) -> bool:
-        return False
-
-    def __hash__(self) -> int:
-        return hash("a2")
-
-
-class OddDict(dict[str, Any]):
-    """A dict that is equal to every dict."""
-
-    def __eq__(self, _other: object) -> bool:
-        return True
-
-    __hash__ = None
-
-
-class EqualMessage(Message):
-    """A message that is equal to every message."""
-
-    __slots__ = ()
-
-    def __eq__(self, _other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class FickleMessage(Message):
-    """A message with another text whenever it is read."""
-
-    __slots__ = ()
-    parts_read = 0
-
-    @property
-    def parts(self) -> Any:
-        FickleMessage.parts_read += 1
-        return (Part(text=f"{FickleMessage.parts_read}"),)
-
-    @parts.setter
-    def parts(self, _value: Any) -> None:
-        """Ignores the parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class OddPart(Part):
-    """A part that is equal to every part."""
-
-    def __eq__(self, _other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Broken:
-    """Raises whatever is done with it."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise RuntimeError(f"no {name}")
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("no bool")
-
-
-ENDLESS: list[Any] = []
-ENDLESS.append(ENDLESS)
-ODD_JSON: dict[str, Any] = {
-    "bytes": b"raw",
-    "an object": object(),
-    "a set": {1},
-    "NaN": math.nan,
-    "infinity": math.inf,
-    "a huge number": HUGE,
-    "a lone surrogate": SURROGATE,
-    "a key of bytes": {b"key": 1},
-    "a key of two": {("a", "b"): 1},
-    "itself": ENDLESS,
-    "something broken": Broken(),
-}
-ODD_TEXTS: dict[str, Any] = {
-    "bytes": b"raw",
-    "a number": 7,
-    "a lone surrogate": SURROGATE,
-    "a list": ["a"],
-    "something broken": Broken(),
-}
 ODD_IDS = {name: value for name, value in ODD_TEXTS.items() if value is not SURROGATE}
 
 # --- odd fields of a result ---

@@ -23,7 +23,6 @@ from jaato_gc import (
 )
 from jaato_gc.plugin import Collection
 from jaato_gc_testing import (
-    COUNTER,
     LONG_TEXT,
     OldestFirst,
     ScriptedPlugin,
@@ -31,6 +30,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
 )
 
@@ -119,10 +119,7 @@ FORMS = list(plugins())
 def is_kept(session: GCSession, message: Message) -> bool:
     """Returns whether a message is in the history, as it was, and the session is consistent."""
     assert_in_step(session)
-    again = GCSession.restore(
-        session.save(), plugin=OldestFirst(), counter=COUNTER, registry=session.registry
-    )
-    assert message_ids(again) == message_ids(session)
+    assert message_ids(restarted(session)) == message_ids(session)
     found = [each for each in session.history if each.message_id == message.message_id]
     return [message_to_dict(each) for each in found] == [message_to_dict(message)]
 

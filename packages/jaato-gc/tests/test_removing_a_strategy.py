@@ -25,6 +25,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
 )
 
@@ -122,9 +123,7 @@ def test_collections_can_be_undone_and_saved_after_the_strategy_was_removed() ->
     session.manual_gc()
 
     session.remove_gc_plugin()
-    restored = GCSession.restore(
-        session.save(), registry=session.registry, counter=session.budget.counter
-    )
+    restored = restarted(session)
 
     for each in (session, restored):
         assert each.plugin is None

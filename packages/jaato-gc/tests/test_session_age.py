@@ -17,20 +17,19 @@ from jaato_gc import (
     GCResult,
     GCSession,
     Message,
-    PluginRegistry,
     Role,
     SyntheticKind,
     UndoError,
 )
 from jaato_gc.plugin import Collection, fenced
 from jaato_gc_testing import (
-    COUNTER,
     MemoryStash,
     OldestFirst,
     ScriptedStrategy,
     count_operations,
     message_ids,
     new_session,
+    restarted,
     speak,
 )
 
@@ -52,12 +51,6 @@ def session_of(turns: int, **options: Any) -> GCSession:
     )
     speak(session, *range(turns))
     return session
-
-
-def restarted(session: GCSession, **options: Any) -> GCSession:
-    registry = PluginRegistry(load_installed=False)
-    options = {"counter": COUNTER, "registry": registry, "stash": session.stash, **options}
-    return GCSession.restore(session.save(), plugin=session.plugin, **options)
 
 
 def keys_of(result: GCResult) -> list[str]:

@@ -51,7 +51,8 @@ from jaato_gc_testing import (
 )
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION = InstructionSource
-LOCKED, PRESERVABLE, PARTIAL, EPHEMERAL = GCPolicy
+LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
+PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 
 
 class Oldest(OldestFirst):

@@ -23,7 +23,6 @@ from jaato_gc import (
     InstructionSource,
     Message,
     Part,
-    PluginRegistry,
     Role,
     SyntheticKind,
     ToolResult,
@@ -44,6 +43,7 @@ from jaato_gc_testing import (
     assert_in_step,
     histories,
     new_session,
+    restarted,
 )
 
 LONG = "lorem ipsum dolor sit amet " * 20
@@ -677,12 +677,7 @@ def test_every_collection_that_a_message_survives_is_counted() -> None:
     work(session, 6)
     session.manual_gc()
     assert (age("u0"), age("u5"), age("r5.1"), age("u6"), age("u1")) == (2, 2, 2, 1, 0)
-    saved = session.save()
-    registry = PluginRegistry(load_installed=False)
-    again = GCSession.restore(
-        saved, counter=COUNTER, registry=registry, plugin=ScriptedStrategy(script)
-    )
-    assert again.budget.collections_survived("u5") == 2
+    assert restarted(session).budget.collections_survived("u5") == 2
     session.undo()
     assert (age("u5"), age("u6"), age("u2")) == (1, 0, 1)
     session.undo()

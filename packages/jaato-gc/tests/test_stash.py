@@ -47,6 +47,7 @@ from jaato_gc_testing import (
     histories,
     message_ids,
     new_session,
+    restarted,
     speak,
     turn_messages,
 )
@@ -122,12 +123,6 @@ def with_stash(plugin: Sweep | None = None, /, **options: Any) -> GCSession:
     config = {"preserve_recent_turns": 1, "preserve_recent_groups": 0, **options.pop("config", {})}
     options = {"stash": MemoryStash(), **options}
     return new_session(plugin or Sweep(), GCConfig(**config), **options)
-
-
-def restarted(session: GCSession, **given: Any) -> GCSession:
-    options: dict[str, Any] = {"counter": COUNTER, "registry": registry(), "stash": session.stash}
-    options |= given
-    return GCSession.restore(session.save(), plugin=session.plugin, **options)
 
 
 def talk(session: GCSession, *turns: int) -> list[Message]:

@@ -8,11 +8,11 @@ import pytest
 from jaato_gc import GCConfig, GCSession, SyntheticKind
 from jaato_gc.plugin import Collection, GCStrategy, SummarySettings, TurnSummarizer
 from jaato_gc_testing import (
-    COUNTER,
     MemoryStash,
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
 )
 
@@ -56,17 +56,8 @@ def restore_all(session: GCSession) -> None:
     session.restore_stashed(key for item in result.removal_list for key in item.stash_keys)
 
 
-def save(session: GCSession) -> GCSession:
-    options: dict[str, Any] = {
-        "counter": COUNTER,
-        "registry": session.registry,
-        "stash": session.stash,
-    }
-    return GCSession.restore(session.save(), plugin=session.plugin, **options)
-
-
 @pytest.mark.parametrize("form", [Summarize, Overriding])
-@pytest.mark.parametrize("restart", [lambda each: each, save], ids=["same session", "restarted"])
+@pytest.mark.parametrize("restart", [lambda each: each, restarted], ids=["same", "restarted"])
 def test_restored_turns_can_be_summarized_again(
     form: Callable[[], Summarize], restart: Callable[[GCSession], GCSession]
 ) -> None:
@@ -85,7 +76,7 @@ def test_restored_turns_can_be_summarized_again(
     assert message_ids(session).count("gc_notice") == 1
 
 
-@pytest.mark.parametrize("restart", [lambda each: each, save], ids=["same session", "restarted"])
+@pytest.mark.parametrize("restart", [lambda each: each, restarted], ids=["same", "restarted"])
 def test_turns_can_be_summarized_again_after_an_undo(
     restart: Callable[[GCSession], GCSession],
 ) -> None:

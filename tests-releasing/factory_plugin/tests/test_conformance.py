@@ -3,6 +3,8 @@ from my_package import create_plugin
 
 
 class TestCustom(StrategyConformance):
+    uses_policies = False
+
     @staticmethod
     def factory():
         plugin = create_plugin()

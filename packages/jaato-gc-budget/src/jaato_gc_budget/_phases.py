@@ -1,11 +1,16 @@
-"""The phases of a collection, lowest priority first. Each stops when enough is free."""
+"""The phases of a collection, lowest priority first. Each stops when enough is free.
+
+The order of `REMOVABLE_POLICIES` is the order of the phases, so a policy that core adds there has a
+phase of its own.
+"""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from operator import itemgetter
 
 from jaato_gc import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato_gc.plugin import (
+    REMOVABLE_POLICIES,
     Collection,
     Group,
     Piece,
@@ -15,7 +20,11 @@ from jaato_gc.plugin import (
     places_by_touch,
 )
 
-MOVABLE = (GCPolicy.PARTIAL, GCPolicy.EPHEMERAL)
+_TURNS = REMOVABLE_POLICIES.index(GCPolicy.PARTIAL)
+BEFORE_TURNS = REMOVABLE_POLICIES[:_TURNS]
+"""The policies that go before any turn, entry by entry. Their results are shortened first."""
+WITH_TURNS = REMOVABLE_POLICIES[: _TURNS + 1]
+"""The policies of what goes with its turn."""
 CHARACTERS_PER_TOKEN = 4
 HEAD_SHARE = 0.6
 """The share of the head in what stays of a long result."""
@@ -25,24 +34,30 @@ Ages = list[tuple[float, Group]]
 """The groups of a history with their places by age, oldest first."""
 
 
-def hold_first_request(collection: Collection) -> None:
+def hold_first_request(collection: Collection, policies: Container[GCPolicy] = WITH_TURNS) -> None:
     """Holds the request of the first turn that may not go as a whole.
 
     Removal by policy may leave an answer without its request, and that must not come first.
+
+    Args:
+        collection: The collection.
+        policies: The policies of what goes with its turn.
     """
     for turn in collection.turns:
         request = next((group for group in turn.groups if group.messages[0].opens_turn), None)
-        if not _goes_as_a_whole(turn, request, collection):
+        if not _goes_as_a_whole(turn, request, collection, policies):
             if request:
                 collection.hold(request)
             return
 
 
-def _goes_as_a_whole(turn: Turn, request: Group | None, collection: Collection) -> bool:
+def _goes_as_a_whole(
+    turn: Turn, request: Group | None, collection: Collection, policies: Container[GCPolicy]
+) -> bool:
     if any(group.hold for group in turn.groups):
         return False
     if request is None or request.policy is GCPolicy.PARTIAL:
-        return all(group.policy in MOVABLE for group in turn.groups)
+        return all(group.policy in policies for group in turn.groups)
     return len({(group.policy, collection.key_of(group)) for group in turn.groups}) == 1
 
 
@@ -62,24 +77,31 @@ def remove_enrichment(collection: Collection, budget: InstructionBudget) -> None
             collection.remove_source(source, key, child.total_tokens(), "enrichment_bulk_clear")
 
 
-def shorten_ephemeral(collection: Collection, ages: Ages, max_result_tokens: int) -> None:
+def shorten_results(
+    collection: Collection, ages: Ages, policy: GCPolicy, max_result_tokens: int
+) -> None:
     """Phase 1b: lines that occur again later, then the middle of long results, oldest first."""
     # The later copy may go at any time, so nothing stricter relies on it.
-    collection.drop_repeated_lines("ephemeral_repeated", (GCPolicy.EPHEMERAL,))
+    collection.drop_repeated_lines(f"{policy}_repeated", (policy,))
     characters = max_result_tokens * CHARACTERS_PER_TOKEN
     head = int(characters * HEAD_SHARE)
     how = Shortening(LONG, head, characters - head)
     for _, group in ages:
         if not collection.needs_more:
             return
-        if group.policy is GCPolicy.EPHEMERAL:
-            collection.shorten(group, "ephemeral_shortened", how)
+        if group.policy is policy:
+            collection.shorten(group, f"{policy}_shortened", how)
 
 
-def remove_ephemeral(
-    collection: Collection, ages: Ages, budget: InstructionBudget, *, recent: bool
+def remove_entries(
+    collection: Collection,
+    ages: Ages,
+    budget: InstructionBudget,
+    policy: GCPolicy,
+    *,
+    recent: bool,
 ) -> None:
-    """Phase 1b, continued: whole EPHEMERAL entries, oldest first.
+    """Phase 1b, continued: whole entries under a policy, oldest first.
 
     A call about a file counts as standing half-way to the last touch of that file.
 
@@ -87,6 +109,7 @@ def remove_ephemeral(
         collection: The collection.
         ages: All groups, oldest first.
         budget: The budget.
+        policy: The policy of the entries.
         recent: Whether those in recent turns go too. They wait until old turns are gone.
     """
     if not recent:
@@ -98,21 +121,24 @@ def remove_ephemeral(
         }
         ages = [(place, group) for place, group in ages if id(group) not in newest]
     candidates = [
-        *_groups(ages, budget, GCPolicy.EPHEMERAL),
-        *_schemas(collection, budget, GCPolicy.EPHEMERAL, keep_newest=True),
+        *_groups(ages, budget, policy),
+        *_schemas(collection, budget, policy, keep_newest=True),
     ]
-    collection.remove_in_order(_by_age(candidates), "ephemeral")
+    collection.remove_in_order(_by_age(candidates), reason_of(policy))
 
 
-def remove_old_turns(collection: Collection) -> None:
-    """Phase 2: turns that are not recent, except for LOCKED and PRESERVABLE content in them."""
-    old = [turn for turn in collection.turns if not collection.is_recent(turn)]
-    collection.remove_oldest(old, "partial_turn", MOVABLE)
+def remove_turns(
+    collection: Collection, policies: Container[GCPolicy] = WITH_TURNS, *, recent: bool
+) -> None:
+    """Phase 2: old turns as a whole, or older calls of recent turns.
 
-
-def remove_recent_calls(collection: Collection) -> None:
-    """Phase 2, continued: older calls of recent turns, under any movable policy."""
-    collection.remove_oldest(collection.turns, "partial_turn", MOVABLE)
+    Args:
+        collection: The collection.
+        policies: The policies of what goes; other content of a turn stays.
+        recent: Whether older calls of recent turns go too.
+    """
+    turns = [turn for turn in collection.turns if recent or not collection.is_recent(turn)]
+    collection.remove_oldest(turns, reason_of(GCPolicy.PARTIAL), policies)
 
 
 def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBudget) -> None:
@@ -121,7 +147,18 @@ def remove_preservable(collection: Collection, ages: Ages, budget: InstructionBu
         *_groups(ages, budget, GCPolicy.PRESERVABLE),
         *_schemas(collection, budget, GCPolicy.PRESERVABLE),
     ]
-    collection.remove_in_order(_by_age(candidates), "preservable_under_pressure")
+    collection.remove_in_order(_by_age(candidates), reason_of(GCPolicy.PRESERVABLE))
+
+
+def reason_of(policy: GCPolicy) -> str:
+    """Returns the reason, in the removal list, of what is removed under a policy."""
+    return _REASONS.get(policy, policy.value)
+
+
+_REASONS = {
+    GCPolicy.PARTIAL: "partial_turn",
+    GCPolicy.PRESERVABLE: "preservable_under_pressure",
+}
 
 
 Candidate = tuple[float, Piece | SourceEntry]

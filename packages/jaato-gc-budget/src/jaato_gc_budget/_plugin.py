@@ -1,18 +1,28 @@
 """gc_budget."""
 
+from collections import Counter
+
 from pydantic import PositiveInt
 
-from jaato_gc import GCTriggerReason, InstructionBudget
-from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, hookimpl
+from jaato_gc import GCPolicy, GCTriggerReason, InstructionBudget
+from jaato_gc.plugin import (
+    REMOVABLE_POLICIES,
+    Collection,
+    GCStrategy,
+    StrategyInfo,
+    StrategySettings,
+    hookimpl,
+)
 from jaato_gc_budget._phases import (
+    BEFORE_TURNS,
     ages_of,
     hold_first_request,
+    reason_of,
     remove_enrichment,
-    remove_ephemeral,
-    remove_old_turns,
+    remove_entries,
     remove_preservable,
-    remove_recent_calls,
-    shorten_ephemeral,
+    remove_turns,
+    shorten_results,
 )
 
 
@@ -42,42 +52,47 @@ class BudgetGCPlugin(GCStrategy[BudgetSettings]):
             collection.remove_oldest(collection.turns, "truncated_fallback")
             collection.details["mode"] = "fallback_truncate"
             return
-        hold_first_request(collection)
         if collection.reason is GCTriggerReason.TURN_LIMIT:
-            remove_old_turns(collection)
+            hold_first_request(collection, REMOVABLE_POLICIES)
+            remove_turns(collection, REMOVABLE_POLICIES, recent=False)
         else:
+            hold_first_request(collection)
             remove_enrichment(collection, budget)
-            if collection.needs_more:
-                self._remove_by_age(collection, budget)
+            self._remove_by_policy(collection, budget)
         collection.details.update(_breakdown(collection))
 
-    def _remove_by_age(self, collection: Collection, budget: InstructionBudget) -> None:
+    def _remove_by_policy(self, collection: Collection, budget: InstructionBudget) -> None:
+        if not collection.needs_more:
+            return
         ages = ages_of(collection)
-        shorten_ephemeral(collection, ages, self.settings.max_result_tokens)
-        if collection.needs_more:
-            remove_ephemeral(collection, ages, budget, recent=False)
-        if collection.needs_more:
-            remove_old_turns(collection)
-        if collection.needs_more:
-            remove_ephemeral(collection, ages, budget, recent=True)
-        if collection.needs_more:
-            remove_recent_calls(collection)
+        for recent in (False, True):  # recent content goes after all old content
+            for policy in REMOVABLE_POLICIES:
+                if policy in BEFORE_TURNS and not recent:
+                    shorten_results(collection, ages, policy, self.settings.max_result_tokens)
+                if not collection.needs_more:
+                    return
+                if policy is GCPolicy.PARTIAL:
+                    remove_turns(collection, recent=recent)
+                else:
+                    remove_entries(collection, ages, budget, policy, recent=recent)
         if collection.needs_more and collection.under_pressure:
             remove_preservable(collection, ages, budget)
 
 
 def _breakdown(collection: Collection) -> dict[str, object]:
-    reasons = [item.reason for item in collection.items]
-    return {
+    reasons = Counter(item.reason for item in collection.items)
+    details: dict[str, object] = {
         "target_tokens": collection.goal.target_tokens,
         "tokens_to_free": collection.goal.tokens_to_free,
         "tokens_freed": collection.tokens_freed,
         "enrichment_cleared": "enrichment_bulk_clear" in reasons,
-        "ephemeral_shortened": sum(each.startswith("ephemeral_") for each in reasons),
-        "ephemeral_removed": reasons.count("ephemeral"),
-        "partial_removed": reasons.count("partial_turn"),
-        "preservable_removed": reasons.count("preservable_under_pressure"),
     }
+    for policy in BEFORE_TURNS:
+        shortened = (f"{policy}_repeated", f"{policy}_shortened")
+        details[f"{policy}_shortened"] = sum(reasons[reason] for reason in shortened)
+    for policy in (*REMOVABLE_POLICIES, GCPolicy.PRESERVABLE):
+        details[f"{policy}_removed"] = reasons[reason_of(policy)]
+    return details
 
 
 def create_plugin() -> BudgetGCPlugin:

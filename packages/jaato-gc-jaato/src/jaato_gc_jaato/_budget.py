@@ -15,7 +15,7 @@ from jaato_gc_jaato._messages import host_id
 
 SUMMARY_KEY = "gc_summary_"
 """The keys under which jaato-server books what a collection wrote, until it counts again."""
-_POLICIES = {policy.value: policy for policy in GCPolicy}
+_POLICIES = {policy.value: policy for policy in GCPolicy} | {"conditional": GCPolicy.EPHEMERAL}
 _STRICTEST_FIRST = tuple(GCPolicy)
 _CONVERSATION = InstructionSource.CONVERSATION
 
@@ -120,12 +120,12 @@ def _ids(entry: Any) -> Iterator[str]:
 
 
 def _policy(entry: Any) -> GCPolicy:
-    """Returns the policy of an entry.
+    """Returns the policy of an entry; PRESERVABLE for one that only jaato-server knows.
 
     CONDITIONAL leaves it to another plugin of jaato-server, which GC plugins can't reach: as
     jaato-server does then, it is taken as EPHEMERAL.
     """
-    return _POLICIES.get(entry.gc_policy.value, GCPolicy.EPHEMERAL)
+    return _POLICIES.get(entry.gc_policy.value, GCPolicy.PRESERVABLE)
 
 
 def _strictest(entry: Any) -> GCPolicy:

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from jaato_gc import GCPolicy, SyntheticKind
 from jaato_gc.plugin import (
+    REMOVABLE_POLICIES,
     Collection,
     Group,
     find_tool_uses,
@@ -52,10 +53,10 @@ class Sweep:
         self._shorten(long)
 
     def remove_groups(self) -> None:
-        """Removes whole groups: EPHEMERAL ones of the host first, then by last touch."""
+        """Removes whole groups, by the policies that the host gave them, then by last touch."""
         collection, place_of = self._collection, self._place_of
         groups = [group for group in self._groups if collection.may_remove(group)]
-        groups.sort(key=lambda group: (not _is_marked_ephemeral(group), place_of[id(group)]))
+        groups.sort(key=lambda group: (_rank(group), place_of[id(group)]))
         collection.remove_in_order(groups, "swept")
 
     def _garbage_of(self, rung: Rung) -> list[Garbage]:
@@ -96,8 +97,19 @@ class Sweep:
         return wanted is not None and sum(each.tokens for each in garbage) >= wanted
 
 
-def _is_marked_ephemeral(group: Group) -> bool:
-    return any(message.policy is GCPolicy.EPHEMERAL for message in group.messages)
+def _rank(group: Group) -> int:
+    """Returns the place of a group's policy in the order of removal.
+
+    All calls are booked as EPHEMERAL, so that counts only if the host marked a message with it.
+    """
+    given = [_RANKS[each.policy] for each in group.messages if each.policy in _RANKS]
+    booked = max(_RANKS[GCPolicy.PARTIAL], _RANKS.get(group.policy, 0))
+    return min(given, default=booked)
+
+
+_RANKS: dict[GCPolicy | None, int] = {
+    policy: rank for rank, policy in enumerate(REMOVABLE_POLICIES)
+}
 
 
 def _only(place: tuple[str, int]) -> dict[str, set[int]]:

@@ -18,6 +18,7 @@ from jaato_gc_testing._sessions import (
     assert_in_step,
     message_ids,
     new_session,
+    restarted,
     speak,
     turn_messages,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "long_history",
     "message_ids",
     "new_session",
+    "restarted",
     "situations",
     "speak",
     "stash_messages",

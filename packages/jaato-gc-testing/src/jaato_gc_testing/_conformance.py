@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 from hypothesis import HealthCheck, given, note, settings
 
@@ -17,6 +17,7 @@ from jaato_gc import (
     GCConfig,
     GCOutcome,
     GCPlugin,
+    GCPolicy,
     GCResult,
     GCTriggerReason,
     Message,
@@ -25,6 +26,7 @@ from jaato_gc import (
     split_into_turns,
 )
 from jaato_gc.plugin import (
+    REMOVABLE_POLICIES,
     Collection,
     GCStrategy,
     Group,
@@ -37,6 +39,7 @@ from jaato_gc_testing._guard import refuse_silent_overrides
 from jaato_gc_testing._host import DummyModel
 from jaato_gc_testing._operations import count_operations, long_history
 from jaato_gc_testing._options_files import through_a_file
+from jaato_gc_testing._policy_cases import policy_cases
 from jaato_gc_testing._read_only import copies, ids_of, look_of, watching
 from jaato_gc_testing._sessions import COUNTER, new_session
 from jaato_gc_testing._situations import (
@@ -85,6 +88,9 @@ class StrategyConformance(ABC):
     A check that your strategy can't pass can be overridden only with
     ``@pytest.mark.xfail(reason="…")``.
     """
+
+    uses_policies: ClassVar[bool] = True
+    """False: the strategy removes PRESERVABLE content like the rest, also without pressure."""
 
     @staticmethod
     @abstractmethod
@@ -195,6 +201,35 @@ class StrategyConformance(ABC):
                 is_kept = after.get(message.message_id) == message
                 by_fitting = message.message_id in by_core and not group.hold.is_fixed
                 assert is_kept or by_fitting, _lost(group, message)
+
+    def test_follows_every_policy(self) -> None:
+        """Content is removed as its policy says, if the target needs everything.
+
+        LOCKED content stays. Of every policy in `REMOVABLE_POLICIES` something is removed or
+        shortened. Other content stays without pressure, unless `uses_policies` is false.
+        """
+        for case in policy_cases():
+            answer = ask(self.factory(), case.situation)
+            after = {message.message_id: message for message in answer.after}
+            changed = [
+                message.message_id
+                for message in answer.before
+                if message.message_id in case.message_ids
+                and after.get(message.message_id) != message
+            ]
+            if case.policy is GCPolicy.LOCKED:
+                assert not changed, f"{changed} are LOCKED and were removed or changed"
+            elif case.policy in REMOVABLE_POLICIES:
+                left, goal = _left_and_goal(case.situation, answer.after, answer.result)
+                assert changed, (
+                    f"{case.message_ids} are {case}, and none was removed or shortened: {left} "
+                    f"tokens are left of at most {goal}"
+                )
+            elif self.uses_policies and not case.under_pressure:
+                assert not changed, (
+                    f"{changed} are {case}, and were removed or changed: keep them while "
+                    "`under_pressure` is false, or set `uses_policies = False` in this class"
+                )
 
     @_in_any_situation
     def test_removal_list_is_the_difference(self, situation: Situation) -> None:

@@ -77,9 +77,7 @@ _RESULTS = st.one_of(
         ]
     ),
 )
-_POLICIES = st.sampled_from(
-    [*[None] * 9, GCPolicy.LOCKED, GCPolicy.PRESERVABLE, GCPolicy.EPHEMERAL]
-)
+_POLICIES = st.sampled_from([*[None] * 8, *GCPolicy])
 _IMAGES = st.builds(
     InlineData,
     mime_type=st.just("image/png"),

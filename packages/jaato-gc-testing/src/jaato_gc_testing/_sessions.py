@@ -124,6 +124,21 @@ def new_session(
     return session
 
 
+def restarted(session: GCSession, /, **options: Unpack[GCSessionOptions]) -> GCSession:
+    """Returns a session as it is after a restart of its host: saved and restored.
+
+    It has the strategy, counter, registry and stash of the first.
+
+    Args:
+        session: The session.
+        **options: Other arguments of `GCSession`.
+    """
+    options.setdefault("counter", session.budget.counter)
+    options.setdefault("registry", session.registry)
+    options.setdefault("stash", session.stash)
+    return GCSession.restore(session.save(), plugin=session.plugin, **options)
+
+
 def turn_messages(number: int, *, calls: int = 0, text: str = LONG_TEXT) -> list[Message]:
     """Returns the messages of a turn: a request, calls with their results, and an answer.
 

@@ -58,6 +58,7 @@ from jaato_gc.policies import (
     DEFAULT_SYSTEM_POLICIES,
     DEFAULT_TOOL_POLICIES,
     DEFAULT_TURN_POLICIES,
+    REMOVABLE_POLICIES,
 )
 from jaato_gc.session import GCSessionOptions, HostOptions, Provider, ToolHandler
 from jaato_gc.settings import Settings
@@ -86,6 +87,7 @@ __all__ = [
     "DEFAULT_TURN_POLICIES",
     "ENVIRONMENT_VARIABLES",
     "ESTIMATE_TOLERANCE",
+    "REMOVABLE_POLICIES",
     "Collection",
     "Edit",
     "FormatInfo",

@@ -64,6 +64,9 @@ class ConversationTurnType(StrEnum):
     """Everything else, such as calls and their results."""
 
 
+REMOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
+"""The policies that a collection may remove without pressure, first to last."""
+
 GC_POLICY_INDICATORS: dict[GCPolicy, str] = {
     GCPolicy.LOCKED: "🔒",
     GCPolicy.PRESERVABLE: "◑",

@@ -162,8 +162,8 @@ def _show_reported(found: Inspection) -> None:
 
 def _show_policies(found: Inspection) -> None:
     shares = [
-        f"{policy.value} {percent(tokens / found.tokens)} ({order})"
-        for policy, order in POLICIES.items()
+        f"{policy.value} {percent(tokens / found.tokens)} ({POLICIES[policy]})"
+        for policy in reversed(GCPolicy)
         if (tokens := found.by_policy[policy.value])
     ]
     if shares:

@@ -6,10 +6,15 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
-from jaato_gc.budget.entry import MOVABLE_POLICIES, SourceEntry
+from jaato_gc.budget.entry import SourceEntry
 from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError
-from jaato_gc.policies import DEFAULT_SOURCE_POLICIES, GCPolicy, InstructionSource
+from jaato_gc.policies import (
+    DEFAULT_SOURCE_POLICIES,
+    REMOVABLE_POLICIES,
+    GCPolicy,
+    InstructionSource,
+)
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
 
 
@@ -101,7 +106,7 @@ class InstructionBudget:
 
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens that a collection may remove without pressure."""
-        return sum(self._by_policy[policy] for policy in MOVABLE_POLICIES)
+        return sum(self._by_policy[policy] for policy in REMOVABLE_POLICIES)
 
     def locked_tokens(self) -> int:
         """Returns the tokens that no collection may remove."""

@@ -7,10 +7,12 @@ from typing import Any
 
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
-from jaato_gc.policies import GC_POLICY_INDICATORS, GCPolicy, InstructionSource
-
-MOVABLE_POLICIES = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL)
-"""The policies that a collection may remove without pressure."""
+from jaato_gc.policies import (
+    GC_POLICY_INDICATORS,
+    REMOVABLE_POLICIES,
+    GCPolicy,
+    InstructionSource,
+)
 
 _LOCKED = GCPolicy.LOCKED
 _SAVED_TYPES = {
@@ -183,7 +185,7 @@ class SourceEntry:
 
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens here that a collection may remove without pressure."""
-        return self._tokens_under(*MOVABLE_POLICIES)
+        return self._tokens_under(*REMOVABLE_POLICIES)
 
     def locked_tokens(self) -> int:
         """Returns the tokens here that no collection may remove."""

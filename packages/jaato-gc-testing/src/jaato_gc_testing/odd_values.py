@@ -1,4 +1,4 @@
-"""Values that are not what they seem, for hostile strategies."""
+"""Values that are not what they seem, for tests of what a session accepts from others."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class OddText(str):
         return False
 
     def __hash__(self) -> int:
-        return 0
+        return hash("a2")  # found among the ids of `speak`
 
 
 class OddDict(dict[str, Any]):
@@ -51,6 +51,7 @@ class FickleMessage(Message):
 
     @property
     def parts(self) -> Any:
+        """Returns other parts each time."""
         FickleMessage.reads += 1
         return (Part(text=f"{FickleMessage.reads}"),)
 
@@ -82,13 +83,33 @@ class Broken:
         raise RuntimeError("no bool")
 
 
-ENDLESS: list[Any] = []
-ENDLESS.append(ENDLESS)
 SURROGATE = "\ud800"
-ODD_JSON: list[Any] = [
-    *(b"raw", object(), {1}, math.nan, math.inf, 10**5_000, SURROGATE, {b"key": 1}, {(1, 2): 3}),
-    *(ENDLESS, Broken()),
-]
-"""Values that JSON can't represent."""
-ODD_TEXTS: list[Any] = [b"raw", 7, SURROGATE, ["a"], Broken()]
-"""Values that are not valid texts."""
+"""A text that can't be encoded."""
+HUGE = 10**5_000
+"""A number that is too long to be written."""
+ENDLESS: list[Any] = []
+"""A list that contains itself."""
+ENDLESS.append(ENDLESS)
+
+ODD_JSON: dict[str, Any] = {
+    "bytes": b"raw",
+    "an object": object(),
+    "a set": {1},
+    "NaN": math.nan,
+    "infinity": math.inf,
+    "a huge number": HUGE,
+    "a lone surrogate": SURROGATE,
+    "a key of bytes": {b"key": 1},
+    "a key of two": {("a", "b"): 1},
+    "itself": ENDLESS,
+    "something broken": Broken(),
+}
+"""Values that JSON can't represent, by name."""
+ODD_TEXTS: dict[str, Any] = {
+    "bytes": b"raw",
+    "a number": 7,
+    "a lone surrogate": SURROGATE,
+    "a list": ["a"],
+    "something broken": Broken(),
+}
+"""Values that are not valid texts, by name."""
