@@ -13,8 +13,11 @@ from jaato_gc import (
     GCConfig,
     GCConfigError,
     GCPluginError,
+    GCSession,
     GCTriggerReason,
+    Message,
     PluginRegistry,
+    Role,
     discover_gc_plugins,
     load_gc_plugin,
 )
@@ -70,6 +73,26 @@ class MyCustomGCPlugin:
 
 def create_plugin():
     return MyCustomGCPlugin()
+"""
+
+WATCHING = """
+from jaato_gc.plugin import hookimpl
+from jaato_gc_testing import COUNTER as counter, MemoryStash
+
+stash = MemoryStash()
+seen = []
+
+@hookimpl
+def jaato_gc_stash():
+    return stash
+
+@hookimpl
+def jaato_gc_token_counter():
+    return counter
+
+@hookimpl
+def jaato_gc_after_collect(result):
+    seen.append(result.plugin_name)
 """
 
 Install = Callable[..., None]
@@ -543,14 +566,235 @@ def test_importing_core_loads_neither_tiktoken_nor_any_plugin(code: str) -> None
     assert [name for name in modules if name.startswith("jaato_gc_")] == []
 
 
-def test_loading_a_strategy_does_not_load_tiktoken() -> None:
-    modules = python(
-        "import jaato_gc, sys; jaato_gc.load_gc_plugin('truncate'); print(*sys.modules)"
-    ).split()
+ONE_STRATEGY = {
+    "gc_budget": "load_gc_plugin('budget')",
+    "gc_hybrid": "load_gc_plugin('hybrid')",
+    "gc_marksweep": "load_gc_plugin('gc_marksweep')",
+    "gc_summarize": "PluginRegistry().create('gc_summarize')",
+    "gc_truncate": "load_gc_inline({'gc': {'type': 'truncate', 'threshold_percent': 70.0}})",
+}
 
-    assert "jaato_gc_truncate" in modules
-    assert "tiktoken" not in modules
 
+@pytest.mark.parametrize(("name", "load"), ONE_STRATEGY.items(), ids=ONE_STRATEGY.keys())
+def test_loading_one_strategy_imports_no_other_plugin(name: str, load: str) -> None:
+    modules = python(f"import jaato_gc, sys; jaato_gc.{load}; print(*sys.modules)")
+    packages = {module.partition(".")[0] for module in modules.split()}
+
+    assert {each for each in packages if each.startswith("jaato_gc_")} == {f"jaato_{name}"}
+    assert packages.isdisjoint({"opentelemetry", "sqlalchemy", "tiktoken"})
+
+
+def test_an_agent_whose_strategy_was_loaded_alone_has_its_observers_stash_and_counter(
+    install: Install,
+) -> None:
+    install("acme-watch", WATCHING, entry_point="watch")
+    registry = PluginRegistry()
+    strategy = registry.create("truncate")
+    assert "acme_watch" not in sys.modules
+
+    session = GCSession(context_limit=1_000, registry=registry)
+    session.set_gc_plugin(strategy, GCConfig(preserve_recent_turns=0))
+    session.append(Message.from_text(Role.USER, "hello"))
+    session.manual_gc()
+
+    watch = sys.modules["acme_watch"]
+    assert session.stash is watch.stash
+    assert session.budget.counter is watch.counter
+    assert watch.seen == ["gc_truncate"]
+
+
+def test_opentelemetry_has_a_span_of_a_strategy_that_was_loaded_alone() -> None:
+    spans = python("""
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from jaato_gc import GCSession, Message, Role, load_gc_plugin
+
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+
+session = GCSession(context_limit=1_000)
+session.set_gc_plugin(load_gc_plugin("truncate"))
+session.append(Message.from_text(Role.USER, "hello"))
+session.manual_gc()
+print(*(span.name for span in spans.get_finished_spans()))
+""")
+
+    assert spans == "jaato_gc.collect"
+
+
+# --- one plugin alone, or all ---
+
+
+@pytest.mark.parametrize("entry_point", ["acme_two", "gc_acme_two", "Acme-Two"])
+@pytest.mark.parametrize("asked", ["acme_two", "gc_acme_two"])
+def test_the_plugin_with_the_name_of_a_strategy_is_loaded_alone(
+    install: Install, entry_point: str, asked: str
+) -> None:
+    install("other-gc", GOOD.format(name="other"), entry_point="other")
+    install("acme-gc", GOOD.format(name="acme_two"), entry_point=entry_point)
+
+    assert load_gc_plugin(asked).name == "gc_acme_two"
+    assert "other_gc" not in sys.modules
+
+
+NOT_OFFERED = {
+    "no plugin has its name": None,
+    "the plugin of its name offers another": GOOD.format(name="something_else"),
+    "the plugin of its name is broken": "raise RuntimeError('boom')",
+}
+
+
+@pytest.mark.parametrize("named", NOT_OFFERED.values(), ids=NOT_OFFERED.keys())
+def test_all_plugins_are_asked_for_a_strategy_that_the_plugin_of_its_name_does_not_offer(
+    install: Install, named: str | None
+) -> None:
+    if named is not None:
+        install("named-gc", named, entry_point="acme")
+    install("suite-gc", GOOD.format(name="acme"), entry_point="suite")
+
+    assert load_gc_plugin("acme").name == "gc_acme"
+    assert "suite_gc" in sys.modules
+
+
+def test_a_strategy_that_several_offer_comes_from_the_plugin_with_its_name(
+    install: Install,
+) -> None:
+    install("a-suite", GOOD.format(name="acme"), entry_point="suite")
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+    install("z-suite", GOOD.format(name="acme"), entry_point="more")
+    registry = PluginRegistry()
+
+    before = registry.create("acme")
+    assert "a_suite" not in sys.modules
+    assert registry.strategies()["gc_acme"].factory is type(before)
+    assert type(registry.create("acme")) is type(before)
+
+
+def test_a_strategy_of_two_plugins_with_other_names_is_an_error_that_names_both(
+    install: Install,
+) -> None:
+    install("a-suite", GOOD.format(name="acme"), entry_point="suite")
+    install("z-suite", GOOD.format(name="acme"), entry_point="more")
+
+    with pytest.raises(GCPluginError, match=r"offered by .*-suite 1\.2 and by .*-suite 1\.2"):
+        load_gc_plugin("acme")
+
+
+def test_the_strategy_of_a_host_does_not_quietly_replace_an_installed_one(
+    install: Install,
+) -> None:
+    install("acme-gc", GOOD.format(name="truncate"), entry_point="acme")
+    registry = PluginRegistry()
+    registry.register(importlib.import_module("acme_gc"), "host")
+
+    with pytest.raises(GCPluginError, match=r"'host' of this process and by .* of jaato-gc-tr"):
+        registry.create("truncate")
+
+
+@pytest.mark.parametrize("entry_point", ["other_name", "custom"])
+def test_asking_for_a_shadowed_factory_first_does_not_import_it(
+    install: Install, caplog: pytest.LogCaptureFixture, entry_point: str
+) -> None:
+    install("my-package", IMPORTED, entry_point="gc_custom", group=FACTORIES)
+    install("acme-gc", GOOD.format(name="custom"), entry_point=entry_point)
+
+    assert load_gc_plugin("gc_custom").name == "gc_custom"
+    assert caplog.records == []
+
+
+def test_asking_for_a_broken_plugin_first_does_not_import_the_factory_of_its_name(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    install("my-package", IMPORTED, entry_point="gc_custom", group=FACTORIES)
+    install("acme-gc", "import no_such_module", entry_point="custom")
+
+    with pytest.raises(GCPluginError, match=r"'custom' of acme-gc 1\.2 is broken: ModuleNotF"):
+        load_gc_plugin("gc_custom")
+    [record] = caplog.records
+    assert "plugin 'custom' of acme-gc 1.2 can't be used" in record.message
+
+
+@pytest.mark.parametrize(
+    "variable", ["JAATO_GC_DISABLED_PLUGINS=acme", "JAATO_GC_LOAD_PLUGINS=other"]
+)
+def test_asking_for_a_blocked_plugin_first_does_not_import_it(
+    install: Install, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    install("acme-gc", GOOD.format(name="acme"), entry_point="acme")
+    monkeypatch.setenv(*variable.split("="))
+
+    with pytest.raises(GCPluginError, match=r"'acme' of acme-gc 1\.2 is blocked"):
+        load_gc_plugin("acme")
+    assert "acme_gc" not in sys.modules
+
+
+COUNTING = (
+    GOOD
+    + """
+announced = 0
+
+@hookimpl
+def jaato_gc_register_options():
+    global announced
+    announced += 1
+    from jaato_gc.plugin import StrategySettings
+    return StrategySettings
+"""
+)
+
+
+def test_loading_the_other_plugins_later_loads_each_once(install: Install) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        install(f"{name}-gc", COUNTING.format(name=name), entry_point=name)
+    registry = PluginRegistry()
+
+    registry.create("b")
+    registry.create("c")
+    registry.strategies()
+    registry.plugins()
+    registry.is_observed("jaato_gc_after_collect")
+
+    assert [sys.modules[f"{name}_gc"].announced for name in names] == [1, 1, 1]
+    assert {"gc_a", "gc_b", "gc_c"} <= set(registry.strategies())
+
+
+ORDERED = (
+    GOOD
+    + """
+@hookimpl
+def jaato_gc_session_ended(session_id):
+    session_id.append("{name}")
+"""
+)
+
+
+@pytest.mark.parametrize("loaded_alone", [(), ("a",), ("c", "b")])
+def test_the_order_of_hook_calls_does_not_depend_on_what_was_loaded_alone(
+    install: Install, loaded_alone: tuple[str, ...]
+) -> None:
+    for name in ("a", "b", "c", "host1", "host2"):
+        group = "none" if name.startswith("host") else "jaato_gc"
+        install(f"{name}-gc", ORDERED.format(name=name), entry_point=name, group=group)
+    in_order = [plugin.name for plugin in PluginRegistry().plugins() if plugin.name in "abc"]
+    registry = PluginRegistry()
+    registry.register(importlib.import_module("host1_gc"), "host1")
+    for name in loaded_alone or ("truncate",):
+        registry.create(name)
+    registry.register(importlib.import_module("host2_gc"), "host2")
+    called: list[str] = []
+    registry.notify("jaato_gc_session_ended", agent_id="main", session_id=called)
+
+    assert called == ["host2", *reversed(in_order), "host1"]
+    listed = [plugin.name for plugin in registry.plugins()]
+    assert [name for name in listed if name in called] == ["host1", *in_order, "host2"]
+
+
+# --- options ---
 
 CONFIGURABLE = """
 from jaato_gc.plugin import hookimpl

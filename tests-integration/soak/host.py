@@ -71,7 +71,6 @@ class Host:
         }
         if self.setup.forgets:
             self.steps[self.forget] = (StashError,)
-            self.steps[self.trim] = ()
 
     def step(self, chance: random.Random) -> None:
         """Does something that is neither appending nor sending."""
@@ -131,9 +130,6 @@ class Host:
                 self.session.undo()
             finally:
                 self.witness.look_again(self.session.history)
-
-    def trim(self, chance: random.Random) -> None:
-        self.session.trim_gc_history(chance.randint(0, 40))
 
     # --- protection, and edits of the host ---
 

@@ -131,7 +131,7 @@ def test_the_middle_is_summarized_as_a_whole_even_if_ancient_turns_free_enough()
     assert result.details["had_summarizer"] is True
 
 
-@pytest.mark.parametrize("options", [{}, {"summarize_ancient": True}, {"summarizer": None}])
+@pytest.mark.parametrize("options", [{}, {"summarize_middle_turns": 12}, {"summarizer": None}])
 def test_nothing_changes_and_the_summarizer_is_not_called_at_the_target(
     options: dict[str, Any],
 ) -> None:
@@ -192,8 +192,8 @@ def test_generations_are_by_age_after_earlier_collections_too() -> None:
     assert numbers_in("".join(each.text for each in told))[-4:] == [12, 13, 14, 15]
 
 
-def test_ancient_turns_can_be_summarized_too() -> None:
-    after, result = collect(3, summarize_ancient=True)
+def test_nothing_is_ancient_if_the_middle_is_long_enough() -> None:
+    after, result = collect(3, summarize_middle_turns=12)
 
     assert reasons(result) == {f"turn_{n}": "middle_summarized" for n in range(10)}
     assert names(after) == ["summary", *turns(10, 11)]
@@ -201,7 +201,7 @@ def test_ancient_turns_can_be_summarized_too() -> None:
 
 
 def test_all_summarized_turns_are_in_one_summary() -> None:
-    after, _ = collect(9, summarize_ancient=True)
+    after, _ = collect(9, summarize_middle_turns=12)
 
     assert numbers_in(summary_in(after)) == list(range(10))
 
@@ -358,8 +358,8 @@ def test_without_a_summarizer_it_truncates_and_says_so() -> None:
     assert {item.action for item in result.removal_list} == {"remove"}
 
 
-def test_without_a_summarizer_ancient_turns_that_should_be_summarized_are_truncated() -> None:
-    after, result = collect(1.5, summarizer=None, summarize_ancient=True)
+def test_without_a_summarizer_a_long_middle_is_truncated_as_far_as_needed() -> None:
+    after, result = collect(1.5, summarizer=None, summarize_middle_turns=12)
 
     assert names(after) == turns(*range(2, 12))
     assert set(reasons(result).values()) == {"truncated_fallback"}
@@ -427,7 +427,7 @@ def assert_sound(session: GCSession) -> None:
     assert check_history(session.history) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"summarizer": None}, {"summarize_ancient": True}])
+@pytest.mark.parametrize("options", [{}, {"summarizer": None}, {"summarize_middle_turns": 12}])
 def test_pinned_turns_survive_in_place_in_each_generation(options: dict[str, Any]) -> None:
     session = session_with(**options)
     for message in HISTORY:

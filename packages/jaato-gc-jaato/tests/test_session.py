@@ -22,8 +22,8 @@ from jaato_host import (
 )
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "gc_jg_summarize": {"extractive": True, "summary_tokens": 200, "max_fact_tokens": 100},
-    "gc_jg_hybrid": {"extractive": True, "summarize_middle_turns": 2, "max_fact_tokens": 100},
+    "gc_jg_summarize": {"extractive": True, "summary_tokens": 200},
+    "gc_jg_hybrid": {"extractive": True, "summarize_middle_turns": 2},
 }
 LAST_UNIT = {"gc_jg_hybrid": 0.12}
 """The share of the window that the last removal may take: for gc_jg_hybrid the whole middle."""

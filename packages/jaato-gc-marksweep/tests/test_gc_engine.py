@@ -726,7 +726,7 @@ class TestAcceptanceCriteria:
     def test_repeated_collections_shrink_the_context_and_age_the_survivors(
         self, context: list[ContextSegment]
     ) -> None:
-        gc = engine(old_after=2)
+        gc = engine()
         sizes = []
         for _ in range(3):
             plan = cycle(gc, context, 2000, **self.SITUATION)
@@ -840,7 +840,7 @@ class TestBookkeeping:
         assert segments == before
 
     def test_references_of_pruned_segments_are_not_counted_any_more(self) -> None:
-        gc = engine(old_after=9)
+        gc = engine()
         segments = [segment("pruned", "log", age=99, refs=["kept"]), segment("kept", age=9)]
         plan = cycle(gc, segments, 100)
         assert removed(plan) == {"pruned"}
@@ -865,12 +865,12 @@ class TestBookkeeping:
         assert (used.last_touched_at, used.created_at) == (NOW, hours_ago(50))
         assert unused.last_touched_at == hours_ago(50)
 
-    def test_a_segment_is_old_after_surviving_old_after_collections(self) -> None:
-        gc = engine(old_after=2)
+    def test_a_segment_is_old_after_surviving_three_collections(self) -> None:
+        gc = engine()
         survivor = segment("s")
         plan = gc.generate_pruning_plan([], 0)
 
-        for count, generation in [(1, "young"), (2, "old"), (3, "old")]:
+        for count, generation in [(1, "young"), (2, "young"), (3, "old"), (4, "old")]:
             gc.record_collection([survivor], plan)
             assert (survivor.gc_survival_count, survivor.generation) == (count, generation)
 
@@ -923,7 +923,6 @@ class TestOptions:
             ("recent_messages_count", -1),
             ("recent_decision_hours", -0.5),
             ("recent_decision_hours", math.nan),
-            ("old_after", 0),
         ],
     )
     def test_options_out_of_range_are_refused(self, option: str, value: float) -> None:

@@ -784,7 +784,6 @@ def test_tools_of_your_own_are_recognised_by_a_file(tmp_path: Path) -> None:
         ({"max_result_tokens": 0}, "max_result_tokens"),
         ({"max_result_tokens": "many"}, "max_result_tokens"),
         ({"max_name_tokens": 500}, "max_name_tokens"),  # not an option
-        ({"old_after": 0}, "old_after"),
         ({"max_result_token": 5}, "max_result_tokens"),
         ({"tools": {"reads": ["x"]}}, "did you mean 'tools.read'"),
         ({"tools": {"read": "x"}}, "read"),
@@ -864,15 +863,6 @@ def test_overestimated_young_garbage_does_not_cause_a_larger_loss() -> None:
     change = (*edit("b.py", body("b.py", 9_000)), "ok")
     agent.use_at_once(change, extra={"signature": "s"})
     enough_calls_to_be_recent(agent)
-
-    assert why(agent.collect(500)) == {old: "cleared_superseded"}
-
-
-def test_old_after_sets_the_age_of_the_old_part() -> None:
-    agent, old, _ = an_aged_session()
-    plugin = create_plugin()
-    plugin.initialize({"old_after": 2})
-    agent.session.set_gc_plugin(plugin, GCConfig(preserve_recent_turns=1))
 
     assert why(agent.collect(500)) == {old: "cleared_superseded"}
 

@@ -249,7 +249,7 @@ def test_the_turn_limit_is_kept() -> None:
 
 
 def test_a_summary_that_does_not_pay_off_is_not_used() -> None:
-    session = session_with(plugin(summarizer=lambda text: text[:-40], max_fact_tokens=0))
+    session = session_with(plugin(summarizer=lambda text: text[:-40]))
     for number in range(8):
         session.append(Message.from_text(Role.USER, f"question {number}?"))
     before = state(session)
@@ -292,19 +292,30 @@ def test_the_chain_is_bounded_by_count(most: int) -> None:
     assert_sound(session)
 
 
-@pytest.mark.parametrize("most", [400, 800])
-def test_the_chain_is_bounded_by_tokens(most: int) -> None:
-    options = {"summarizer": longish, "max_summaries": 50, "max_summaries_tokens": most}
-    session = session_with(plugin(**options, summary_tokens=400))
+def test_the_chain_is_bounded_by_a_quarter_of_the_target() -> None:
+    session = session_with(plugin(summarizer=longish, max_summaries=50, summary_tokens=400))
     for number in range(200):
         talk(session, 1, number)
         session.after_turn()
         chain = summaries(session)
-        assert len(chain) == 1 or count_tokens(chain, COUNTER) <= most
+        assert len(chain) == 1 or count_tokens(chain, COUNTER) <= LIMIT * 0.6 / 4
         assert count_tokens(chain, COUNTER) < 800
 
     assert len(session.get_gc_history()) > 20
     assert_sound(session)
+
+
+def test_the_chain_is_bounded_by_6000_tokens_in_a_large_window() -> None:
+    strategy = plugin(summarizer=lambda _text: "They talked. " * 500, max_summaries=50)
+    session = session_with(strategy, context_limit=200_000)
+    lengths = []
+    for number in range(12):
+        session.append(Message.from_text(Role.USER, f"question {number}? {LONG * 10}"))
+        session.append(Message.from_text(Role.MODEL, LONG * 10))
+        session.manual_gc(target_percent=30.0)
+        lengths.append(count_tokens(summaries(session), COUNTER))
+
+    assert 5_000 < max(lengths) <= 6_000
 
 
 def test_the_oldest_summaries_are_folded_and_keep_their_place() -> None:
@@ -336,8 +347,8 @@ def test_all_summaries_but_the_newest_are_folded_so_that_the_next_ones_have_room
 
 
 def test_summaries_that_are_too_long_together_are_folded_except_the_newest() -> None:
-    options = {"max_summaries": 50, "max_summaries_tokens": 200, "max_fact_tokens": 0}
-    session = session_with(plugin(**options, summarizer=lambda _text: "They talked. " * 5))
+    strategy = plugin(max_summaries=50, summarizer=lambda _text: "They talked. " * 5)
+    session = session_with(strategy)
     lengths = []
     for number in range(9):
         talk(session, 4, number * 4)
@@ -350,8 +361,7 @@ def test_summaries_that_are_too_long_together_are_folded_except_the_newest() -> 
 
 
 def test_a_newest_summary_that_leaves_no_room_is_folded_too() -> None:
-    options = {"summarizer": longish, "max_summaries": 50, "max_summaries_tokens": 300}
-    session = session_with(plugin(**options, summary_tokens=250))
+    session = session_with(plugin(summarizer=longish, max_summaries=50, summary_tokens=250))
     for number in range(4):
         talk(session, 4, number * 4)
         assert session.manual_gc().success

@@ -63,7 +63,6 @@ def test_defaults_are_the_documented_ones() -> None:
         "preserve_recent_groups": 3,
         "pinned_turn_indices": (),
         "plugin_config": {},
-        "min_free_tokens": None,
         "max_tokens": None,
         "reserve_output_tokens": 0,
         "cache_ttl_seconds": None,
@@ -111,7 +110,6 @@ def test_integers_are_accepted_as_percentages() -> None:
         ("pinned_turn_indices", 3),
         ("plugin_config", None),
         ("plugin_config", []),
-        ("min_free_tokens", -1),
         ("max_tokens", 0),
         ("max_tokens", math.inf),
         ("reserve_output_tokens", -1),
@@ -625,23 +623,11 @@ def test_a_collection_is_due_before_the_reserve_is_touched(total: int, answer: o
 
 
 @pytest.mark.parametrize("continuous", [0, None])
-@pytest.mark.parametrize(
-    ("min_free_tokens", "total", "answer"),
-    [
-        (None, 620, NOT_DUE),  # 2 % of the window above the target
-        (None, 621, THRESHOLD),
-        (100, 700, NOT_DUE),
-        (100, 701, THRESHOLD),
-        (0, 600, NOT_DUE),
-        (0, 601, THRESHOLD),
-    ],
-)
-def test_continuous_mode_collects_when_usage_exceeds_the_target_by_min_free_tokens(
-    continuous: int | None, min_free_tokens: int | None, total: int, answer: object
+@pytest.mark.parametrize(("total", "answer"), [(620, NOT_DUE), (621, THRESHOLD)])
+def test_continuous_mode_collects_when_usage_exceeds_the_target_by_two_percent_of_the_window(
+    continuous: int | None, total: int, answer: object
 ) -> None:
-    config = GCConfig(pressure_percent=continuous, min_free_tokens=min_free_tokens)
-
-    assert should_collect(usage(total), config) == answer
+    assert should_collect(usage(total), GCConfig(pressure_percent=continuous)) == answer
 
 
 def test_continuous_mode_ignores_the_threshold() -> None:
@@ -651,7 +637,7 @@ def test_continuous_mode_ignores_the_threshold() -> None:
 
 
 def test_continuous_mode_collects_at_the_latest_when_a_request_would_not_fit() -> None:
-    config = GCConfig(pressure_percent=0, min_free_tokens=10_000, reserve_output_tokens=100)
+    config = GCConfig(pressure_percent=0, target_percent=89, reserve_output_tokens=100)
 
     assert should_collect(usage(900), config) == NOT_DUE
     assert should_collect(usage(901), config) == THRESHOLD
@@ -680,10 +666,6 @@ def test_no_collection_is_due_without_auto_trigger(settings: dict[str, Any]) -> 
         ({}, 80.0, THRESHOLD),
         ({"pressure_percent": 0}, 62.0, NOT_DUE),
         ({"pressure_percent": 0}, 62.1, THRESHOLD),
-        ({"pressure_percent": 0, "min_free_tokens": 0}, 60.0, NOT_DUE),
-        ({"pressure_percent": 0, "min_free_tokens": 0}, 60.1, THRESHOLD),
-        # How much of the window these tokens are is not known: the target alone decides.
-        ({"pressure_percent": 0, "min_free_tokens": 500}, 60.1, THRESHOLD),
         ({"pressure_percent": 0, "target_percent": 99}, 100.0, NOT_DUE),
         ({"pressure_percent": 0, "target_percent": 99}, 100.1, THRESHOLD),
     ],

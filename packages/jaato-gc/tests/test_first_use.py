@@ -1,6 +1,7 @@
 """The first use of everything that is made lazily, from many threads at once."""
 
 import importlib
+import linecache
 import logging
 import sys
 import textwrap
@@ -9,7 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from types import FrameType
+from typing import Any, TypeVar
 
 import pytest
 
@@ -24,6 +26,7 @@ from jaato_gc import (
     load_gc_plugin,
 )
 from jaato_gc.plugin import hookimpl
+from jaato_gc.plugins import loading
 from jaato_gc.tokens import exact, message_tokens
 
 T = TypeVar("T")
@@ -147,12 +150,93 @@ def test_a_plugin_may_use_the_registry_while_it_is_loaded(
     assert set(sys.modules["another_plugin"].found) <= {"gc_sample"}
 
 
-def test_an_interrupted_loading_continues_at_the_next_use(site: Path) -> None:
-    install(site, "another", "raise KeyboardInterrupt")
+INTERRUPTED = {
+    "while it is imported": """
+    from pathlib import Path
+
+    started = Path(__file__ + ".started")
+    if not started.exists():
+        started.touch()
+        raise KeyboardInterrupt
+"""
+    + PLUGIN,
+    "while its hooks are read": PLUGIN
+    + """
+    interrupts = [KeyboardInterrupt()]
+
+    @hookimpl
+    def jaato_gc_register_formats():
+        if interrupts:
+            raise interrupts.pop()
+        return []
+""",
+}
+USES: dict[str, Callable[[PluginRegistry], object]] = {
+    "all": PluginRegistry.plugins,
+    "one strategy": lambda registry: registry.create("another"),
+}
+
+
+@pytest.mark.parametrize("source", INTERRUPTED.values(), ids=INTERRUPTED.keys())
+@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+def test_an_interrupted_loading_continues_at_the_next_use(
+    site: Path, use: Callable[[PluginRegistry], object], source: str
+) -> None:
+    install(site, "another", source.replace("gc_sample", "gc_another"))
     registry = PluginRegistry()
     with pytest.raises(KeyboardInterrupt):
-        registry.plugins()
-    assert list(registry.strategies()) == ["gc_sample"]
+        use(registry)
+    assert registry.create("another").name == "gc_another"
+    assert list(registry.strategies()) == ["gc_another", "gc_sample"]
+
+
+def test_an_interrupt_at_any_line_of_the_loader_leaves_the_registry_usable(site: Path) -> None:
+    install(site, "another", PLUGIN.replace("gc_sample", "gc_another"))
+    lines_left = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal lines_left
+        if frame.f_code.co_filename != loading.__file__:
+            return None
+        # A signal can't interrupt the assignment in `finally`: nothing is called there.
+        line = linecache.getline(loading.__file__, frame.f_lineno).strip()
+        lines_left -= event == "line" and line != "self._is_loading = False"
+        if lines_left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    for count in range(1, 1_000):
+        registry = PluginRegistry()
+        lines_left = count
+        sys.settrace(interrupt)
+        try:
+            registry.create("sample")
+            registry.strategies()
+            break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        strategies = [registry.create(name).name for name in ("sample", "another")]
+        assert strategies == ["gc_sample", "gc_another"], count
+        assert list(registry.strategies()) == ["gc_another", "gc_sample"], count
+        assert [plugin.name for plugin in registry.plugins()].count("sample") == 1, count
+    assert 100 < count < 999
+
+
+def test_threads_may_load_one_strategy_while_others_load_all_plugins(site: Path) -> None:
+    install(site, "another", PLUGIN.replace("gc_sample", "gc_another"))
+    registry = PluginRegistry()
+    uses: list[Callable[[], object]] = [
+        lambda: registry.create("sample").name,
+        lambda: registry.create("another").name,
+        lambda: list(registry.strategies()),
+        lambda: registry.is_observed("jaato_gc_stash"),
+    ]
+    results = at_once(lambda number: uses[number % len(uses)]())
+    expected = ["gc_sample", "gc_another", ["gc_another", "gc_sample"], True]
+    assert results == expected * (THREADS // len(uses))
+    assert [plugin.status for plugin in registry.plugins() if plugin.strategies] == ["ok", "ok"]
 
 
 # --- looking for plugins ---

@@ -620,6 +620,7 @@ def test_a_strategy_that_reaches_behind_its_collection_can_not_force_anything_ou
     assert "only core" in (result.error or "")
     assert session.history == HISTORY
 
+
 # --- on_overflow ---
 
 

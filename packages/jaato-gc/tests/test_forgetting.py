@@ -25,12 +25,10 @@ from jaato_gc import (
     ToolResult,
     UndoError,
     check_history,
-    count_tokens,
     message_to_dict,
 )
 from jaato_gc.plugin import Collection, Shortening
 from jaato_gc_testing import (
-    COUNTER,
     MemoryStash,
     ScriptedStrategy,
     assert_in_step,

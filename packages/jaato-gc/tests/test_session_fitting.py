@@ -344,9 +344,8 @@ def test_host_edits_go_to_the_stash() -> None:
 
 
 def test_next_collection_waits_after_one_that_missed_its_goal() -> None:
-    config = GCConfig(min_free_tokens=200)
     session = filled(2_000, user(text(1_700)))
-    session.set_gc_plugin(NoGCPlugin(), config)
+    session.set_gc_plugin(NoGCPlugin())
 
     for _ in range(3):
         session.before_send()
@@ -354,10 +353,10 @@ def test_next_collection_waits_after_one_that_missed_its_goal() -> None:
     assert "waits until" in str(session.paused_because)
     counter = session.budget.counter
     assert GCSession.restore(session.save(), plugin=NoGCPlugin(), counter=counter).paused_because
-    session.append(model(text(80)))
+    session.append(model(text(20)))
     session.before_send()
     assert len(session.get_gc_history()) == 1
-    session.append(user(text(150)))
+    session.append(user(text(40)))
     session.before_send()
     assert len(session.get_gc_history()) == 2
 

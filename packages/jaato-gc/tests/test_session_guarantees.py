@@ -687,8 +687,9 @@ def test_a_plugin_without_budget_keeps_the_window_from_overflowing() -> None:
 # --- waiting after a collection that missed its goal ---
 
 
-def full_session(plugin: GCPlugin, **config: Any) -> GCSession:
-    limit = int(count_tokens(conversation(), COUNTER) / 0.85)
+def full_session(plugin: GCPlugin, share: float = 0.85, **config: Any) -> GCSession:
+    """Returns a session whose history takes this share of the window."""
+    limit = int(count_tokens(conversation(), COUNTER) / share)
     return filled_session(plugin, context_limit=limit, config=config)
 
 
@@ -714,26 +715,27 @@ def raises(_collection: Collection) -> None:
 def test_after_a_missed_goal_the_next_collection_waits_for_enough_tokens(
     plugin: GCPlugin, outcome: GCOutcome
 ) -> None:
-    session = full_session(plugin, min_free_tokens=60, threshold_percent=60.0, target_percent=10.0)
+    session = full_session(plugin, threshold_percent=60.0, target_percent=10.0)
+    enough = int(session.budget.context_limit * 0.02)
     collected = session.after_turn()
     assert collected is not None
     assert collected.outcome is outcome
     total = session.budget.total_tokens()
-    assert f"{total + 60} tokens" in (session.paused_because or "")
+    assert f"{total + enough} tokens" in (session.paused_because or "")
 
-    session.budget.update_tokens(ENRICHMENT, 59)
+    session.budget.update_tokens(ENRICHMENT, enough - 1)
     assert session.after_turn() is None
     session.before_send()
     assert session.get_gc_history() == [collected]
     assert session.paused_because is not None
 
-    session.budget.update_tokens(ENRICHMENT, 60)
+    session.budget.update_tokens(ENRICHMENT, enough)
     assert session.paused_because is None
     assert session.after_turn() is not None
 
 
 def test_after_a_reached_goal_no_collection_waits() -> None:
-    session = full_session(Oldest(), min_free_tokens=100_000)
+    session = full_session(Oldest())
     collected = session.after_turn()
     assert collected is not None
     assert collected.outcome is GCOutcome.REACHED
@@ -742,18 +744,8 @@ def test_after_a_reached_goal_no_collection_waits() -> None:
     assert session.after_turn() is not None
 
 
-def test_min_free_tokens_are_two_percent_of_the_window_by_default() -> None:
-    session = full_session(NoGCPlugin())
-    session.after_turn()
-    enough = int(session.budget.context_limit * 0.02)
-    session.budget.update_tokens(ENRICHMENT, enough - 1)
-    assert session.after_turn() is None
-    session.budget.update_tokens(ENRICHMENT, enough)
-    assert session.after_turn() is not None
-
-
 def test_another_window_or_strategy_ends_the_waiting() -> None:
-    session = full_session(NoGCPlugin(), min_free_tokens=100_000)
+    session = full_session(NoGCPlugin())
     session.after_turn()
     assert session.set_context_limit(session.budget.context_limit - 1) is not None
     assert session.paused_because is not None
@@ -764,7 +756,7 @@ def test_another_window_or_strategy_ends_the_waiting() -> None:
 
 def test_only_automatic_collections_wait() -> None:
     plugin = Rogue(lambda history: (history, result()))
-    session = full_session(plugin, min_free_tokens=100_000)
+    session = full_session(plugin)
     session.after_turn()
     assert session.paused_because is not None
     session.manual_gc()
@@ -775,7 +767,7 @@ def test_only_automatic_collections_wait() -> None:
 
 def test_a_request_that_does_not_fit_does_not_wait() -> None:
     plugin = Rogue(lambda history: (history, result()))
-    session = full_session(plugin, min_free_tokens=100_000)
+    session = full_session(plugin, share=0.99 / (1 + COUNTER.tolerance))
     session.after_turn()
     plugin.script = remove("u3", "a3", "u4", "a4")
     limit, total = session.budget.context_limit, session.budget.total_tokens()

@@ -427,7 +427,7 @@ def test_messages_that_are_no_longer_kept_can_not_be_read() -> None:
     session.manual_gc(preserve_recent_turns=3)
     session.manual_gc()
     assert session.get_removed()
-    with pytest.raises(UndoError, match="there is no collection 'gc_1': .* journal_bytes"):
+    with pytest.raises(UndoError, match=r"there is no collection 'gc_1': .* journal_bytes"):
         session.get_removed("gc_1")
 
 

@@ -21,8 +21,6 @@ class HybridSettings(SummarySettings):
 
     summarize_middle_turns: NonNegativeInt = 10
     """The number of turns before the recent ones that are summarized; older ones are removed."""
-    summarize_ancient: bool = False
-    """Summarize the older turns too."""
 
 
 class HybridGCPlugin(GCStrategy[HybridSettings]):
@@ -47,8 +45,6 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
             return
         collection.leave_ledger()
         ancient, middle = self._generations(collection)
-        if self.settings.summarize_ancient:
-            ancient, middle = [], [*ancient, *middle]
         collection.remove_in_order(ancient, "ancient_truncated")
         self._summarize(collection, middle)
         recent = [turn for turn in collection.turns if collection.is_recent(turn)]

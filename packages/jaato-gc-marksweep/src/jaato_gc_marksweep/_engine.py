@@ -29,6 +29,8 @@ logger = logging.getLogger("jaato_gc")
 
 CLOCK_TOLERANCE: Final = timedelta(minutes=1)
 """Clocks of different machines differ: a time this far in the future is not reported."""
+OLD_AFTER: Final = 3
+"""A segment is in the old generation after this many survived collections."""
 
 
 class IGCEngine(ABC):
@@ -70,8 +72,6 @@ class GCEngine(IGCEngine):
         stash_score: Segments with this score or less are pruned last.
         delete_score: Logs and notes with a higher score are deleted; everything else is stashed.
         prune_reachable: Also stash reachable segments, after the unreachable ones.
-        old_after: The number of survived collections after which a segment is in the old
-            generation.
         now: Returns the current time. A time without a time zone is local time.
 
     Examples:
@@ -94,20 +94,13 @@ class GCEngine(IGCEngine):
     stash_score: float = 0.4
     delete_score: float = 0.7
     prune_reachable: bool = False
-    old_after: int = 3
     now: Callable[[], datetime] = utc_now
     _has_warned: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, minimum in (
-            ("recent_messages_count", 0),
-            ("recent_decision_hours", 0),
-            ("old_after", 1),
-        ):
-            if not getattr(self, name) >= minimum:  # not "<", which is false for NaN
-                raise GCConfigError(
-                    f"{name}: expected {minimum} or more, got {getattr(self, name)}"
-                )
+        for name in ("recent_messages_count", "recent_decision_hours"):
+            if not getattr(self, name) >= 0:  # not "<", which is false for NaN
+                raise GCConfigError(f"{name}: expected 0 or more, got {getattr(self, name)}")
 
     def compute_roots(
         self,
@@ -218,14 +211,14 @@ class GCEngine(IGCEngine):
     ) -> list[ContextSegment]:
         """Records that a plan was carried out. Returns the segments that remain.
 
-        Their ``gc_survival_count`` is one higher, and their ``generation`` becomes ``old`` at
-        ``old_after`` survived collections.
+        Their ``gc_survival_count`` is one higher, and their ``generation`` becomes ``old`` at three
+        survived collections.
         """
         pruned = {*plan.stash_segments, *plan.delete_segments}
         survivors = [segment for segment in segments if segment.segment_id not in pruned]
         for segment in survivors:
             segment.gc_survival_count += 1
-            if segment.gc_survival_count >= self.old_after:
+            if segment.gc_survival_count >= OLD_AFTER:
                 segment.generation = "old"
         return survivors
 

@@ -14,5 +14,3 @@ class MarkSweepSettings(StrategySettings):
     """How tools are recognised."""
     max_result_tokens: PositiveInt = 2_000
     """Longer old results are shortened to head and tail."""
-    old_after: PositiveInt = 1
-    """Content is old after this many collections, and stays while young garbage suffices."""

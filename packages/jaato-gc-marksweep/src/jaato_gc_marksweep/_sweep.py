@@ -86,11 +86,11 @@ class Sweep:
         return group.policy is GCPolicy.PRESERVABLE and not self._collection.under_pressure
 
     def _is_old(self, group: Group) -> bool:
+        """Returns whether a group survived a collection."""
         budget = self._collection.budget
         if budget is None:
             return False
-        survived = budget.collections_survived(group.messages[-1].message_id)
-        return survived >= self._settings.old_after
+        return budget.collections_survived(group.messages[-1].message_id) > 0
 
     def _would_do(self, garbage: Sequence[Garbage]) -> bool:
         wanted = self._collection.goal.tokens_to_free

@@ -41,7 +41,7 @@ NOTICE_FIELDS = {
     "kept": "turns that are left",
     "items": "items in the removal list",
     "tokens_freed": "freed tokens",
-    "freed": "the same",
+    "freed": "the same, as templates for gc_budget of jaato-server name it",
     "plugin_name": "the strategy",
     "reason": "why the collection ran",
 }
@@ -101,7 +101,6 @@ class GCConfigOverrides(TypedDict, total=False):
     preserve_recent_turns: int
     preserve_recent_groups: int
     pinned_turn_indices: Sequence[int]
-    min_free_tokens: int | None
     max_tokens: int | None
     reserve_output_tokens: int
     ledger_percent: float
@@ -145,9 +144,6 @@ class GCConfig(Settings):
         default_factory=FrozenDict
     )
     """Options of the strategy. Keys of this class are accepted too, and override it."""
-    min_free_tokens: NonNegativeInt | None = None
-    """Continuous mode waits until it can free this much, and so does a collection after one that
-    missed its goal; ``None``: 2 % of the window."""
     max_tokens: PositiveInt | None = None
     """Use no more of the window than this, however large it is."""
     reserve_output_tokens: NonNegativeInt = 0

@@ -10,8 +10,11 @@ from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.config import GCConfig
 from jaato_gc.tokens import Confidence
 
-DEFAULT_MIN_FREE_SHARE = 0.02
-"""Less than this share of the window is not worth a collection: see ``min_free_tokens``."""
+MIN_FREE_SHARE = 0.02
+"""Less than this share of the window is not worth a collection.
+
+Continuous mode waits until it can free this much, and so does a collection after one that missed
+its goal."""
 
 
 class ContextUsage(TypedDict, total=False):
@@ -95,9 +98,7 @@ def should_collect(
 def _percent_is_due(context_usage: ContextUsage, config: GCConfig) -> bool:
     percent = context_usage.get("percent_used") or 0.0
     if config.continuous_mode:
-        # Without a window, tokens can't be converted to a percentage.
-        slack = 100 * DEFAULT_MIN_FREE_SHARE if config.min_free_tokens is None else 0.0
-        return percent > min(config.target_percent + slack, 100.0)
+        return percent > min(config.target_percent + 100 * MIN_FREE_SHARE, 100.0)
     return percent >= config.threshold_percent
 
 
@@ -116,9 +117,7 @@ def trigger_tokens(config: GCConfig, context_limit: int | None) -> int | None:
 
 def min_free_tokens(config: GCConfig, context_limit: int | None) -> int:
     """Returns the number of tokens that are worth a collection."""
-    if config.min_free_tokens is not None:
-        return config.min_free_tokens
-    return int((config.window(context_limit) or 0) * DEFAULT_MIN_FREE_SHARE)
+    return int((config.window(context_limit) or 0) * MIN_FREE_SHARE)
 
 
 def crossed_threshold(

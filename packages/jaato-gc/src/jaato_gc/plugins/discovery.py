@@ -27,6 +27,9 @@ FACTORY_GROUP = "jaato.gc_plugins"
 FACTORIES_FOR_JAATO = "jaato-gc-jaato"
 """The distribution whose factories are the strategies of this project, for jaato-server."""
 
+HOST = "this process"
+"""The distribution of plugins that the host registers itself."""
+
 ALLOWED_VARIABLE = "JAATO_GC_LOAD_PLUGINS"
 BLOCKED_VARIABLE = "JAATO_GC_DISABLED_PLUGINS"
 
@@ -80,6 +83,15 @@ class InstalledPlugin:
     def is_named(self, name: str) -> bool:
         """Returns whether a name is that of the plugin or of its distribution, in any spelling."""
         return _normalized(name) in (_normalized(self.name), _normalized(self.distribution))
+
+    def comes_first_for(self, strategy: str) -> bool:
+        """Returns whether the plugin is used for a strategy that others offer too.
+
+        A plugin of the host is, and one with the strategy's name: it is used without loading the
+        others, so whether they are loaded must make no difference.
+        """
+        has_its_name = _normalized(self.name) == _normalized(strategy)
+        return not self.is_factory and (has_its_name or self.distribution == HOST)
 
     def fail(self, error: BaseException) -> None:
         """Marks the plugin as broken."""

@@ -38,15 +38,15 @@ hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 """Marks a function of a plugin as an implementation of the hook of the same name."""
 
 
-# --- registering: called when a registry is first asked for something of the kind ---
+# --- registering: called when a registry loads the plugin ---
 
 
 @hookspec
 def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[empty-body]
     """Register strategies.
 
-    Called by a `PluginRegistry` once, when it first needs a strategy. If it raises, the plugin is
-    listed as broken, and all others stay available.
+    Called by a `PluginRegistry` once, when it loads the plugin. If it raises, the plugin is listed
+    as broken, and all others stay available.
 
     Example::
 
@@ -60,8 +60,8 @@ def jaato_gc_register_strategies() -> Iterable[StrategyInfo]:  # type: ignore[em
 def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-body]
     """Register formats that histories are read from and written to.
 
-    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
-    listed as broken, and all others stay available.
+    Called by a `PluginRegistry` once, when it loads the plugin. If it raises, the plugin is listed
+    as broken, and all others stay available.
 
     Example::
 
@@ -75,8 +75,8 @@ def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-b
 def jaato_gc_register_options() -> type[BaseModel]:  # type: ignore[empty-body]
     """Register the model of the plugin's own options, which are not those of a strategy.
 
-    Called by a `PluginRegistry` once, when it first loads its plugins. If it raises, the plugin is
-    listed as broken, and all others stay available.
+    Called by a `PluginRegistry` once, when it loads the plugin. If it raises, the plugin is listed
+    as broken, and all others stay available.
 
     Example::
 

@@ -1,27 +1,16 @@
 """The registry of plugins: strategies, formats, stashes, counters and observers."""
 
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
-
-import pluggy
 
 from jaato_gc.config import validate_options
 from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
-from jaato_gc.plugins import hookspecs
 from jaato_gc.plugins.base import GCStrategy
-from jaato_gc.plugins.discovery import (
-    BLOCKED_VARIABLE,
-    InstalledPlugin,
-    PluginEntryPoint,
-    PluginStatus,
-    installed_entry_points,
-)
-from jaato_gc.plugins.hook_calls import announced, announced_model, call, check_implementation
-from jaato_gc.plugins.hookspecs import PROJECT_NAME
+from jaato_gc.plugins.discovery import BLOCKED_VARIABLE, InstalledPlugin, PluginStatus
+from jaato_gc.plugins.hook_calls import call
+from jaato_gc.plugins.loading import PluginLoader
 from jaato_gc.plugins.plugin_options import find_plugin, read_options
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
 from jaato_gc.settings import closest, options_from_json
@@ -39,6 +28,9 @@ OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 class PluginRegistry:
     """The plugins of this environment, loaded on first use. Threads may share a registry.
 
+    A strategy comes from a plugin of the host, or from the plugin with its name, which is loaded
+    alone. If none of these offers it, all plugins are loaded. Everything else loads all of them.
+
     A plugin that can't be loaded never hides the others: it is listed as broken, and choosing it
     raises the cause. A plugin with hooks shadows a factory of the same strategy, so that
     jaato-server can be installed beside the strategies of this project.
@@ -48,14 +40,7 @@ class PluginRegistry:
     """
 
     def __init__(self, *, load_installed: bool = True) -> None:
-        self._manager = pluggy.PluginManager(PROJECT_NAME)
-        self._manager.add_hookspecs(hookspecs)
-        self._plugins: dict[str, InstalledPlugin] = {}
-        self._is_loaded = not load_installed
-        self._to_load: deque[PluginEntryPoint] | None = None
-        """Installed plugins that are not loaded yet; ``None``: not looked for yet."""
-        self._is_loading = False
-        self._lock = threading.RLock()  # reentrant: a plugin may use the registry as it is loaded
+        self._loader = PluginLoader(load_installed=load_installed)
 
     def register(self, plugin: object, name: str) -> None:
         """Adds a plugin of the host: a module or object with hook implementations.
@@ -63,46 +48,20 @@ class PluginRegistry:
         Raises:
             GCPluginError: Its hook implementations are invalid.
         """
-        record = InstalledPlugin(name, "this process", "-")
-        with self._lock:
-            try:
-                self._admit(plugin, record, self._list(record))
-            except Exception as error:
-                record.fail(error)
-                raise GCPluginError(f"{record.origin} can't be used: {record.cause}") from error
-            finally:
-                self._shadow_factories()
+        self._loader.register(plugin, name)
 
     def plugins(self) -> list[InstalledPlugin]:
         """Returns every installed plugin, usable or not."""
-        self._load_installed()
-        with self._lock:
-            return list(self._plugins.values())
-
-    def _load_installed(self) -> None:
-        """Loads the installed plugins, once. Other threads wait until all are loaded."""
-        if self._is_loaded:
-            return
-        with self._lock:
-            if self._is_loading:  # by this thread: a plugin that is loaded sees those before it
-                return
-            self._is_loading = True
-            try:
-                if self._to_load is None:
-                    self._to_load = deque(installed_entry_points())
-                while self._to_load:  # emptied one by one: loading may be interrupted
-                    self._load(self._to_load.popleft())
-                self._is_loaded = True
-            finally:
-                self._is_loading = False
+        return self._loader.all_plugins()
 
     def strategies(self) -> dict[str, StrategyInfo]:
-        """Returns the strategies that only one plugin offers, by name."""
-        return _unambiguous(self._offers(lambda plugin: plugin.strategies))
+        """Returns the strategies that can be created, by name."""
+        offers = _offers(self.plugins(), lambda plugin: plugin.strategies)
+        return _unambiguous({name: _first_choices(name, offers[name]) for name in offers})
 
     def formats(self) -> dict[str, FormatInfo]:
         """Returns the formats that only one plugin offers, by name."""
-        return _unambiguous(self._offers(lambda plugin: plugin.formats))
+        return _unambiguous(_offers(self.plugins(), lambda plugin: plugin.formats))
 
     def info(self, name: str) -> StrategyInfo:
         """Returns how a plugin announces a strategy.
@@ -167,8 +126,10 @@ class PluginRegistry:
                 unknown or has an invalid value.
             GCPluginError: A plugin failed.
         """
+        if not options:
+            return  # plugins are loaded only if there is something for them
         hook = "jaato_gc_configure"
-        takers = {id(plugin): taker for plugin, taker in self._implementations(hook)}
+        takers = {id(plugin): taker for plugin, taker in self._loader.implementations(hook)}
         candidates = [plugin for plugin in self.plugins() if not plugin.is_factory]
         validated = []
         for name, given in options.items():
@@ -206,7 +167,7 @@ class PluginRegistry:
 
     def _first(self, hook: str, arguments: Mapping[str, Any], kind: Any) -> Any:
         """Returns the first result of a hook. A plugin that fails is listed as broken."""
-        for plugin, implementation in self._implementations(hook):
+        for plugin, implementation in self._loader.implementations(hook):
             try:
                 answer = call(implementation, arguments)
                 if isinstance(answer, kind):
@@ -221,17 +182,16 @@ class PluginRegistry:
 
     def hooks(self) -> dict[str, tuple[str, ...]]:
         """Returns the hooks of this version of core, each with its arguments."""
-        callers = vars(self._manager.hook).values()
+        callers = vars(self._loader.manager.hook).values()
         return {each.name: tuple(each.spec.argnames) for each in callers if each.spec}
 
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
-        self._load_installed()
-        return bool(getattr(self._manager.hook, hook).get_hookimpls())
+        return any(True for _ in self._loader.implementations(hook))
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Calls every observer of a hook. Errors are logged and do not stop the others."""
-        for plugin, implementation in self._implementations(hook):
+        for plugin, implementation in self._loader.implementations(hook):
             try:
                 call(implementation, arguments)
             except BaseException as error:
@@ -239,82 +199,20 @@ class PluginRegistry:
                     raise
                 logger.exception("%s failed in %s; nothing else is affected", plugin.origin, hook)
 
-    def _implementations(self, hook: str) -> Iterator[tuple[InstalledPlugin, pluggy.HookImpl]]:
-        self._load_installed()
-        # Pluggy lists them in reverse calling order.
-        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            yield self._plugins[implementation.plugin_name], implementation
-
-    def _load(self, found: PluginEntryPoint) -> None:
-        entry_point, record = found.entry_point, found.record()
-        key = self._list(record)
-        self._shadow_factories()  # before the import, which takes long and may fail
-        if record.status is not PluginStatus.OK:
-            return
-        try:
-            loaded = entry_point.load()
-            if record.is_factory:
-                record.strategies = [StrategyInfo(entry_point.name, loaded)]
-            else:
-                self._admit(loaded, record, key)
-        except (Exception, SystemExit) as error:  # an import may raise anything
-            record.fail(error)
-
-    def _list(self, record: InstalledPlugin) -> str:
-        # Numbered, because two distributions may use the same name.
-        key = f"{record.name}#{len(self._plugins)}"
-        self._plugins[key] = record
-        return key
-
-    def _shadow_factories(self) -> None:
-        plugins = self._plugins.values()
-        for factory in plugins:
-            if factory.is_factory and factory.status is PluginStatus.OK:
-                for plugin in plugins:
-                    if not plugin.is_factory:
-                        plugin.shadow(factory)
-
-    def _admit(self, plugin: object, record: InstalledPlugin, key: str) -> None:
-        """Registers the hook implementations of a plugin, all or none."""
-        try:
-            self._manager.register(plugin, name=key)
-            self._manager.check_pending()
-            for caller in self._manager.get_hookcallers(plugin) or ():
-                for implementation in caller.get_hookimpls():
-                    if implementation.plugin is plugin:
-                        check_implementation(implementation, caller)
-                        _read(implementation, caller.name, record)
-        except BaseException:
-            # By name: the same object may be registered under another one.
-            if self._manager.has_plugin(key):
-                self._manager.unregister(name=key)
-            raise
-
-    def _offers(
-        self, infos_of: Callable[[InstalledPlugin], list[InfoT]]
-    ) -> dict[str, list[tuple[InstalledPlugin, InfoT]]]:
-        """Returns what usable plugins offer, by name."""
-        offers: dict[str, list[tuple[InstalledPlugin, InfoT]]] = {}
-        for plugin in self.plugins():
-            if plugin.status is PluginStatus.OK:
-                for info in infos_of(plugin):
-                    offers.setdefault(info.name, []).append((plugin, info))
-        return offers
-
     def _choose(self, name: str) -> tuple[InstalledPlugin, StrategyInfo]:
-        offers = self._offers(lambda plugin: plugin.strategies)
-        for spelling in _spellings(name):
-            if found := offers.get(spelling):
-                if len(found) > 1:
-                    raise GCPluginError(
-                        f"strategy {spelling!r} is offered by "
-                        + " and by ".join(plugin.origin for plugin, _ in found)
-                        + f": uninstall one, or name its distribution in {BLOCKED_VARIABLE}"
-                    )
-                return found[0]
-        raise GCPluginError(self._why_missing(name, offers))
+        found = _find(name, self._loader.plugins_for(name)) or _find(name, self.plugins())
+        if not found:
+            raise GCPluginError(self._why_missing(name))
+        if len(found) > 1:
+            raise GCPluginError(
+                f"strategy {found[0][1].name!r} is offered by "
+                + " and by ".join(plugin.origin for plugin, _ in found)
+                + f": uninstall one, or name its distribution in {BLOCKED_VARIABLE}"
+            )
+        return found[0]
 
-    def _why_missing(self, name: str, offers: Mapping[str, object]) -> str:
+    def _why_missing(self, name: str) -> str:
+        offers = _offers(self.plugins(), lambda plugin: plugin.strategies)
         states = (PluginStatus.BROKEN, PluginStatus.BLOCKED)
         unusable = [plugin for plugin in self.plugins() if plugin.status in states]
         for plugin in unusable:
@@ -353,6 +251,32 @@ def _spellings(name: str) -> tuple[str, str, str]:
     return name, f"gc_{name}", name.removeprefix("gc_")
 
 
+def _find(
+    name: str, plugins: Iterable[InstalledPlugin]
+) -> list[tuple[InstalledPlugin, StrategyInfo]]:
+    """Returns the plugins that offer a strategy, by the first spelling that any of them offers."""
+    offers = _offers(plugins, lambda plugin: plugin.strategies)
+    return next((offers[each] for each in _spellings(name) if each in offers), [])
+
+
+def _offers(
+    plugins: Iterable[InstalledPlugin], infos_of: Callable[[InstalledPlugin], list[InfoT]]
+) -> dict[str, list[tuple[InstalledPlugin, InfoT]]]:
+    """Returns what usable plugins offer, by name."""
+    offers: dict[str, list[tuple[InstalledPlugin, InfoT]]] = {}
+    for plugin in plugins:
+        if plugin.status is PluginStatus.OK:
+            for info in infos_of(plugin):
+                offers.setdefault(info.name, []).append((plugin, info))
+    return offers
+
+
+def _first_choices(
+    name: str, found: list[tuple[InstalledPlugin, StrategyInfo]]
+) -> list[tuple[InstalledPlugin, StrategyInfo]]:
+    return [offer for offer in found if offer[0].comes_first_for(name)] or found
+
+
 def _unambiguous(
     offers: Mapping[str, list[tuple[InstalledPlugin, InfoT]]],
 ) -> dict[str, InfoT]:
@@ -373,13 +297,3 @@ def _missing_members(strategy: GCPlugin) -> list[str]:
         if kind.select is GCStrategy.select and kind.collect is GCStrategy.collect:
             missing.append("select")
     return missing
-
-
-def _read(implementation: pluggy.HookImpl, hook: str, record: InstalledPlugin) -> None:
-    """Lists what an implementation announces."""
-    if hook == "jaato_gc_register_strategies":
-        record.strategies += announced(implementation, hook, StrategyInfo)
-    elif hook == "jaato_gc_register_formats":
-        record.formats += announced(implementation, hook, FormatInfo)
-    elif hook == "jaato_gc_register_options":
-        record.options_model = announced_model(implementation, hook)

@@ -12,8 +12,10 @@ from jaato_gc.tokens import count_tokens
 
 FEW_TOKENS = 100
 """Content up to this size may have no shorter summary."""
+MAX_SUMMARIES_TOKENS = 6_000
+"""If summaries are longer than this together, all but the newest are folded into one."""
 SUMMARIES_SHARE = 0.25
-"""Summaries together never take more than this share of the target."""
+"""The same limit as a share of the target, for small windows."""
 
 
 class TurnSummarizer:
@@ -194,8 +196,8 @@ class TurnSummarizer:
         """The size of all summaries together."""
         target = self._collection.goal.target_tokens
         if target is None:
-            return self._settings.max_summaries_tokens
-        return min(self._settings.max_summaries_tokens, int(target * SUMMARIES_SHARE))
+            return MAX_SUMMARIES_TOKENS
+        return min(MAX_SUMMARIES_TOKENS, int(target * SUMMARIES_SHARE))
 
     # --- insertions, and their figures in the result ---
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from jaato_gc.config import StrategySettings
 from jaato_gc.deadline import LONGEST_WAIT
@@ -15,6 +15,8 @@ from jaato_gc.messages import Message, summary_message
 from jaato_gc.summaries.summarizer import Summarizer, SummarizerFunction
 from jaato_gc.tokens import TokenCounter, count_tokens
 
+MAX_FACT_TOKENS = 300
+"""The size of the paths, commands, numbers and identifiers that are kept beside a summary."""
 FACTS_SHARE = 0.2
 """Facts never take more than this share of the summarized content."""
 EXTRACT_SHARE = 0.25
@@ -45,15 +47,8 @@ class SummarySettings(StrategySettings):
     """Without a summary: change nothing, extract one without a model, or remove the turns."""
     summary_tokens: PositiveInt = 800
     """The expected size of a summary. That much more is removed to make room for it."""
-    max_fact_tokens: NonNegativeInt = 300
-    """The size of the paths, commands, numbers and identifiers that are kept beside a summary."""
     max_summaries: PositiveInt = 5
     """If there are more summaries than this, all but the newest are folded into one."""
-    max_summaries_tokens: PositiveInt = 6_000
-    """If summaries are longer than this together, all but the newest are folded into one.
-
-    In a small window, the limit is a quarter of the target.
-    """
 
     @model_validator(mode="after")
     def _one_way_to_summarize(self) -> Self:
@@ -120,9 +115,7 @@ class SummaryWriter:
         text, written_by = self._text(turns, messages)
         facts = extract_facts(messages)
         missing = [fact for fact in facts if not is_mentioned(fact, text)]
-        cap = min(
-            self.settings.max_fact_tokens, int(count_tokens(messages, self.counter) * FACTS_SHARE)
-        )
+        cap = min(MAX_FACT_TOKENS, int(count_tokens(messages, self.counter) * FACTS_SHARE))
         carried = facts_within(missing, cap, self.counter)
         ids = "\n".join([*self.present, *(message.message_id for message in messages)])
         digest = hashlib.sha256(ids.encode(errors="replace")).hexdigest()
