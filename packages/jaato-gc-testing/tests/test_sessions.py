@@ -73,7 +73,7 @@ def test_oldest_first_removes_the_oldest_turns() -> None:
 
 
 def test_a_scripted_strategy_runs_its_function_on_the_collection() -> None:
-    strategy = ScriptedStrategy(lambda each: each.take(each.turns[1].groups, "mine", "scripted"))
+    strategy = ScriptedStrategy(lambda each: each.remove(each.turns[1].groups, "mine", "scripted"))
     session = new_session(strategy, GCConfig(preserve_recent_turns=1))
     speak(session, 0, 1, 2)
 

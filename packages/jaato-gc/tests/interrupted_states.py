@@ -43,7 +43,7 @@ def state_of(session: GCSession) -> State:
         "history": (length, saved.pop("history")),
         "budget": (session.budget.total_tokens(), saved.pop("budget")),
         "usage": session.get_context_usage(),
-        "journal": (list(map(str, session.get_gc_history())), saved.pop("results")),
+        "journal": (list(map(str, session.get_gc_history())), saved.pop("recorded")),
         "undo": (_removed(session), saved.pop("journal")),
     }
     return {**state, **saved}

@@ -1,7 +1,6 @@
 """Cancelling a turn at any point leaves a session that can be used."""
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,14 @@ from jaato_gc import (
     ToolResult,
 )
 from jaato_gc.plugin import Collection, Summarizer
-from jaato_gc_testing import OldestFirst, assert_in_step, message_ids, new_session, speak
+from jaato_gc_testing import (
+    OldestFirst,
+    assert_in_step,
+    message_ids,
+    new_session,
+    saved_state,
+    speak,
+)
 
 PATIENCE = 20.0
 """Seconds after which a test fails that would wait for ever."""
@@ -77,11 +83,6 @@ def full_session(plugin: OldestFirst, provider: Any = lambda _: "ok", **options:
     return session
 
 
-def state(session: GCSession) -> dict[str, Any]:
-    saved: dict[str, Any] = json.loads(session.save())
-    return {key: value for key, value in saved.items() if key not in ("plans_made", "results")}
-
-
 async def heard(event: threading.Event) -> None:
     """Waits for another thread."""
     assert await asyncio.to_thread(event.wait, PATIENCE)
@@ -116,11 +117,11 @@ def test_a_turn_that_is_cancelled_during_a_summary_leaves_the_session_usable(
     async def run() -> None:
         session = full_session(Summarizing(getattr(hanging, kind), timeout), **options)
         session.append(Message.from_text(Role.USER, "Hi", message_id="hi"))
-        before = state(session)
+        before = saved_state(session)
         await cancelled(session.send_message_async(None), at=hanging.started)
         if kind == "on_a_loop":
             await heard(hanging.cancelled)
-        assert state(session) == before
+        assert saved_state(session) == before
         session.set_gc_plugin(OldestFirst(), GCConfig(preserve_recent_turns=1))
         result = await asyncio.wait_for(asyncio.to_thread(session.manual_gc), PATIENCE)
         assert result.outcome is GCOutcome.REACHED

@@ -1,6 +1,5 @@
 """Odd values in what a strategy returns or asks for: rejected, and never stored."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,6 +42,7 @@ from jaato_gc_testing import (
     message_ids,
     new_session,
     restarted,
+    saved_state,
     speak,
 )
 from jaato_gc_testing.odd_values import (
@@ -89,8 +89,7 @@ def instead(history: list[Message], new: Message) -> list[Message]:
 
 def state(session: GCSession) -> dict[str, Any]:
     """Returns what only a successful collection may change."""
-    saved: dict[str, Any] = json.loads(session.save())
-    saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
+    saved = saved_state(session)
     return {key: saved[key] for key in ("history", "budget", "journal", "turns", "places")}
 
 
@@ -145,7 +144,7 @@ ODD_ITEM_FIELDS: dict[str, dict[str, Any]] = {
     "ids that are a generator": {"message_ids": (each for each in ["u2", "a2"])},
     "no source": {"source": None},
     "an unknown source": {"source": "attic"},
-    "a keep that is broken": {"keep": Broken()},
+    "a stash that is broken": {"stash": Broken()},
     "an action that is broken": {"action": Broken()},
 }
 GOOD_ITEM = {"source": "conversation", "child_key": "turn_2", "message_ids": ["u2", "a2"]}
@@ -454,11 +453,11 @@ def forged(collection: Collection) -> Any:
     return collection.groups[0]._replace(messages=(message,), hold=None)
 
 
-def take_under(key: Any, collection: Collection) -> None:
+def remove_under(key: Any, collection: Collection) -> None:
     collection.remove(collection.groups, key, "x")
 
 
-def take_for(reason: Any, collection: Collection) -> None:
+def remove_for(reason: Any, collection: Collection) -> None:
     collection.remove(collection.groups, "x", reason)
 
 
@@ -471,29 +470,32 @@ def say_in_details(value: Any, collection: Collection) -> None:
 
 
 ODD_REQUESTS: dict[str, Callable[[Collection], object]] = {
-    **{f"take with a key of {name}": partial(take_under, value) for name, value in ODD_IDS.items()},
     **{
-        f"take with a reason of {name}": partial(take_for, value)
+        f"remove with a key of {name}": partial(remove_under, value)
+        for name, value in ODD_IDS.items()
+    },
+    **{
+        f"remove with a reason of {name}": partial(remove_for, value)
         for name, value in ODD_TEXTS.items()
     },
     **{
         f"shorten with a key of {name}": partial(shorten_under, value)
         for name, value in ODD_IDS.items()
     },
-    "take with an action of its own": lambda c: c.remove(c.groups, "x", "x", OddText("shorten")),  # type: ignore[arg-type]
-    "take with a keep that is broken": lambda c: c.remove(c.groups, "x", "x", stash=Broken()),  # type: ignore[arg-type]
-    "take a forged group": lambda c: c.remove([forged(c)], "x", "x"),
+    "remove with an action of its own": lambda c: c.remove(c.groups, "x", "x", OddText("shorten")),  # type: ignore[arg-type]
+    "remove with a stash that is broken": lambda c: c.remove(c.groups, "x", "x", stash=Broken()),  # type: ignore[arg-type]
+    "remove a forged group": lambda c: c.remove([forged(c)], "x", "x"),
     "shorten a forged group": lambda c: c.shorten(forged(c), "x"),
     "hold a forged group": lambda c: c.hold(forged(c)),
     "shorten with an odd note": lambda c: c.shorten(call_group(c), "x", Shortening(note=b"")),  # type: ignore[arg-type]
-    "take a source of bytes": lambda c: c.take_source(b"", None, 0, "x"),  # type: ignore[arg-type]
-    "take a source with a key of bytes": lambda c: c.take_source(
+    "remove a source of bytes": lambda c: c.remove_source(b"", None, 0, "x"),  # type: ignore[arg-type]
+    "remove a source with a key of bytes": lambda c: c.remove_source(
         InstructionSource.ENRICHMENT,
         b"",  # type: ignore[arg-type]
         0,
         "x",
     ),
-    "take a source of NaN tokens": lambda c: c.take_source(
+    "remove a source of NaN tokens": lambda c: c.remove_source(
         InstructionSource.ENRICHMENT,
         "x",
         math.nan,  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ from jaato_gc import (
     message_to_dict,
 )
 from jaato_gc.collecting.outcome import OUTCOME_INVARIANTS, Outcome
+from jaato_gc.commit import Commit
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history.invariants import HISTORY_INVARIANTS
 from jaato_gc.history.pairing import Pairing
@@ -50,6 +51,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    saved_state,
     speak,
 )
 
@@ -67,12 +69,10 @@ def talk(plugin: GCPlugin, config: GCConfig = CONFIG, /, **options: Any) -> GCSe
     return session
 
 
-def state(session: GCSession) -> Any:
-    """Returns everything that a collection may change, without the list of attempts."""
-    saved = json.loads(session.save())
-    saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
-    attempts = ("recorded", "plans_made", "waits_until", "plugin", "plugin_options", "config")
-    return {key: value for key, value in saved.items() if key not in attempts}
+def state(session: GCSession) -> dict[str, Any]:
+    """Returns everything that a collection may change, with any strategy."""
+    chosen = ("plugin", "plugin_options", "config")
+    return {key: value for key, value in saved_state(session).items() if key not in chosen}
 
 
 def result_of(history: list[Message]) -> tuple[list[Message], GCResult]:
@@ -116,10 +116,6 @@ def set_groups(collection: Collection) -> None:
         turn.groups = ()  # type: ignore[misc]
 
 
-def set_layout(collection: Collection) -> None:
-    collection.layout.groups = ()  # type: ignore[misc]
-
-
 def set_history(collection: Collection) -> None:
     collection.history = ()  # type: ignore[misc]
 
@@ -137,7 +133,7 @@ def clear_history(collection: Collection) -> None:
 
 
 LAYOUT_WRITES: list[Script] = [
-    *(set_hold, set_policy, set_messages, set_groups, set_layout, set_history, set_config),
+    *(set_hold, set_policy, set_messages, set_groups, set_history, set_config),
     *(reverse_groups, clear_history),
 ]
 
@@ -177,9 +173,9 @@ def notice(**fields: Any) -> Message:
 
 ODD: Any = object()
 ODD_REQUESTS: dict[str, Script] = {
-    "a key": lambda each: each.take(each.groups, ODD, "mine"),
-    "a reason": lambda each: each.take(each.groups, "mine", ODD),
-    "an action": lambda each: each.take(each.groups, "mine", "mine", ODD),
+    "a key": lambda each: each.remove(each.groups, ODD, "mine"),
+    "a reason": lambda each: each.remove(each.groups, "mine", ODD),
+    "an action": lambda each: each.remove(each.groups, "mine", "mine", ODD),
     "a key of a shorter form": lambda each: each.shorten(each.turns[3].groups[1], "x", key=ODD),
     "a negative position": lambda each: each.insert(notice(), -5),
     "a kind": lambda each: each.insert(replace(notice(), synthetic=ODD), 1),
@@ -268,7 +264,7 @@ def update_tokens(budget: InstructionBudget) -> None:
 def attach_message(budget: InstructionBudget) -> None:
     entry = budget.entry_of("u1")
     assert entry is not None
-    budget.add_message(CONVERSATION, str(entry.key), "u0", 5)
+    budget.attach_message(Commit(), entry, "u0", 5)
 
 
 def remove_messages(budget: InstructionBudget) -> None:
@@ -679,8 +675,8 @@ REQUESTS: dict[str, Callable[[Collection], object]] = {
     "remove_oldest of everything": lambda each: each.remove_oldest(
         each.turns, "late", to_goal=False
     ),
-    "take": lambda each: each.take(each.groups, "late", "late"),
-    "take_source": lambda each: each.take_source(InstructionSource.ENRICHMENT, None, 1, "late"),
+    "remove": lambda each: each.remove(each.groups, "late", "late"),
+    "remove_source": lambda each: each.remove_source(InstructionSource.ENRICHMENT, None, 1, "late"),
     "hold": lambda each: each.hold(each.groups[0]),
     "shorten": lambda each: each.shorten(each.groups[0], "late"),
     "drop_repeated_lines": lambda each: each.drop_repeated_lines(),
@@ -758,7 +754,7 @@ def test_a_collection_is_closed_when_its_deadline_passes(
     assert "0.02 s" in str(result.error)
     assert done.wait(30)
     assert len(errors) == 1
-    assert {**state(session), "disabled": None} == before
+    assert state(session) == before
     assert_that_a_good_strategy_works(session)
 
 
@@ -767,7 +763,7 @@ def test_a_collection_without_a_session_is_closed_when_collect_returns() -> None
     history = talk(OldestFirst()).history
     ScriptedStrategy(kept.append).collect(history, {}, CONFIG, GCTriggerReason.MANUAL)
     with pytest.raises(ReadOnlyError, match="closed"):
-        kept[0].take(kept[0].groups, "late", "late")
+        kept[0].remove(kept[0].groups, "late", "late")
 
 
 class StoringStash(MemoryStash):

@@ -13,12 +13,14 @@ import pytest
 from jaato_gc import GCConfig, GCSession
 from jaato_gc.plugin import Edit
 from jaato_gc.session import saving
-from jaato_gc.session.journal import AppliedEdits
+from jaato_gc.session.journal_entry import AppliedEdits
 from jaato_gc_testing import COUNTER, MemoryStash, OldestFirst, new_session, speak
 
 PART = "a part of the session, with a row of its own"
 OPTION = "given to the restored session again"
+STATELESS = "keeps nothing between calls"
 DERIVED = "worked out from what is saved"
+GUARD = "the lock; a saved session is whole"
 MOMENTARY = "belongs to a call that is running"
 
 
@@ -48,7 +50,7 @@ def session() -> GCSession:
 
 
 def entry_of(session: GCSession) -> Any:
-    return session._collections.journal.entries[-1]
+    return session._journal.entries[-1]
 
 
 SAMPLE = new_session()
@@ -57,9 +59,11 @@ PARTS = {
         lambda session: session,
         (),
         {
-            **dict.fromkeys(("_live", "_schedule", "_collections"), PART),
+            **dict.fromkeys(("_live", "_schedule", "_applier", "_journal"), PART),
             **dict.fromkeys(("provider", "tools", "registry", "deadline_seconds"), OPTION),
-            **dict.fromkeys(("_summarizer", "_observers", "_sender", "on_gc_threshold"), OPTION),
+            **dict.fromkeys(("_summarizer", "_stash", "_observers", "on_gc_threshold"), OPTION),
+            **dict.fromkeys(("_requests", "_collector", "_editor"), STATELESS),
+            "_guard": GUARD,
             "_turn_callback": MOMENTARY,
         },
     ),
@@ -68,7 +72,7 @@ PARTS = {
         {*saving._LiveState.model_fields, "messages"},
         {
             "booking": PART,
-            "lock": "the one of the budget",
+            "_guard": GUARD,
             "_lent": MOMENTARY,
             **dict.fromkeys(("_checked", "_fast_check"), DERIVED),
             **dict.fromkeys(("doubts_report", "_has_warned"), "the next report says it again"),
@@ -84,7 +88,7 @@ PARTS = {
         SAMPLE.budget.snapshot(),
         {
             **dict.fromkeys(("counter", "has_stash"), OPTION),
-            "lock": "each process has its own",
+            "_guard": GUARD,
             **dict.fromkeys(("_by_key", "_by_message", "_by_policy", "uncertain_tokens"), DERIVED),
         },
     ),
@@ -97,8 +101,8 @@ PARTS = {
         lambda session: session._schedule,
         saving._ScheduleState.model_fields,
         {
-            "_live": PART,
-            "planner": PART,
+            **dict.fromkeys(("_live", "planner"), PART),
+            "_guard": GUARD,
             **dict.fromkeys(("config", "_limits", "request_limit"), DERIVED),
         },
     ),
@@ -110,33 +114,29 @@ PARTS = {
             "deadline_seconds": OPTION,
         },
     ),
-    "Collections": Part(
-        lambda session: session._collections,
-        saving._CollectionsState.model_fields,
-        {
-            **dict.fromkeys(("_live", "_schedule", "journal"), PART),
-            **dict.fromkeys(("stash", "_observers", "_remove_source", "_all_steps"), OPTION),
-            "recovery": DERIVED,
-            "_running": MOMENTARY,
-        },
+    "Applier": Part(
+        lambda session: session._applier,
+        saving._ApplierState.model_fields,
+        {**dict.fromkeys(("_live", "_journal"), PART), "_guard": GUARD, "_stash": OPTION},
     ),
     "Journal": Part(
-        lambda session: session._collections.journal,
-        ("recorded", "results", "entries"),
-        dict.fromkeys(("keep", "max_tokens"), OPTION),
+        lambda session: session._journal,
+        {*saving._JournalState.model_fields, "entries"},
+        dict.fromkeys(("keep", "max_bytes"), OPTION),
     ),
-    "JournalEntry": Part(entry_of, ("number", "applied", "tokens"), {"result": "as its number"}),
+    "JournalEntry": Part(entry_of, ("result", "state", "applied"), {"size": DERIVED}),
     "Edit": Part(
         lambda session: entry_of(session).applied.edits[0],
         ("position", "before", "after"),
-        dict.fromkeys(("key", "reason", "action", "keep"), "in the result, and needed no more"),
+        dict.fromkeys(("key", "reason", "action", "stash"), "in the result, and needed no more"),
     ),
 }
 STATES: dict[str, type[saving._State]] = {
     "Booking": saving._BookingState,
     "LiveHistory": saving._LiveState,
     "Schedule": saving._ScheduleState,
-    "Collections": saving._CollectionsState,
+    "Applier": saving._ApplierState,
+    "Journal": saving._JournalState,
 }
 
 
@@ -185,8 +185,9 @@ def changed(value: Any, kind: Any) -> Any:
 
 
 def test_what_undo_needs_is_restored(session: GCSession) -> None:
-    applied: AppliedEdits = entry_of(session).applied
-    applied.reports, applied.forgotten = 2, True
+    entry = entry_of(session)
+    applied: AppliedEdits = replace(entry.applied, reports=2, forgotten=True, is_released=True)
+    session._journal.entries = (replace(entry, applied=applied),)
     as_default = AppliedEdits([], [], 0, 0)
     for field in fields(AppliedEdits):
         value, default = getattr(applied, field.name), getattr(as_default, field.name)
@@ -198,7 +199,7 @@ def test_what_undo_needs_is_restored(session: GCSession) -> None:
             plugin=OldestFirst(),
             counter=COUNTER,
             registry=session.registry,
-            stash=session.stash,
+            stash=session._stash,
         )
     ).applied
 

@@ -1,7 +1,6 @@
 """Faults at any step, and concurrent calls, leave the old state or the new one."""
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +37,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    saved_state,
     speak,
 )
 
@@ -123,19 +123,17 @@ def talk(plugin: GCPlugin | None = None, /, **options: Any) -> GCSession:
     return session
 
 
-ATTEMPTS = {"plans_made", "results", "waits_until", "gc_id", "number", "created_at"}
-
-
 def stripped(value: Any) -> Any:
-    """Returns a saved value without times and without the figures that count attempts."""
+    """Returns a saved value without times and without the ids of collections."""
     if isinstance(value, dict):
-        return {key: stripped(each) for key, each in value.items() if key not in ATTEMPTS}
+        dropped = ("gc_id", "created_at")
+        return {key: stripped(each) for key, each in value.items() if key not in dropped}
     return [stripped(each) for each in value] if isinstance(value, list) else value
 
 
 def state(session: GCSession) -> Any:
     """Returns history, budget, journal, pins and counters."""
-    return stripped(json.loads(session.save()))
+    return stripped(saved_state(session))
 
 
 # --- the counter ---

@@ -47,6 +47,7 @@ from jaato_gc_testing import (
     assert_in_step,
     message_ids,
     new_session,
+    saved_state,
     speak,
 )
 
@@ -113,13 +114,6 @@ def filled_session(plugin: GCPlugin, /, **options: Any) -> GCSession:
         session.append(message)
     session.pin("a2")
     return session
-
-
-def state(session: GCSession) -> dict[str, Any]:
-    """Returns everything that a collection may change, without the list of attempts."""
-    saved: dict[str, Any] = json.loads(session.save())
-    attempts = ("results", "plans_made", "waits_until", "disabled")
-    return {key: value for key, value in saved.items() if key not in attempts}
 
 
 # --- deeds ---
@@ -233,7 +227,7 @@ REJECTED: dict[str, tuple[Deed, str, str | None]] = {
 @pytest.mark.parametrize(("deed", "invariant", "message_id"), REJECTED.values(), ids=REJECTED)
 def test_a_broken_invariant_is_rejected(deed: Deed, invariant: str, message_id: str | None) -> None:
     session = filled_session(Rogue(deed), config={"preserve_recent_groups": 0})
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REJECTED
     assert not outcome.success
@@ -242,7 +236,7 @@ def test_a_broken_invariant_is_rejected(deed: Deed, invariant: str, message_id: 
     assert outcome.error is not None
     for named in ("gc_rogue", __name__, invariant, repr(message_id) if message_id else ""):
         assert named in outcome.error
-    assert state(session) == before
+    assert saved_state(session) == before
     assert session.get_gc_history() == [outcome]
 
 
@@ -285,21 +279,21 @@ INVALID_ANSWERS: dict[str, Deed] = {
 @pytest.mark.parametrize("deed", INVALID_ANSWERS.values(), ids=INVALID_ANSWERS)
 def test_an_invalid_answer_is_rejected(deed: Deed) -> None:
     session = filled_session(Rogue(deed))
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.REJECTED
     assert "gc_rogue" in str(outcome.error)
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_strategy_that_raises_has_failed() -> None:
     session = filled_session(Rogue(lambda history: history[99]))
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.FAILED
     assert "gc_rogue" in str(outcome.error)
     assert "IndexError" in str(outcome.error)
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 @pytest.mark.parametrize(
@@ -311,12 +305,12 @@ def test_a_strategy_that_says_it_failed_changes_nothing(fields: dict[str, Any]) 
     session = filled_session(
         Rogue(lambda history: (left(history, ("u3", "a3")), result(item("u3", "a3"), **fields)))
     )
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert (outcome.success, outcome.outcome) == (False, GCOutcome.FAILED)
     assert outcome.tokens_freed == 0
     assert outcome.removal_list == []
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_strategy_that_empties_its_list_of_messages_changes_nothing() -> None:
@@ -325,9 +319,9 @@ def test_a_strategy_that_empties_its_list_of_messages_changes_nothing() -> None:
         raise RuntimeError("oops")
 
     session = filled_session(Rogue(deed))
-    before = state(session)
+    before = saved_state(session)
     session.manual_gc()
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_strategy_cannot_change_a_plan_that_was_checked() -> None:
@@ -403,7 +397,7 @@ def test_a_strategy_that_hangs_is_disabled() -> None:
 
     plugin = Rogue(hang)
     session = filled_session(plugin, deadline_seconds=0.02)
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     release.set()
     assert outcome.outcome is GCOutcome.FAILED
@@ -412,7 +406,7 @@ def test_a_strategy_that_hangs_is_disabled() -> None:
     again = session.manual_gc()
     assert again.outcome is GCOutcome.FAILED
     assert plugin.calls == 1
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_another_strategy_can_replace_a_disabled_one() -> None:
@@ -449,13 +443,13 @@ def test_a_strategy_that_hangs_in_should_collect_is_disabled(is_base_class: bool
 
     plugin = Undecided() if is_base_class else UndecidedRogue(remove("u3", "a3"))
     session = filled_session(plugin, deadline_seconds=0.02)
-    before = state(session)
+    before = saved_state(session)
     assert list(session.before_send()) == session.history
     session.after_turn()
     release.set()
     assert asked == ["again"]
     assert "should_collect took more than 0.02 s" in str(session.paused_because)
-    assert state(session)["history"] == before["history"]
+    assert saved_state(session)["history"] == before["history"]
     assert "should_collect" in str(session.manual_gc().error)
 
 
@@ -474,22 +468,22 @@ def test_a_strategy_can_not_end_the_process(
 
     plugin = ScriptedStrategy(leave) if is_base_class else Rogue(leave)
     session = filled_session(plugin, deadline_seconds=deadline)
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.FAILED
     assert f"{type(error).__name__}: {error}" in str(outcome.error)
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 @pytest.mark.parametrize("deadline", [None, 60.0])
 def test_a_strategy_can_not_collect_while_it_collects(deadline: float | None) -> None:
     plugin = ScriptedStrategy(lambda _: session.manual_gc())
     session = filled_session(plugin, deadline_seconds=deadline)
-    before = state(session)
+    before = saved_state(session)
     outcome = session.manual_gc()
     assert outcome.outcome is GCOutcome.FAILED
     assert "can't start another collection" in str(outcome.error)
-    assert state(session) == before
+    assert saved_state(session) == before
     assert len(session.get_gc_history()) == 1
 
 
@@ -499,10 +493,10 @@ def test_an_interrupt_during_a_collection_reaches_the_host(deadline: float | Non
         raise KeyboardInterrupt
 
     session = filled_session(Rogue(interrupted), deadline_seconds=deadline)
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(KeyboardInterrupt):
         session.manual_gc()
-    assert state(session) == before
+    assert saved_state(session) == before
     session.set_gc_plugin(Oldest(), GCConfig(preserve_recent_turns=1))
     assert session.manual_gc().outcome is GCOutcome.REACHED
 
@@ -556,11 +550,11 @@ class Unnamed(Rogue):
 @pytest.mark.parametrize("name", [RuntimeError("no name"), SystemExit(3), None, 7, ""])
 def test_a_strategy_without_a_usable_name_is_refused(name: Any) -> None:
     session = filled_session(Oldest())
-    plugin, before = session.plugin, state(session)
+    plugin, before = session.plugin, saved_state(session)
     with pytest.raises(GCPluginError, match=r"Unnamed can.t be used: .*name"):
         session.set_gc_plugin(Unnamed(name))
     assert session.plugin is plugin
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_the_name_of_a_strategy_is_read_once() -> None:
@@ -1059,9 +1053,9 @@ def test_locked_and_unknown_tools_cannot_be_removed(key: str | None, invariant: 
     )
     session.budget.add_child(PLUGIN, "core", 40, LOCKED)
     session.budget.add_child(PLUGIN, "search", 40, EPHEMERAL)
-    before = state(session)
+    before = saved_state(session)
     assert invariant in str(session.manual_gc().error)
-    assert state(session) == before
+    assert saved_state(session) == before
     assert dropped == []
 
 

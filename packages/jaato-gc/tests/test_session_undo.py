@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -201,7 +202,7 @@ def test_a_plan_that_would_make_the_restored_history_invalid_is_stale() -> None:
     speak(session, 1, 2)
     whole = message_ids(session)
     calls_only = ScriptedStrategy(
-        lambda each: each.take([group for group in each.groups if group.is_call], "calls", "old")
+        lambda each: each.remove([group for group in each.groups if group.is_call], "calls", "old")
     )
     session.set_gc_plugin(calls_only, session.config)
     session.manual_gc()
@@ -368,8 +369,7 @@ def test_the_journal_measures_content_itself() -> None:
     class Modest(Oldest):
         def collect(self, *arguments: Any) -> tuple[list[Message], GCResult]:
             after, result = super().collect(*arguments)
-            for item in result.removal_list:
-                item.tokens_freed = 0
+            result.removal_list = [replace(item, tokens_freed=0) for item in result.removal_list]
             return after, result
 
     session = talk(Modest(), journal_bytes=10)
@@ -521,7 +521,7 @@ def test_a_fault_that_undo_restores_is_found_again() -> None:
 
 
 def test_a_notice_that_comes_first_stays_first() -> None:
-    plugin = ScriptedStrategy(lambda each: each.take(each.groups, "all", "old"))
+    plugin = ScriptedStrategy(lambda each: each.remove(each.groups, "all", "old"))
     plugin.initialize({"notify_on_gc": True})
     config = GCConfig(preserve_recent_groups=0, pressure_percent=1)
     session = new_session(plugin, config, context_limit=8_000)

@@ -48,6 +48,7 @@ from jaato_gc_testing import (
     message_ids,
     new_session,
     restarted,
+    saved_state,
     speak,
     turn_messages,
 )
@@ -70,21 +71,21 @@ class Sweep(GCStrategy[StrategySettings]):
     def __init__(self, mode: str = "turns") -> None:
         super().__init__()
         self.mode = mode
-        self.keep = True
+        self.stores = True
         self.summarizes = False
         self.summaries = 0
 
     def select(self, collection: Collection) -> None:
         if "clear" in self.mode:
             for group in collection.groups:
-                collection.shorten(group, "cleared_old", Shortening(head=30), stash=self.keep)
+                collection.shorten(group, "cleared_old", Shortening(head=30), stash=self.stores)
         step = 2 if "second" in self.mode else 1
         for turn in collection.turns[::step]:
             if self.mode == "calls":
                 groups = [group for group in turn.groups if group.is_call]
-                collection.remove(groups, turn.key, "old", stash=self.keep)
+                collection.remove(groups, turn.key, "old", stash=self.stores)
             elif "turn" in self.mode:
-                collection.remove(turn.groups, turn.key, "old", stash=self.keep)
+                collection.remove(turn.groups, turn.key, "old", stash=self.stores)
         if self.summarizes:
             self.summarize(collection)
 
@@ -158,13 +159,6 @@ def picture(session: GCSession) -> tuple[list[Message], Any, Any]:
     return session.history, session.budget.snapshot(), session.get_context_usage()
 
 
-def state(session: GCSession) -> dict[str, Any]:
-    saved: dict[str, Any] = json.loads(session.save())
-    for name in ("plans_made", "results"):
-        del saved[name]
-    return saved
-
-
 # --- into the stash ---
 
 
@@ -226,7 +220,7 @@ class Picky(Sweep):
             collection.remove(turn.groups, turn.key, "old", stash=number != 1)
 
 
-def test_an_item_with_keep_false_is_not_stashed() -> None:
+def test_an_item_with_stash_false_is_not_stashed() -> None:
     stash = MemoryStash()
     session = with_stash(Picky(), stash=stash)
     talk(session, *range(5))
@@ -243,11 +237,11 @@ def test_a_stash_that_fails_stops_the_collection(mode: str, error: Exception) ->
     session, witness = witnessed(mode)
     talk(session, *range(4))
     witness.fails = error
-    before = state(session)
+    before = saved_state(session)
     result = session.manual_gc()
     assert result.outcome is GCOutcome.FAILED
     assert "disk full" in str(result.error)
-    assert state(session) == before
+    assert saved_state(session) == before
     with pytest.raises(UndoError, match="no collection"):
         session.undo()
     witness.fails = None
@@ -261,9 +255,9 @@ def test_a_stash_that_returns_too_few_keys_stops_the_collection() -> None:
 
     session = with_stash(stash=Forgetful())
     talk(session, *range(4))
-    before = state(session)
+    before = saved_state(session)
     assert session.manual_gc().outcome is GCOutcome.FAILED
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_automatic_collections_fill_the_stash_too() -> None:
@@ -458,10 +452,10 @@ def collected(stash: MemoryStash, **options: Any) -> tuple[GCSession, GCResult]:
 
 
 def assert_no_undo(session: GCSession, match: str) -> None:
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(UndoError, match=match):
         session.undo()
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_session_restored_without_its_stash_asks_for_it() -> None:
@@ -537,16 +531,19 @@ def test_restoring_raises_a_stash_error_if_the_stash_fails_on_the_rest_of_the_ex
 
 @pytest.mark.parametrize("plugin", [Sweep(), Picky()])
 def test_content_neither_stashed_nor_in_the_journal_can_not_be_undone(plugin: Sweep) -> None:
-    plugin.keep = isinstance(plugin, Picky)
+    plugin.stores = isinstance(plugin, Picky)
     session = with_stash(plugin, journal_bytes=0)
     talk(session, *range(4))
     session.manual_gc()
-    assert_no_undo(session, "no longer kept")
+    talk(session, *range(4, 8))
+    session.manual_gc()
+    session.undo()  # the newest is always kept
+    assert_no_undo(session, "journal_bytes")
 
 
 def test_unstashed_content_can_be_undone_while_the_journal_has_it() -> None:
     plugin = Sweep()
-    plugin.keep = False
+    plugin.stores = False
     session = with_stash(plugin)
     said = talk(session, *range(4))
     session.manual_gc()
@@ -733,11 +730,11 @@ def test_an_unknown_key_changes_nothing() -> None:
     session = with_stash()
     talk(session, *range(4))
     known = keys_of(session.manual_gc())["u2"]
-    before = state(session)
+    before = saved_state(session)
     for at in ("place", "tail"):
         with pytest.raises(StashError, match="0123456789abcdef"):
             session.restore_stashed([known, "0123456789abcdef"], at=at)
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_content_of_another_session_can_only_be_restored_at_the_tail() -> None:
@@ -747,10 +744,10 @@ def test_content_of_another_session_can_only_be_restored_at_the_tail() -> None:
     talk(other, *range(10, 14))
     session.manual_gc()
     key = keys_of(other.manual_gc())["r12.0"]
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match="at='tail'"):
         session.restore_stashed([key])
-    assert state(session) == before
+    assert saved_state(session) == before
     session.restore_stashed([key], at="tail")
     assert "r12.0" not in by_id(session)
     assert "12.0 lorem" in session.history[-1].text
@@ -763,10 +760,10 @@ def test_another_session_s_message_does_not_replace_one_with_the_same_id() -> No
     for message in talk(with_stash(), *range(4)):
         other.append(replace(message, parts=[Part(text="other")]) if message.text else message)
     key = keys_of(other.manual_gc())["u1"]
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match=r"'u1'.*at='tail'"):
         session.restore_stashed([key])
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_folded_summary_can_only_be_restored_at_the_tail() -> None:
@@ -778,10 +775,10 @@ def test_a_folded_summary_can_only_be_restored_at_the_tail() -> None:
     talk(session, *range(3, 6))
     result = session.manual_gc()
     (key,) = (item.stash_keys[0] for item in result.removal_list if item.action == "summarize")
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match="at='tail'"):
         session.restore_stashed([key])
-    assert state(session) == before
+    assert saved_state(session) == before
     session.restore_stashed([key], at="tail")
     assert_in_step(session)
 
@@ -808,10 +805,10 @@ def test_a_reused_id_has_the_place_of_its_last_use() -> None:
     keys = keys_of(session.manual_gc())
     session.append(Message.from_text(Role.USER, f"again {LONG_TEXT}", message_id="u1"))
     session.append(Message.from_text(Role.MODEL, LONG_TEXT, message_id="new"))
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match="'u1'"):
         session.restore_stashed([keys["u1"]])
-    assert state(session) == before
+    assert saved_state(session) == before
     talk(session, 3)
     keys |= keys_of(session.manual_gc())
     for each in (session, restarted(session)):
@@ -826,10 +823,10 @@ def test_an_answer_can_not_be_restored_as_the_first_message() -> None:
     talk(session, 1)
     keys = keys_of(session.manual_gc())
     assert message_ids(session)[0] == "u1"
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match="user_first"):
         session.restore_stashed([keys["a0"]])
-    assert state(session) == before
+    assert saved_state(session) == before
     session.restore_stashed([keys["a0"], keys["u0"]])
     assert message_ids(session)[:3] == ["u0", "a0", "u1"]
 
@@ -865,10 +862,10 @@ def test_a_plan_is_stale_if_a_message_that_it_removes_was_restored_since() -> No
     plugin.mode = "turns"
     plan = session.plan_gc()
     session.restore_stashed([keys["r1.0"]])
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(StalePlanError, match="new plan"):
         session.apply(plan)
-    assert state(session) == before
+    assert saved_state(session) == before
 
 
 def test_a_plan_leaves_messages_that_were_restored_since() -> None:
@@ -1104,10 +1101,10 @@ def test_nothing_is_restored_between_a_call_and_its_result() -> None:
     keys = keys_of(session.manual_gc())
     talk(session, 3)
     session.append(Message(Role.MODEL, [Part(function_call=FunctionCall("x", "look"))], "open"))
-    before = state(session)
+    before = saved_state(session)
     with pytest.raises(GCError, match=r"can't be restored there.*'open'"):
         session.restore_stashed([keys["u1"]], at="tail")
-    assert state(session) == before
+    assert saved_state(session) == before
     session.restore_stashed([keys["r1.0"]])
     answer = Message(Role.TOOL, [Part(function_response=ToolResult("x", "look", "ok"))])
     session.append(answer)

@@ -91,7 +91,7 @@ def _remove_oldest(collection: Collection) -> None:
     for group in collection.groups:
         if not collection.needs_more:
             return
-        collection.take([group], collection.key_of(group), "oldest")
+        collection.remove([group], collection.key_of(group), "oldest")
 
 
 CONTENDERS: dict[str, type[Contender]] = {

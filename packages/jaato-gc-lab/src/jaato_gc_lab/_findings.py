@@ -4,7 +4,6 @@ The rules are those of the strategy itself, under the protection of a collection
 never among the findings.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,13 +12,9 @@ from typing import NamedTuple
 from jaato_gc import GCConfig, GCTriggerReason, InstructionBudget, Message
 from jaato_gc.plugin import (
     Collection,
-    Edit,
-    Goal,
     ToolKind,
     ToolUse,
     find_tool_uses,
-    lay_out,
-    protect,
 )
 from jaato_gc_lab._subjects import part_tokens, subject_of
 from jaato_gc_marksweep import Garbage, MarkSweepGCPlugin, MarkSweepSettings, Rung, find_garbage
@@ -81,15 +76,9 @@ def find_findings(history: Sequence[Message], budget: InstructionBudget) -> list
         history: The messages.
         budget: The budget that they are booked in. Its counter counts the tokens.
     """
-    settings, config = MarkSweepSettings(), GCConfig()
-    collection = Collection(
-        tuple(history),
-        protect(lay_out(history), config, budget),
-        config,
-        GCTriggerReason.THRESHOLD,
-        Goal(tokens_to_free=sys.maxsize),
-        budget=budget,
-    )
+    settings = MarkSweepSettings()
+    config = GCConfig(target_percent=0)  # all that the rules free
+    collection = Collection.of(history, {}, config, GCTriggerReason.THRESHOLD, budget)
     uses = find_tool_uses(collection.groups, settings.tools)
     garbage = find_garbage(uses, settings)
     freed = [  # in the order of the strategy, because a rule leaves less for those after it
@@ -148,17 +137,15 @@ def _without_repeated_lines(collection: Collection) -> Iterator[_Freed]:
 
     Messages that an earlier rule changed keep their lines.
     """
+    counter, messages = collection.counter, collection.history
+    before = [collection.current(message) for message in messages]
     collection.drop_repeated_lines(REPEATED_LINES)
-    counter = collection.counter
-    for change in collection.changes:
-        if not isinstance(change, Edit) or change.reason != REPEATED_LINES:
-            continue
-        if change.before and change.after:
-            pairs = zip(change.before.parts, change.after.parts, strict=True)
-            for part, (old, new) in enumerate(pairs):
-                if new is not old:
-                    tokens = part_tokens(old, counter) - part_tokens(new, counter)
-                    yield _Freed((change.message_id, part), REPEATED_LINES, tokens)
+    for message, whole in zip(messages, before, strict=True):
+        pairs = zip(whole.parts, collection.current(message).parts, strict=True)
+        for part, (old, new) in enumerate(pairs):
+            if new is not old:
+                tokens = part_tokens(old, counter) - part_tokens(new, counter)
+                yield _Freed((message.message_id, part), REPEATED_LINES, tokens)
 
 
 def _stale(uses: Sequence[ToolUse], dead: set[Place]) -> Iterator[ToolUse]:

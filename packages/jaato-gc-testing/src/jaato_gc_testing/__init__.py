@@ -19,6 +19,7 @@ from jaato_gc_testing._sessions import (
     message_ids,
     new_session,
     restarted,
+    saved_state,
     speak,
     turn_messages,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "message_ids",
     "new_session",
     "restarted",
+    "saved_state",
     "situations",
     "speak",
     "stash_messages",

@@ -190,7 +190,7 @@ class StrategyConformance(ABC):
         given = Collection.of(answer.before, usage, config, situation.reason, budget)
         by_core: set[str] = set()
         if result.details.get("relaxed"):
-            reason = "fit_" if given.goal.tokens_to_fit else "fit_long"
+            reason = "fit_" if given.goal.worst_overflow else "fit_long"
             for item in result.removal_list:
                 by_core.update(item.message_ids if item.reason.startswith(reason) else ())
         after = {message.message_id: message for message in answer.after}

@@ -1,5 +1,6 @@
 """Helpers for tests with sessions: a session, turns to fill it, sample strategies, a check."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -187,3 +188,11 @@ def assert_in_step(session: GCSession) -> None:
     assert sorted(booked) == sorted(message.message_id for message in history)
     counted = budget.counted_tokens()
     assert counted == count_tokens(history, budget.counter) + beside, f"the budget has {counted}"
+
+
+def saved_state(session: GCSession) -> dict[str, Any]:
+    """Returns what a session saves, without what counts or explains collections that failed."""
+    saved: dict[str, Any] = json.loads(session.save())
+    saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
+    attempts = ("plans_made", "recorded", "waits_until", "disabled")
+    return {key: value for key, value in saved.items() if key not in attempts}

@@ -11,7 +11,7 @@ Every write of a commit sets a final value, so writing it twice does no harm.
 import functools
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -28,7 +28,7 @@ class Commit:
 
     def assign(self, owner: object, **values: Any) -> None:
         """Sets attributes of an object."""
-        self._writes += [(setattr, (owner, name, value)) for name, value in values.items()]
+        self._writes.append((_assign, (owner, values)))
 
     def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
         """Sets a key of a dict."""
@@ -46,6 +46,11 @@ class Commit:
         """Makes all changes. May be interrupted, and called again."""
         for change, arguments in self._writes:
             change(*arguments)
+
+
+def _assign(owner: object, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(owner, name, value)
 
 
 class Guard:
@@ -88,7 +93,8 @@ def guarded(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P
     def run(self: G, /, *args: P.args, **named: P.kwargs) -> R:
         guard = self._guard
         with guard.lock:
-            guard.recover()
+            if guard._pending is not None:
+                guard.recover()
             return method(self, *args, **named)
 
     return run

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget, SourceEntry
-from jaato_gc.collecting.draft import Draft, RemovalSoFar
+from jaato_gc.collecting.draft import Draft, PlanRequest, RemovalSoFar
 from jaato_gc.collecting.goal import Goal
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
@@ -16,6 +16,7 @@ from jaato_gc.collecting.shortening import (
     shortened,
     with_shorter_values,
 )
+from jaato_gc.collecting.triggers import ContextUsage
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import EditAction, Group, SourceRemoval, Turn
@@ -57,10 +58,24 @@ class Collection:
     except `details`. After ``select`` the collection is closed, and further requests raise.
     """
 
-    __slots__ = ("_draft",)
+    __slots__ = ("__weakref__", "_draft")
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
+
+    @classmethod
+    def of(
+        cls,
+        history: Sequence[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> "Collection":
+        """Returns a collection of its own, to try `GCStrategy.select` on: nothing is applied."""
+        draft = Draft(PlanRequest("", history, context_usage, config, reason, budget))
+        draft.is_open = True
+        return cls(draft)
 
     # --- reading ---
 
@@ -162,9 +177,13 @@ class Collection:
         """Returns the budget's key of a group, for the removal list."""
         return self._draft.key_of(group)
 
+    def current(self, message: Message) -> Message:
+        """Returns the current form of a message: shortened, if that was asked for."""
+        return self._draft.current(message)
+
     def tokens_of(self, group: Group) -> int:
         """Returns the tokens of a group, in its current form."""
-        return count_tokens(map(self._draft.current, group.messages), self.counter)
+        return count_tokens(map(self.current, group.messages), self.counter)
 
     def pieces(
         self, turns: Iterable[Turn], policies: Container[GCPolicy] = tuple(GCPolicy)

@@ -5,7 +5,7 @@ from itertools import dropwhile
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Group, Hold, Layout, new_group, turn_starts
+from jaato_gc.history import Group, Hold, Layout, turn_starts
 from jaato_gc.messages import SYSTEM, USER
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import TokenCounter, count_tokens
@@ -86,7 +86,7 @@ def protect(
         if hold is not None and first_held is None and not group.is_outside_turns:
             first_held = place
         if policy is not group.policy or hold is not group.hold:
-            protected[place] = new_group((*group[:5], policy, hold))
+            protected[place] = group._replace(policy=policy, hold=hold)
     if first_held is not None:
         _hold_request(protected, first_held)
     return Layout(tuple(protected))

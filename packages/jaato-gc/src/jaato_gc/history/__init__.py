@@ -25,7 +25,6 @@ from jaato_gc.history.layout import (
     flatten_turns,
     get_preserved_indices,
     lay_out,
-    new_group,
     split_into_turns,
     turn_starts,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "inverse",
     "lay_out",
     "moved_to",
-    "new_group",
     "new_violations",
     "opens_with_user",
     "pair_calls",

@@ -24,7 +24,7 @@ def plain_json(value: object) -> Any:
         return json.loads(text.encode())
     except Exception as error:  # methods of an unknown class can raise anything
         raise ValueError(
-            f"expected a value that JSON can represent, got {reprlib.repr(value)}"
+            f"expected a value that JSON can represent, got {_shown(value)}"
         ) from error
 
 
@@ -38,7 +38,7 @@ def plain_text(value: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"expected valid Unicode, got {reprlib.repr(text)}") from error
+        raise ValueError(f"expected valid Unicode, got {_shown(text)}") from error
     return text
 
 
@@ -49,7 +49,7 @@ def plain_id(value: object) -> str:
         ValueError: It is not a text.
     """
     if not isinstance(value, str):
-        raise ValueError(f"expected a text, got {reprlib.repr(value)}")
+        raise ValueError(f"expected a text, got {_shown(value)}")
     return str.__str__(value)
 
 
@@ -62,12 +62,12 @@ def plain_message(message: object) -> Message:
         MessageError: It is not a message, or JSON can't represent it.
     """
     if not isinstance(message, Message):
-        raise MessageError(f"expected a Message, got {reprlib.repr(message)}")
+        raise MessageError(f"expected a Message, got {_shown(message)}")
     try:
         text = json.dumps(message_to_dict(message), allow_nan=False)
         copy = message_from_dict(json.loads(text))
     except Exception as error:
-        name = reprlib.repr(message.message_id)
+        name = _shown(message.message_id)
         raise MessageError(f"message {name} has a value that JSON can't represent") from error
     seal(copy)
     return copy
@@ -82,6 +82,14 @@ def serialised(message: Message) -> str:
         return json.dumps(message_to_dict(message), sort_keys=True, default=_identity)
     except (TypeError, ValueError, RecursionError):  # odd keys, huge numbers, cycles
         return _identity(message)
+
+
+def _shown(value: object) -> str:
+    """Returns the start of a value's text, for errors."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # of an unknown class
+        return f"an object of {type(value)}"
 
 
 def _identity(value: object) -> str:

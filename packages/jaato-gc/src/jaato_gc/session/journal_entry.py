@@ -104,8 +104,10 @@ class JournalEntry:
 
     @property
     def is_stashed(self) -> bool:
-        """Whether the stash has its content."""
-        return self.applied is not None and bool(self.applied.stash_keys)
+        """Whether the stash has its content, or there is none."""
+        return self.applied is not None and bool(
+            self.applied.stash_keys or not self.applied.removed
+        )
 
     @property
     def has_content(self) -> bool:
