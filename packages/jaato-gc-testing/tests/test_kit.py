@@ -428,8 +428,7 @@ class NamesItsRemovalsLikeCore(RemovesHeld):
 
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
         after, result = super().spoil(asked, after, result)
-        for item in result.removal_list:
-            item.reason = "fit_messages"
+        result.removal_list = [replace(item, reason="fit_messages") for item in result.removal_list]
         return after, result
 
 
@@ -942,11 +941,11 @@ WRITES: dict[str, Write] = {
 
 def force_hold(collection: Collection) -> None:
     groups = tuple(group._replace(hold=None) for group in collection.groups)
-    object.__setattr__(collection.layout, "groups", groups)
+    object.__setattr__(collection._draft.layout, "groups", groups)
 
 
 def force_groups(collection: Collection) -> None:
-    object.__setattr__(collection.layout, "groups", collection.groups[1:])
+    object.__setattr__(collection._draft.layout, "groups", collection.groups[1:])
 
 
 def force_turn(collection: Collection) -> None:
@@ -981,8 +980,8 @@ FORCED_WRITES: list[tuple[str, Write]] = [
     ("the group of message m", force_hold),
     ("the list of groups", force_groups),
     ("turn 0", force_turn),
-    ("the history", lambda each: vars(each).update(history=())),
-    ("the configuration", lambda each: vars(each).update(config=GCConfig(max_turns=7))),
+    ("the history", lambda each: setattr(each._draft, "history", ())),
+    ("the configuration", lambda each: setattr(each._draft, "config", GCConfig(max_turns=7))),
     ("the configuration", lambda each: dict.update(each.config.plugin_config, kept=True)),
     ("the budget", lambda each: vars(each.budget).update(context_limit=1)),
     ("the budget", lambda each: vars(each.budget).update(pinned_message_ids={"m9"})),

@@ -365,18 +365,25 @@ class FailsAtTheEnd:
         raise ValueError("nothing to close")
 
 
-@of_observers("changes_nothing")
-class EmptiesTheRemovalList:
+@of_observers("never_fails")
+class ClearsTheRemovalList:
     @hookimpl
     def jaato_gc_after_collect(self, result: GCResult) -> None:
         result.removal_list.clear()
 
 
 @of_observers("changes_nothing")
+class EmptiesTheRemovalList:
+    @hookimpl
+    def jaato_gc_after_collect(self, result: GCResult) -> None:
+        list.clear(result.removal_list)  # around what a FrozenList refuses
+
+
+@of_observers("changes_nothing")
 class WritesIntoTheDetails:
     @hookimpl
     def jaato_gc_after_undo(self, result: GCResult) -> None:
-        result.details["seen"] = True
+        dict.update(result.details, seen=True)
 
 
 @of_observers("serves_many_sessions_at_once")

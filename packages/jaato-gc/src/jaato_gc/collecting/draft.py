@@ -42,6 +42,7 @@ class PlanRequest:
         budget: The budget, read-only; ``None`` if there is none.
         notice: The template of the notice for the model; ``None``: no notice.
         may_relax: Whether core may remove recent content if the request would not fit.
+        must_fit: Whether core collects alone if the strategy fails and the request would not fit.
         gc_id: The id of the collection in its session.
         describe: Returns the strategy with its distribution, for errors; by default its name.
     """
@@ -54,6 +55,7 @@ class PlanRequest:
     budget: InstructionBudget | None = None
     notice: str | None = None
     may_relax: bool = True
+    must_fit: bool = False
     gc_id: str | None = None
     describe: Callable[[], str] | None = None
 

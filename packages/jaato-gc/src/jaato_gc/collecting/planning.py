@@ -92,7 +92,7 @@ def make_plan(request: PlanRequest, ask: Ask) -> GCPlan:
         failure = _broken_rule(draft, outcome)
         if failure is None:
             return _plan(draft, outcome)
-    if draft.goal.worst_overflow:  # the request must fit in any case: core alone
+    if request.must_fit and draft.goal.worst_overflow:  # core alone
         alone = Draft(replace(request, plugin_name=CORE, notice=None))
         alone.details["strategy_error"] = failure.error
         shorten_oversized(alone)

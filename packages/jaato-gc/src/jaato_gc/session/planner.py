@@ -115,9 +115,10 @@ class Planner:
             reason,
             budget,
             notice,
-            may_relax,
-            gc_id,
-            self._describe,
+            may_relax=may_relax,
+            must_fit=True,
+            gc_id=gc_id,
+            describe=self._describe,
         )
         plan = make_plan(request, self._ask)
         return replace(plan, result=plan.result.frozen())

@@ -34,8 +34,8 @@ def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
 
 
 def size_of(entry: JournalEntry) -> int:
-    """Returns the bytes of an entry in a saved session."""
-    return len(json.dumps(entry_to_dict(entry), default=repr, separators=(",", ":")))
+    """Returns the bytes of an entry in a saved session, with the comma after it."""
+    return 1 + len(json.dumps(entry_to_dict(entry), default=repr, separators=(",", ":")))
 
 
 def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
