@@ -1,9 +1,10 @@
 """Sessions that several threads use at once: every request was checked, every change is whole."""
 
+import asyncio
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -406,3 +407,53 @@ def test_threads_may_collect_undo_pin_save_and_send_at_once() -> None:
 
     in_threads(talk_all, everything, everything)
     assert_in_step(session)
+
+
+# --- turns on an event loop ---
+
+
+def started_threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Returns a list that every thread is added to when it starts."""
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def note(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", note)
+    return started
+
+
+async def answer_with_calls(request: list[Message]) -> AsyncIterator[str | Message]:
+    """Answers a question with a call of a tool, and its result with a text."""
+    if request[-1].is_tool_output:
+        yield "done"
+    else:
+        call = FunctionCall(f"call {len(request)}", "look", {})
+        yield Message(Role.MODEL, [Part(function_call=call)])
+
+
+async def look(_call: FunctionCall) -> str:
+    return "nothing new"
+
+
+def test_a_turn_on_an_event_loop_starts_no_thread_if_nothing_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = new_session(OldestFirst(), provider=answer_with_calls, tools=look)
+
+    async def turns(count: int) -> None:
+        for number in range(count):
+            await session.send_message_async(f"question {number}")
+
+    started = started_threads(monkeypatch)
+    asyncio.run(turns(3))
+    assert started == []
+    assert len(session.history) == 12
+
+    session.set_context_limit(2 * session.budget.total_tokens())
+    session.append(Message.from_text(Role.USER, "more " * 20 * session.budget.total_tokens()))
+    asyncio.run(turns(1))
+    assert session.collection_count > 0
+    assert started, "a collection works in a thread, so that the loop goes on"
