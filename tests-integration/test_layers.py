@@ -1,6 +1,7 @@
 """The architecture: imports go down only, and plugins use public names."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ LAYERS = [
     "errors",
     "frozen",
     "policies",
+    "commit",
     "settings",
     "config",
     "deadline",
@@ -89,10 +91,22 @@ def test_a_module_of_core_imports_only_its_own_and_earlier_layers(path: Path) ->
 
 @pytest.mark.parametrize("path", CORE_MODULES, ids=lambda path: str(path.relative_to(CORE)))
 def test_a_module_of_core_has_one_idea(path: Path) -> None:
-    """A long module usually has two. Exceptions are what agents and strategies call."""
+    """A long module usually has two. The exception has what agents call, with its documentation."""
     lines = len(path.read_text(encoding="utf-8").splitlines())
 
-    assert lines <= {"session.py": 672, "collection.py": 560}.get(path.name, 440)
+    assert lines <= {"session.py": 750}.get(path.name, 450)
+
+
+@pytest.mark.parametrize("section", ["The spine", "The commit point", "Where to change what"])
+def test_the_architecture_names_files_that_exist(section: str) -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    files = set(re.findall(r"[\w./-]+\.(?:py|j2|yml|md)\b", text))
+    folders = [ROOT, CORE, PACKAGES / "jaato-gc", *PACKAGES.glob("*/src/*")]
+
+    assert files
+    missing = [name for name in files if not any((each / name).is_file() for each in folders)]
+    assert missing == []
 
 
 def test_the_lab_does_not_depend_on_its_command() -> None:

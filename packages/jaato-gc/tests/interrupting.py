@@ -42,6 +42,12 @@ class Place(NamedTuple):
     line: int
     is_artificial: bool
 
+    def is_in(self, function: Callable[..., object]) -> bool:
+        """Returns whether the line is one of a function of the product."""
+        code = function.__code__
+        lines = {line for _, _, line in code.co_lines()}
+        return self.line in lines and code.co_filename.endswith(self.file)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 

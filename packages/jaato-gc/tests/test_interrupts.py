@@ -1,7 +1,8 @@
 """Interrupted calls: a session is as before the call or as after it, and no lock stays held.
 
 The default run interrupts each call at the first run of every third line of the product that it
-runs. ``JAATO_GC_EVERY_LINE=1`` interrupts at every run of every line, which takes minutes.
+runs, and at some of the runs of every line that writes a commit. ``JAATO_GC_EVERY_LINE=1``
+interrupts at every run of every line, which takes minutes.
 """
 
 import math
@@ -21,9 +22,11 @@ from interrupted_states import Expectation
 from interrupting import Place, Signals, interrupt, places_of
 
 from jaato_gc import GCTriggerReason, SyntheticKind
+from jaato_gc.commit import Commit
 
 EVERY_LINE = bool(os.environ.get("JAATO_GC_EVERY_LINE"))
 STEP = 3
+WRITES = 15
 SHOWN = 12
 SECONDS_OF_SIGNALS = 8.0
 
@@ -35,7 +38,9 @@ def points_of(places: list[Place]) -> list[int]:
     if EVERY_LINE:
         return [number for number, place in enumerate(places) if not place.is_artificial]
     first = {place: number for number, place in reversed(list(enumerate(places)))}
-    return sorted(first[place] for place in first if not place.is_artificial)[::STEP]
+    sample = sorted(first[place] for place in first if not place.is_artificial)[::STEP]
+    writes = [number for number, place in enumerate(places) if place.is_in(Commit.write)]
+    return sorted({*sample, *writes[:: math.ceil(len(writes) / WRITES) or 1]})
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -58,7 +63,7 @@ def test_an_interrupt_leaves_a_session_as_before_the_call_or_as_after_it(name: s
         f"at {left_out} only a trace function can raise"
     )
     print(summary)
-    how = "all of them" if EVERY_LINE else f"lines 0, {STEP}, {2 * STEP} and so on, at first run"
+    how = "all of them" if EVERY_LINE else f"every {STEP}rd line, and {WRITES} writes"
     listed = "\n".join(broken[:: math.ceil(len(broken) / SHOWN) or 1])
     assert not broken, f"{summary} ({how})\n{listed}"
 
