@@ -27,6 +27,7 @@ from jaato_gc import (
     FunctionCall,
     GCConfig,
     GCOutcome,
+    GCPolicy,
     GCRemovalItem,
     GCResult,
     GCSession,
@@ -40,6 +41,8 @@ from jaato_gc import (
     discover_gc_plugins,
     load_gc_plugin,
 )
+from jaato_gc.plugin import REMOVABLE_POLICIES
+from jaato_gc_budget._phases import BEFORE_TURNS, reason_of
 from jaato_gc_lab._plugin_names import PluginNames
 from jaato_gc_lab._plugin_project import project_files
 
@@ -304,15 +307,20 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
 
 
 WITH_A_REASON = {
-    "Edit", "Garbage", "_of_result", "_remove", "drop_repeated_lines", "force_shorter",
-    "remove_in_order", "remove_oldest", "shorten", "summarize", "summarize_oldest", "take",
-    "take_source", "_force"}  # fmt: skip
+    "Edit", "Garbage", "_of_result", "_remove", "drop_repeated_lines",
+    "remove", "remove_in_order", "remove_oldest", "remove_source", "shorten", "summarize",
+    "summarize_oldest", "force", "_force", "force_shorter"}  # fmt: skip
 """Functions and methods with a reason among their arguments."""
 ACTIONS = {"remove", "shorten", "summarize"}
+BY_POLICY = {
+    *(reason_of(policy) for policy in (*REMOVABLE_POLICIES, GCPolicy.PRESERVABLE)),
+    *(f"{policy}_{what}" for policy in BEFORE_TURNS for what in ("repeated", "shortened")),
+}
+"""The reasons that gc_budget derives from the policies."""
 CORE = ROOT / "packages/jaato-gc/src/jaato_gc"
 CORE_WITH_REASONS = (
     "collecting/collection.py", "collecting/fitting.py", "session/host_edits.py",
-    "session/repairing.py", "session/verification.py", "summaries/placing.py",
+    "session/repairing.py", "session/returned_history.py", "summaries/placing.py",
 )  # fmt: skip
 
 
@@ -347,6 +355,7 @@ def test_every_reason_is_documented_and_nothing_else() -> None:
         name: set().union(*(reasons_in(tree) for _, tree in trees(package)))
         for name, package in STRATEGY_PACKAGES.items()
     }
+    used["gc_budget"] |= BY_POLICY
     in_core = set().union(
         *(reasons_in(ast.parse((CORE / name).read_text())) for name in CORE_WITH_REASONS)
     )
@@ -406,7 +415,10 @@ def details_in(tree: ast.AST) -> set[str]:
                         found |= strings_in(argument.keys)
             case (
                 ast.keyword(arg="details", value=ast.Dict(keys=keys))
-                | ast.Assign(targets=[ast.Name(id="details")], value=ast.Dict(keys=keys))
+                | ast.Assign(
+                    targets=[ast.Name(id="details") | ast.Attribute(attr="details")],
+                    value=ast.Dict(keys=keys),
+                )
             ):
                 found |= strings_in(keys)
             case ast.FunctionDef(name="_breakdown" | "_figures"):
@@ -421,6 +433,9 @@ def details_in(tree: ast.AST) -> set[str]:
 def test_every_detail_is_documented_and_nothing_else() -> None:
     packages = ["jaato-gc", *STRATEGY_PACKAGES.values()]
     used = set().union(*(details_in(tree) for _, tree in trees(*packages)))
+    with GCSession() as session:  # gc_budget derives some from the policies
+        session.set_gc_plugin(load_gc_plugin("gc_budget"))
+        used |= session.manual_gc().details.keys()
 
     assert sorted(named(section(page("reference/results.md"), "Details"))) == sorted(used)
 
