@@ -443,10 +443,14 @@ def test_every_detail_is_documented_and_nothing_else() -> None:
 # --- errors and invariants ---
 
 
+ODD_VALUES = "jaato_gc_testing.odd_values"
+"""A module that users import, beside the packages."""
+
+
 def packages() -> list[ModuleType]:
     """Returns the modules that users import from."""
     names = [path.parent.name for path in sorted(ROOT.glob("packages/*/src/*/__init__.py"))]
-    return [importlib.import_module(name) for name in [*names, "jaato_gc.plugin"]]
+    return [importlib.import_module(name) for name in [*names, "jaato_gc.plugin", ODD_VALUES]]
 
 
 def errors() -> set[str]:

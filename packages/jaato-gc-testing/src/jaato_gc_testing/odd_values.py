@@ -6,6 +6,20 @@ from typing import Any
 
 from jaato_gc import Message, Part
 
+__all__ = [
+    "ENDLESS",
+    "HUGE",
+    "ODD_JSON",
+    "ODD_TEXTS",
+    "SURROGATE",
+    "Broken",
+    "EqualMessage",
+    "FickleMessage",
+    "OddDict",
+    "OddPart",
+    "OddText",
+]
+
 
 class OddText(str):
     """A text that is equal to every text."""
