@@ -23,7 +23,6 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import Message, Role, mint_message_id, seal
 from jaato_gc.policies import InstructionSource
-from jaato_gc.session.request import Request
 from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
@@ -47,7 +46,6 @@ class LiveHistory:
         self.booking = booking
         self._guard = booking.budget._guard  # so that snapshots of the budget show no half changes
         self.messages: list[Message] = []
-        """Only ever grows at its end, because requests refer to it; edits make another list."""
         self.turns = 0
         self.pinned_turns: frozenset[int] = frozenset()
         """Turns to pin when they begin, by their number in the whole session."""
@@ -273,10 +271,10 @@ class LiveHistory:
         return correction != before
 
     @guarded
-    def request(self) -> Request:
-        """Returns the request to send now."""
+    def request(self) -> list[Message]:
+        """Returns the messages to send now."""
         self.counted_at_request = self.budget.counted_tokens()
-        return Request(self.messages)
+        return list(self.messages)
 
     # --- validity ---
 

@@ -7,6 +7,7 @@ from jaato_gc.collecting import CORE, Draft, Floor, GCTriggerReason, PlanRequest
 from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfigOverrides
 from jaato_gc.errors import ContextFloorError
+from jaato_gc.messages import Message
 from jaato_gc.session.collector import Collector
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.journal import Journal
@@ -14,7 +15,6 @@ from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.provider import window_in
 from jaato_gc.session.repairing import edits_to_repair, invalid_history
-from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
 
 OnOverflow = Literal["relax", "raise", "send"]
@@ -77,7 +77,7 @@ class RequestBuilder:
         self.on_overflow = on_overflow
         self._clock = clock
 
-    def request(self) -> Request:
+    def request(self) -> list[Message]:
         """Returns the next request, after a collection if one is due.
 
         Raises:
@@ -102,7 +102,7 @@ class RequestBuilder:
         raise self.floor_error()
 
     @guarded
-    def request_at_once(self) -> Request | None:
+    def request_at_once(self) -> list[Message] | None:
         """Returns the next request if it takes no time; ``None`` if something is due before it."""
         schedule, now = self._schedule, self._clock()
         if schedule.asks_strategy or self._live.faults() or not self._size().fits:
@@ -113,7 +113,7 @@ class RequestBuilder:
         return self._live.request()
 
     @guarded
-    def _finished(self, size: _Size, now: float) -> tuple[Request | None, _Size | None]:
+    def _finished(self, size: _Size, now: float) -> tuple[list[Message] | None, _Size | None]:
         """Returns the request if it can be sent now, and its size if it is valid."""
         if self._live.faults():
             return None, None

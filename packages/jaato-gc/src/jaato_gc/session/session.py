@@ -28,7 +28,6 @@ from jaato_gc.session.planner import Planner
 from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.recovery import Place
-from jaato_gc.session.request import Request
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
@@ -315,8 +314,8 @@ class GCSession:
         self._observers.budget_changed()
         return booked
 
-    def before_send(self) -> Request:
-        """Returns the request to send, after a collection if one is due.
+    def before_send(self) -> list[Message]:
+        """Returns the messages to send, after a collection if one is due.
 
         Raises:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or

@@ -20,7 +20,6 @@ from jaato_gc.session.provider import (
     is_context_refusal,
     refuse_awaitable,
 )
-from jaato_gc.session.request import Request
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -64,7 +63,7 @@ class TurnLoop:
                 return answer
             await self._call_tools(answer.function_calls, self.tools, on_loop)
 
-    async def _request(self, on_loop: bool) -> Request:
+    async def _request(self, on_loop: bool) -> list[Message]:
         """Returns the next request. Most take no time: only a collection needs a thread."""
         request = self.session._requests.request_at_once() if on_loop else None
         if request is None:
@@ -102,7 +101,7 @@ class TurnLoop:
         request = await self._request(on_loop)
         answer = Answer(self.on_text, self.session.report_usage)
         try:
-            return await answer.collect(self.provider(list(request)), on_loop)
+            return await answer.collect(self.provider(request), on_loop)
         except Exception as error:
             if answer.has_begun or not is_context_refusal(error):
                 raise
@@ -111,7 +110,7 @@ class TurnLoop:
                 raise self.session.floor_error() from error
         request = await self._request(on_loop)
         answer = Answer(self.on_text, self.session.report_usage)
-        return await answer.collect(self.provider(list(request)), on_loop)
+        return await answer.collect(self.provider(request), on_loop)
 
 
 async def _work(function: Callable[[], T], on_loop: bool) -> T:
