@@ -12,11 +12,12 @@ from jaato_gc.collecting import GCOutcome, GCPlan, GCRemovalItem, GCResult, GCTr
 from jaato_gc.commit import Commit, guarded
 from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.session.applying import Applier
+from jaato_gc.session.applying import apply, check_plan
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
 from jaato_gc.session.planner import Planner
-from jaato_gc.session.rewriting import check_plan
 from jaato_gc.session.scheduling import Schedule
 
 MAX_STALE_PLANS = 3
@@ -46,9 +47,9 @@ class Collector:
 
     Args:
         live: The history and its budget.
+        journal: The last collections.
         schedule: The strategy, and when it is used.
         observers: The observers of the session.
-        applier: Applies and journals edits.
         remove_source: Drops content outside of the history, if the host can.
         may_relax: Whether core may remove recent content if a request would not fit.
     """
@@ -56,18 +57,18 @@ class Collector:
     def __init__(
         self,
         live: LiveHistory,
+        journal: Journal,
         schedule: Schedule,
         observers: Observers,
-        applier: Applier,
         remove_source: SourceRemover | None,
         *,
         may_relax: bool = True,
     ) -> None:
         self._live = live
         self._guard = live.guard
+        self._journal = journal
         self._schedule = schedule
         self._observers = observers
-        self._applier = applier
         self._remove_source = remove_source
         self._may_relax = may_relax
         self._running = threading.Lock()
@@ -163,7 +164,7 @@ class Collector:
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})
-        usage, gc_id = self._live.usage(), self._applier.next_id()
+        usage, gc_id = self._live.usage(), self._journal.next_id()
         with self._live.lent() as (history, budget):
             self._observers.notify(
                 "jaato_gc_before_collect",
@@ -201,7 +202,7 @@ class Collector:
             result = self._apply(plan, planner)
         else:
             self._schedule.check_in_use(planner)
-            result = self._applier.record(result)
+            result = self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
@@ -212,13 +213,13 @@ class Collector:
     def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
         """Tells other systems first: if one fails, the history is unchanged."""
         sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
-        if sources or self._applier.has_stash:
+        if sources or self._journal.stash is not None:
             self._check(plan, planner)
             self._check_sources(sources)
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:
-            keys = self._applier.store(plan.gc_id, plan.edits)
+            keys = self._journal.store(plan.gc_id, plan.edits)
             for item in sources:
                 if self._remove_source:
                     self._remove_source(item.source, item.child_key)
@@ -240,15 +241,25 @@ class Collector:
         self, plan: GCPlan, planner: Planner | None, keys: Mapping[str, str], freed: int
     ) -> GCResult:
         self._check(plan, planner)
-        return self._applier.apply(
+        return apply(
+            self._live,
+            self._journal,
             Commit(),
             plan.result,
             plan.edits,
             plan.before,
-            created_by=plan.result.plugin_name,
             keys=keys,
             dropped_tokens=freed,
         )
+
+    @guarded
+    def _record(self, result: GCResult) -> GCResult:
+        """Journals a collection that changed nothing in the history. Returns its result."""
+        result = result.frozen()
+        commit = Commit()
+        self._journal.record(commit, JournalEntry(result, "unchanged", None))
+        self._guard.commit(commit)
+        return result
 
     @guarded
     def _check(self, plan: GCPlan, planner: Planner | None) -> None:
@@ -283,7 +294,7 @@ class Collector:
             removal_list=dropped,
             notification=None,
         )
-        failed = self._applier.record(failed)
+        failed = self._record(failed)
         if dropped:
             self._observers.budget_changed()
         return failed

@@ -13,19 +13,15 @@ from jaato_gc.collecting import (
     removal_list,
 )
 from jaato_gc.commit import Commit, guarded
-from jaato_gc.errors import NotConfiguredError
 from jaato_gc.history import Edit, apply_edits
-from jaato_gc.messages import Message
-from jaato_gc.session.applying import Applier
+from jaato_gc.session.applying import apply, prepare_undo
 from jaato_gc.session.forgetting import forget
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import HOST, RESTORE
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
-from jaato_gc.session.recovery import Place, Recovery
-from jaato_gc.session.rewriting import prepare_undo
+from jaato_gc.session.restoring import Place, restoration_of
 from jaato_gc.session.scheduling import Schedule
-from jaato_gc.stash import Stash
 
 _NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
@@ -35,30 +31,19 @@ class Editor:
 
     Args:
         live: The history and its budget.
+        journal: The last collections.
         schedule: When the session collects.
         observers: The observers of the session.
-        applier: Applies and journals edits.
-        journal: The last collections.
-        stash: The stash, if there is one.
     """
 
     def __init__(
-        self,
-        live: LiveHistory,
-        schedule: Schedule,
-        observers: Observers,
-        applier: Applier,
-        journal: Journal,
-        stash: Stash | None,
+        self, live: LiveHistory, journal: Journal, schedule: Schedule, observers: Observers
     ) -> None:
         self._live = live
         self._guard = live.guard
+        self._journal = journal
         self._schedule = schedule
         self._observers = observers
-        self._applier = applier
-        self._journal = journal
-        self._stash = stash
-        self._recovery = Recovery(live, journal, stash)
 
     # --- edits of the host, and repairs ---
 
@@ -94,14 +79,14 @@ class Editor:
     ) -> GCResult:
         edits = edits_for(self._live)
         result = self._result_of(edits, made_by, reason, details)
-        keys = self._applier.store(result.gc_id or "", edits)
+        keys = self._journal.store(result.gc_id or "", edits)
         commit = Commit()
         budget = self._live.budget
         removed = {edit.message_id for edit in edits if edit.before}
         left = {edit.after.message_id for edit in edits if edit.after}
         commit.assign(budget, pinned_message_ids=budget.pinned_message_ids - (removed - left))
-        before = self._live.snapshot()
-        return self._applier.apply(commit, result, edits, before, created_by=made_by, keys=keys)
+        before = self._live.messages
+        return apply(self._live, self._journal, commit, result, edits, before, keys=keys)
 
     # --- undo and restore ---
 
@@ -118,10 +103,9 @@ class Editor:
     @guarded
     def _undo(self, gc_id: str | None) -> GCResult:
         entry = self._journal.newest(gc_id)
+        applied = self._journal.edits_of(entry)
         commit = Commit()
-        applied = self._recovery.complete(entry)
-        if applied is not None:
-            prepare_undo(self._live, commit, applied, is_collection=entry.is_collection)
+        prepare_undo(self._live, commit, applied, is_collection=entry.is_collection)
         self._journal.mark_undone(commit, entry)
         self._schedule.pause(commit)
         self._guard.commit(commit)
@@ -142,20 +126,13 @@ class Editor:
 
     @guarded
     def _restore(self, keys: Sequence[str], at: Place) -> GCResult:
-        before, edits, restored, places = self._recovery.edits_to_restore(keys, at)
-        details = {"restored": restored}
+        live, journal = self._live, self._journal
+        edits, message_ids, places = restoration_of(keys, live, journal, at)
+        details = {"restored": message_ids}
         result = self._result_of(edits, RESTORE, GCTriggerReason.MANUAL, details)
         commit = Commit()
         self._schedule.pause(commit)
-        return self._applier.apply(
-            commit,
-            result,
-            edits,
-            before,
-            created_by=None if at == "place" else RESTORE,
-            keys={},
-            places=places,
-        )
+        return apply(live, journal, commit, result, edits, live.messages, keys={}, places=places)
 
     def _result_of(
         self,
@@ -177,19 +154,10 @@ class Editor:
             items=items,
             details=dict(details),
             cache=cache_impact(edits, apply_edits(live.messages, edits), counter),
-            gc_id=self._applier.next_id(),
+            gc_id=self._journal.next_id(),
         )
 
-    # --- reading and forgetting what was removed ---
-
-    @guarded
-    def removed_by(self, gc_id: str | None) -> list[Message]:
-        """Returns the messages in the removal list of a collection, as they were before it.
-
-        Raises:
-            UndoError: There is no such collection, or its content is no longer kept.
-        """
-        return self._recovery.removed_by(gc_id)
+    # --- forgetting ---
 
     def forget(self, keys: Sequence[str]) -> int:
         """Forgets stashed messages. No other thread may collect meanwhile.
@@ -198,17 +166,6 @@ class Editor:
             NotConfiguredError: There is no stash.
             StashError: The stash failed. The session is unchanged.
         """
-        if self._stash is None:
-            raise NotConfiguredError(
-                "there is no stash to forget in: give one to GCSession(stash=…)"
-            )
-        forgotten = self._forget(keys, self._stash)
+        forgotten = forget(self._live, self._journal, keys)
         self._observers.budget_changed()
-        return forgotten
-
-    @guarded
-    def _forget(self, keys: Sequence[str], stash: Stash) -> int:
-        commit = Commit()
-        forgotten = forget(commit, frozenset(keys), self._live, self._journal, stash, self._applier)
-        self._guard.commit(commit)
         return forgotten

@@ -1,65 +1,63 @@
 """Forgetting removed content for good: in the stash, the journal and the ledger."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import without_messages
-from jaato_gc.commit import Commit
+from jaato_gc.commit import Commit, guarded
+from jaato_gc.errors import NotConfiguredError
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
-from jaato_gc.session.applying import Applier
+from jaato_gc.session.applying import prepare_edits
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import HOST, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.session.rewriting import prepare_edits
 from jaato_gc.stash import Stash, StashEntry
 from jaato_gc.tokens import TokenCounter, message_tokens
 
 
-def forget(
-    commit: Commit,
-    keys: Set[str],
-    live: LiveHistory,
-    journal: Journal,
-    stash: Stash,
-    applier: Applier,
-) -> int:
+@guarded
+def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     """Forgets the messages under some keys. Returns the number of deleted entries of the stash.
 
     The stash comes first: if it fails, the session is unchanged, and the call can be repeated.
 
     Args:
-        commit: The change of the session that follows.
-        keys: The keys.
         live: The history.
-        journal: The applied collections.
-        stash: The stash.
-        applier: Knows the ledgers in the stash, which follow.
+        journal: The last collections, with the stash.
+        keys: The keys.
 
     Raises:
+        NotConfiguredError: There is no stash.
         StashError: The stash failed.
     """
+    stash = journal.stash
+    if stash is None:
+        raise NotConfiguredError("there is no stash to forget in: give one to GCSession(stash=…)")
+    keys = frozenset(keys)
     ids = set(_ids_under(keys, journal, stash))
-    keys = keys | set(_keys_of(ids, journal))
+    keys |= set(_keys_of(ids, journal))
     cleaner = _Cleaner(ids, live.budget.counter)
-    for key in applier.stashed_ledgers:
+    for key in journal.stashed_ledgers:
         if stored := stash.get(key):
             cleaner.add_stashed(stored)
-    entries = [cleaner.clean(entry) for entry in journal.entries]
+    entries = tuple(map(cleaner.clean, journal.entries))
     for stored, ledger in cleaner.stashed.values():
         stash.put(stored.gc_id, [ledger])  # an undo may need it
     stash.forget(cleaner.stashed)
     forgotten = stash.forget(keys)
-    commit.assign(applier, stashed_ledgers=[*map(cleaner.new_key, applier.stashed_ledgers)])
-    journal.replace(commit, entries)
+    commit = Commit()
+    ledgers = [*map(cleaner.new_key, journal.stashed_ledgers)]
+    commit.assign(journal, entries=entries, stashed_ledgers=ledgers)
     edits = [
         Edit(position, message, ledger)
         for position, message in enumerate(live.messages)
         if (ledger := cleaner.cleaned(message)) is not message
     ]
     if edits:
-        prepare_edits(live, commit, edits, live.snapshot(), HOST)
+        prepare_edits(live, commit, edits, live.messages, HOST)
+    live.guard.commit(commit)
     return forgotten
 
 

@@ -1,13 +1,22 @@
-"""What the journal keeps of one collection."""
+"""What the journal keeps of one collection, in memory and in a saved session.
 
-from collections.abc import Mapping
+Most of a saved session is the journal, so it is kept small: default values are left out, and so are
+the parts of an edit that are in the result already.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
+from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
-from jaato_gc.messages import Message
+from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
@@ -17,6 +26,32 @@ REPAIR = "repair"
 """The plugin name in the result of a repair."""
 
 EntryState = Literal["unchanged", "applied", "undone"]
+
+
+def read_message(data: Mapping[str, Any]) -> Message:
+    """Returns a saved message, read-only like all messages of a session."""
+    message = message_from_dict(data)
+    seal(message)
+    return message
+
+
+def _edit_to_dict(edit: Edit) -> dict[str, Any]:
+    data: dict[str, Any] = {"position": edit.position}
+    if edit.before is not None:
+        data["before"] = message_to_dict(edit.before)
+    if edit.after is not None:
+        data["after"] = message_to_dict(edit.after)
+    return data
+
+
+def _edit_from_dict(data: Mapping[str, Any]) -> Edit:
+    before, after = (
+        read_message(data[name]) if data.get(name) else None for name in ("before", "after")
+    )
+    return Edit(data["position"], before, after)
+
+
+_SavedEdit = Annotated[Edit, PlainSerializer(_edit_to_dict), PlainValidator(_edit_from_dict)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +69,7 @@ class AppliedEdits:
         is_released: Whether the content of the edits is only in the stash.
     """
 
-    edits: list[Edit]
+    edits: list[_SavedEdit]
     touched: list[BookedEntry]
     length: int
     reports: int
@@ -61,17 +96,14 @@ class AppliedEdits:
 
     def released(self) -> "AppliedEdits":
         """Returns these edits without content that the stash has."""
-        edits = [_without_content(edit) for edit in self.edits]
+        edits = [
+            edit._replace(before=edit.before.with_parts(())) if edit.before else edit
+            for edit in self.edits
+        ]
         return replace(self, edits=edits, is_released=True)
 
 
-def _without_content(edit: Edit) -> Edit:
-    if edit.before is None:
-        return edit
-    return edit._replace(before=edit.before.with_parts(()))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JournalEntry:
     """A collection in the journal.
 
@@ -79,13 +111,17 @@ class JournalEntry:
         result: Its result.
         state: Whether it changed the history, and still does.
         applied: Its edits; ``None`` if its content is not kept.
-        size: The bytes that it takes in a saved session, set by the journal.
     """
 
     result: GCResult
-    state: EntryState = "unchanged"
-    applied: AppliedEdits | None = None
-    size: int = 0
+    state: EntryState
+    applied: AppliedEdits | None
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes that it takes in a saved session, with the comma after it."""
+        (saved,) = entries_to_list([self])
+        return 1 + len(json.dumps(saved, default=repr, separators=(",", ":")))
 
     @property
     def gc_id(self) -> str:
@@ -105,9 +141,8 @@ class JournalEntry:
     @property
     def is_stashed(self) -> bool:
         """Whether the stash has its content, or there is none."""
-        return self.applied is not None and bool(
-            self.applied.stash_keys or not self.applied.removed
-        )
+        applied = self.applied
+        return applied is not None and bool(applied.stash_keys or not applied.removed)
 
     @property
     def has_content(self) -> bool:
@@ -123,9 +158,39 @@ class JournalEntry:
     def released(self) -> "JournalEntry":
         """Returns the entry without content, but with what is needed to get it from a stash."""
         applied = self.applied
-        kept = applied.released() if applied and self.is_stashed else None
-        return replace(self, applied=kept)
+        return replace(self, applied=applied.released() if applied and self.is_stashed else None)
 
     def undone(self) -> "JournalEntry":
         """Returns the entry after an undo."""
         return replace(self, state="undone", applied=None)
+
+
+_ENTRIES = TypeAdapter(
+    list[JournalEntry],
+    config=ConfigDict(defer_build=True),  # most processes save and restore nothing
+)
+
+
+def entries_to_list(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
+    """Returns the entries of a journal as JSON data."""
+    data: list[dict[str, Any]] = _ENTRIES.dump_python(list(entries), exclude_defaults=True)
+    return data
+
+
+def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
+    """Returns the entries of a journal from JSON data.
+
+    Raises:
+        GCError: An undo would restore messages that the budget does not have.
+    """
+    entries = _ENTRIES.validate_python(saved)
+    if not all(_can_be_undone(entry.applied) for entry in entries if entry.applied):
+        raise GCError("its journal and its budget do not match")
+    return [replace(entry, result=entry.result.frozen()) for entry in entries]
+
+
+def _can_be_undone(applied: AppliedEdits) -> bool:
+    booked = {message_id for entry in applied.touched for message_id in entry.message_ids}
+    return all(message.message_id in booked for message in applied.removed) and all(
+        edit.position >= 0 for edit in applied.edits
+    )

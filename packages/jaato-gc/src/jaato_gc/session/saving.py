@@ -13,7 +13,7 @@ from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.saved_journal import entries_from_list, entry_to_dict, read_message
+from jaato_gc.session.journal_entry import entries_from_list, entries_to_list, read_message
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -76,13 +76,10 @@ class _StrategyState(_State):
     uses_summarizer: bool
 
 
-class _ApplierState(_State):
-    plans_made: int
-    stashed_ledgers: list[str]
-
-
 class _JournalState(_State):
     recorded: int
+    plans_made: int
+    stashed_ledgers: list[str]
 
 
 def dump(session: "GCSession", *, journal: bool = True) -> str:
@@ -111,9 +108,8 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         "config": _config(planner.config, planner.plugin) if planner else {},
         "disabled": planner.disabled if planner else None,
         **_ScheduleState.of(schedule),
-        **_ApplierState.of(session._applier),
         **_JournalState.of(session._journal),
-        "journal": [entry_to_dict(entry) for entry in entries],
+        "journal": entries_to_list(entries),
     }
     try:
         return json.dumps(document, separators=(",", ":"))
@@ -198,12 +194,11 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     _LiveState.set_on(live, document)
     live.pinned_turns = frozenset(live.pinned_turns)
     _ScheduleState.set_on(schedule, document)
-    _ApplierState.set_on(session._applier, document)
-    recorded = _JournalState.model_validate(document).recorded
     entries = entries_from_list(document["journal"])
-    if recorded < len(entries):
+    _JournalState.set_on(session._journal, document)
+    if session._journal.recorded < len(entries):
         raise SavedSessionError("its journal has more collections than there were")
-    session._journal.fill(entries, recorded)
+    session._journal.fill(entries)
     schedule.update_limits()
     if schedule.planner:
         schedule.planner.disabled = document["disabled"]

@@ -15,7 +15,6 @@ from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
-from jaato_gc.session.applying import Applier
 from jaato_gc.session.children import configuration_of, inherited_options
 from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
@@ -27,7 +26,7 @@ from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.planner import Planner
 from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler
-from jaato_gc.session.recovery import Place
+from jaato_gc.session.restoring import Place
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
@@ -137,28 +136,26 @@ class GCSession:
         budget.has_stash = stash is not None
         self._live = live = LiveHistory(Booking(budget, policy_of, tool_policies))
         self._guard = live.guard
-        self._stash = stash
-        self._journal = Journal(keep_collections, journal_bytes)
+        self._journal = journal = Journal(live.guard, stash, keep_collections, journal_bytes)
         self._observers = observers = Observers(
             live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = schedule = Schedule(live)
-        self._applier = applier = Applier(live, self._journal, stash)
         self._collector = Collector(
             live,
+            journal,
             schedule,
             observers,
-            applier,
             on_source_removed,
             may_relax=on_overflow != "raise",
         )
-        self._editor = Editor(live, schedule, observers, applier, self._journal, stash)
+        self._editor = Editor(live, journal, schedule, observers)
         self._requests = RequestBuilder(
             live,
             schedule,
             self._collector,
             self._editor,
-            self._journal,
+            journal,
             repair=repair,
             on_overflow=on_overflow,
             clock=clock,
@@ -295,7 +292,7 @@ class GCSession:
         Raises:
             UndoError: There is no such collection, or its content is no longer kept.
         """
-        return self._editor.removed_by(gc_id)
+        return self._journal.removed_by(gc_id)
 
     @property
     def collection_count(self) -> int:
@@ -529,7 +526,7 @@ class GCSession:
     @property
     def stash(self) -> Stash | None:
         """The stash that removed content goes to."""
-        return self._stash
+        return self._journal.stash
 
     def restore_stashed(self, keys: Iterable[str], at: Place = "place") -> GCResult:
         """Restores removed content by the keys that notes and removal lists name.
