@@ -101,13 +101,13 @@ PARTS = {
         lambda session: session._schedule,
         saving._ScheduleState.model_fields,
         {
-            **dict.fromkeys(("_live", "planner"), PART),
+            **dict.fromkeys(("_live", "strategy"), PART),
             "_guard": GUARD,
             **dict.fromkeys(("config", "_limits", "request_limit"), DERIVED),
         },
     ),
-    "Planner": Part(
-        lambda session: session._schedule.planner,
+    "StrategyInUse": Part(
+        lambda session: session._schedule.strategy,
         {"plugin", "config", "disabled", *saving._StrategyState.model_fields},
         {
             **dict.fromkeys(("name", "takes_budget", "uses_core_trigger"), DERIVED),

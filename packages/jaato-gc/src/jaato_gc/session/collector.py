@@ -3,12 +3,20 @@
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from jaato_gc.collecting import GCOutcome, GCPlan, GCRemovalItem, GCResult, GCTriggerReason
+from jaato_gc.collecting import (
+    GCOutcome,
+    GCPlan,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    PlanRequest,
+    make_plan,
+)
 from jaato_gc.commit import Commit, guarded
 from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.policies import GCPolicy, InstructionSource
@@ -17,8 +25,8 @@ from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
-from jaato_gc.session.planner import Planner
 from jaato_gc.session.scheduling import Schedule
+from jaato_gc.session.strategy_in_use import StrategyInUse
 
 MAX_STALE_PLANS = 3
 """How often a collection is planned again because the history changed in between."""
@@ -136,10 +144,10 @@ class Collector:
     def _collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCResult:
         try:
             for _ in range(1 + MAX_STALE_PLANS):
-                planner = self._schedule.strategy()
-                plan = self._plan(planner, reason, overrides)
+                strategy = self._schedule.required_strategy()
+                plan = self.plan(strategy, reason, overrides)
                 try:
-                    return self.apply(plan, planner)
+                    return self.apply(plan, strategy)
                 except StalePlanError as error:  # an undo, a pin or another strategy came first
                     stale = error
             return self._ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
@@ -148,19 +156,15 @@ class Collector:
 
     # --- planning ---
 
-    def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
+    def plan(
+        self, strategy: StrategyInUse, reason: GCTriggerReason, overrides: Mapping[str, Any]
+    ) -> GCPlan:
         """Returns a plan for a collection.
 
         Raises:
-            NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._plan(self._schedule.strategy(), reason, overrides)
-
-    def _plan(
-        self, planner: Planner, reason: GCTriggerReason, overrides: Mapping[str, Any]
-    ) -> GCPlan:
-        config = planner.config.for_one_collection(overrides)
+        config = strategy.config.for_one_collection(overrides)
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})
@@ -168,29 +172,41 @@ class Collector:
         with self._live.lent() as (history, budget):
             self._observers.notify(
                 "jaato_gc_before_collect",
-                plugin_name=planner.name,
+                plugin_name=strategy.name,
                 history=history,
                 context_usage=usage,
                 reason=reason,
             )
+            request = PlanRequest(
+                strategy.name,
+                history,
+                usage,
+                config,
+                reason,
+                budget,
+                strategy.notice,
+                may_relax=self._may_relax,
+                must_fit=True,
+                gc_id=gc_id,
+                describe=strategy.describe,
+            )
             started = time.perf_counter()
             before = _PLANNING.set(self)
             try:
-                plan = planner.plan(
-                    history, usage, reason, budget, gc_id, config, may_relax=self._may_relax
-                )
+                plan = make_plan(request, strategy.ask)
             finally:
                 _PLANNING.reset(before)
-            return replace(plan, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            return replace(plan, result=plan.result.frozen(), seconds=seconds)
 
     # --- applying ---
 
-    def apply(self, plan: GCPlan, planner: Planner | None = None) -> GCResult:
+    def apply(self, plan: GCPlan, strategy: StrategyInUse | None = None) -> GCResult:
         """Applies a plan, as a whole or not at all.
 
         Args:
             plan: The plan.
-            planner: The strategy that must still be in use; ``None``: it does not matter.
+            strategy: The strategy that must still be in use; ``None``: it does not matter.
 
         Raises:
             StalePlanError: A message that it changes was changed, pinned or removed since, or the
@@ -199,9 +215,9 @@ class Collector:
         started = time.perf_counter()
         result = plan.result
         if result.success and (result.removal_list or plan.edits):
-            result = self._apply(plan, planner)
+            result = self._apply(plan, strategy)
         else:
-            self._schedule.check_in_use(planner)
+            self._schedule.check_in_use(strategy)
             result = self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
@@ -210,12 +226,16 @@ class Collector:
         self._observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
         return result
 
-    def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
+    def _apply(self, plan: GCPlan, strategy: StrategyInUse | None) -> GCResult:
         """Tells other systems first: if one fails, the history is unchanged."""
         sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
         if sources or self._journal.stash is not None:
-            self._check(plan, planner)
-            self._check_sources(sources)
+            self._check(plan, strategy)
+        for item in sources:
+            entry = self._live.budget.entry_under(item.source, item.child_key)
+            if entry and entry.contains(GCPolicy.LOCKED):
+                name = item.child_key or item.source.value
+                raise StalePlanError(f"{name!r} was locked since: make a new plan")
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:
@@ -228,7 +248,7 @@ class Collector:
         except Exception as error:
             return self._given_up(plan.result, dropped, freed, error)
         try:
-            result = self._commit(plan, planner, keys, freed)
+            result = self._commit(plan, strategy, keys, freed)
         except StalePlanError as error:
             if dropped:
                 self._given_up(plan.result, dropped, freed, error)
@@ -238,9 +258,9 @@ class Collector:
 
     @guarded
     def _commit(
-        self, plan: GCPlan, planner: Planner | None, keys: Mapping[str, str], freed: int
+        self, plan: GCPlan, strategy: StrategyInUse | None, keys: Mapping[str, str], freed: int
     ) -> GCResult:
-        self._check(plan, planner)
+        self._check(plan, strategy)
         return apply(
             self._live,
             self._journal,
@@ -262,21 +282,14 @@ class Collector:
         return result
 
     @guarded
-    def _check(self, plan: GCPlan, planner: Planner | None) -> None:
+    def _check(self, plan: GCPlan, strategy: StrategyInUse | None) -> None:
         """Checks that a plan can still be applied.
 
         Raises:
             StalePlanError: It can't.
         """
-        self._schedule.check_in_use(planner)
+        self._schedule.check_in_use(strategy)
         check_plan(self._live, plan.edits, plan.before)
-
-    def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
-        for item in items:
-            entry = self._live.budget.entry_under(item.source, item.child_key)
-            if entry and entry.contains(GCPolicy.LOCKED):
-                name = item.child_key or item.source.value
-                raise StalePlanError(f"{name!r} was locked since: make a new plan")
 
     def _given_up(
         self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception

@@ -93,7 +93,7 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         SavedSessionError: A message has a value that JSON can't represent.
     """
     live, schedule = session._live, session._schedule
-    planner = schedule.planner
+    strategy = schedule.strategy
     entries = session._journal.entries if journal else ()
     document = {
         "format": FORMAT,
@@ -102,11 +102,11 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         "history": [message_to_dict(message) for message in live.messages],
         **_LiveState.of(live),
         **_BookingState.of(live.booking),
-        "plugin": planner.name if planner else None,
-        "plugin_options": _options(planner.plugin) if planner else {},
-        "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
-        "config": _config(planner.config, planner.plugin) if planner else {},
-        "disabled": planner.disabled if planner else None,
+        "plugin": strategy.name if strategy else None,
+        "plugin_options": _options(strategy.plugin) if strategy else {},
+        "uses_summarizer": bool(strategy and _uses_summarizer(strategy.plugin)),
+        "config": _config(strategy.config, strategy.plugin) if strategy else {},
+        "disabled": strategy.disabled if strategy else None,
         **_ScheduleState.of(schedule),
         **_JournalState.of(session._journal),
         "journal": entries_to_list(entries),
@@ -200,8 +200,8 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
         raise SavedSessionError("its journal has more collections than there were")
     session._journal.fill(entries)
     schedule.update_limits()
-    if schedule.planner:
-        schedule.planner.disabled = document["disabled"]
+    if schedule.strategy:
+        schedule.strategy.disabled = document["disabled"]
 
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:

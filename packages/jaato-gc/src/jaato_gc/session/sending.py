@@ -138,12 +138,12 @@ class RequestBuilder:
         """Collects if that is due, or if the request does not fit."""
         schedule = self._schedule
         # What is fixed alone may be too much: then no strategy is asked.
-        if fits or (schedule.planner is not None and self._floor().can_fit):
+        if fits or (schedule.strategy is not None and self._floor().can_fit):
             if schedule.config.check_before_send and self._collect_if_due(now):
                 fits = self._size().fits
             if not fits:
                 self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
-        elif self.on_overflow == "send" and schedule.planner is not None:
+        elif self.on_overflow == "send" and schedule.strategy is not None:
             # Its result says that the request can't be made to fit.
             self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
 
@@ -177,7 +177,7 @@ class RequestBuilder:
 
     def _fits_as_counted(self) -> bool:
         total = self._live.budget.total_tokens()
-        return self._schedule.planner is not None and total <= self._schedule.request_limit
+        return self._schedule.strategy is not None and total <= self._schedule.request_limit
 
     @guarded
     def _floor(self) -> Floor:
@@ -192,7 +192,7 @@ class RequestBuilder:
         what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
             what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
-        if self._schedule.planner is None:
+        if self._schedule.strategy is None:
             hint = "No strategy is set: call set_gc_plugin"
             floor = {
                 source.value: entry.total_tokens()

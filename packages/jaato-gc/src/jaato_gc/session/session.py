@@ -23,13 +23,12 @@ from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.planner import Planner
-from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.restoring import Place
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
+from jaato_gc.session.strategy_in_use import StrategyInUse, prepare
 from jaato_gc.session.turn_loop import TurnLoop
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
@@ -181,9 +180,9 @@ class GCSession:
             self.remove_gc_plugin()
             return
         config = prepare(plugin, config or GCConfig(), self._summarizer)
-        planner = Planner(plugin, config, self.deadline_seconds)
-        self._live.pin_turns(planner.config.pinned_turn_indices)
-        self._use(planner)
+        strategy = StrategyInUse(plugin, config, self.deadline_seconds)
+        self._live.pin_turns(strategy.config.pinned_turn_indices)
+        self._use(strategy)
 
     def remove_gc_plugin(self) -> None:
         """Removes the strategy and its configuration, and shuts it down. Nothing is collected then.
@@ -226,9 +225,9 @@ class GCSession:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _use(self, planner: Planner | None) -> None:
-        previous = self._schedule.set_strategy(planner)
-        if previous and (planner is None or previous.plugin is not planner.plugin):
+    def _use(self, strategy: StrategyInUse | None) -> None:
+        previous = self._schedule.set_strategy(strategy)
+        if previous and (strategy is None or previous.plugin is not strategy.plugin):
             self._observers.call(previous.plugin.shutdown)
 
     # --- reading ---
@@ -252,8 +251,8 @@ class GCSession:
     @property
     def plugin(self) -> GCPlugin | None:
         """The strategy."""
-        planner = self._schedule.planner
-        return planner.plugin if planner else None
+        strategy = self._schedule.strategy
+        return strategy.plugin if strategy else None
 
     @property
     def repair(self) -> bool:
@@ -462,7 +461,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.plan(reason, overrides)
+        return self._collector.plan(self._schedule.required_strategy(), reason, overrides)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Applies a plan. The strategy is not called again.
@@ -660,7 +659,7 @@ class GCSession:
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
         child.set_output_reserve(self._schedule.output_reserve)
-        found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
+        found = configuration_of(profile, profiles, self._schedule.strategy, self.registry)
         if found:
             child.set_gc_plugin(*found)
         return child
