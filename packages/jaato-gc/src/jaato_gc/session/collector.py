@@ -4,8 +4,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from jaato_gc.collecting import (
@@ -17,7 +16,7 @@ from jaato_gc.collecting import (
     PlanRequest,
     make_plan,
 )
-from jaato_gc.commit import Commit, guarded
+from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session.applying import apply, check_plan
@@ -45,11 +44,11 @@ _COLLECTING: contextvars.ContextVar["Collector | None"] = contextvars.ContextVar
 """The collector that this code runs below: an observer may ask for another collection."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
 class Collector:
     """Plans and applies the collections of one session.
 
@@ -62,29 +61,22 @@ class Collector:
         may_relax: Whether core may remove recent content if a request would not fit.
     """
 
-    def __init__(
-        self,
-        live: LiveHistory,
-        journal: Journal,
-        schedule: Schedule,
-        observers: Observers,
-        remove_source: SourceRemover | None,
-        *,
-        may_relax: bool = True,
-    ) -> None:
-        self._live = live
-        self._guard = live.guard
-        self._journal = journal
-        self._schedule = schedule
-        self._observers = observers
-        self._remove_source = remove_source
-        self._may_relax = may_relax
-        self._running = threading.Lock()
-        self._ended_collections = 0
+    live: LiveHistory
+    journal: Journal
+    schedule: Schedule
+    observers: Observers
+    remove_source: SourceRemover | None
+    may_relax: bool
+    _running: threading.Lock = field(default_factory=threading.Lock)
+    _ended_collections: int = 0
+
+    @property
+    def _guard(self) -> Guard:
+        return self.live.guard
 
     # --- collecting ---
 
-    def collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING) -> GCResult:
+    def collect(self, reason: GCTriggerReason, /, **overrides: Any) -> GCResult:
         """Plans and applies, after any other collection that is running.
 
         What a strategy planned is applied only if it is still in use.
@@ -98,7 +90,7 @@ class Collector:
         return self.exclusively(lambda: self._collect(reason, overrides))
 
     def collect_automatically(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+        self, reason: GCTriggerReason, /, **overrides: Any
     ) -> GCResult | None:
         """Plans and applies, unless another collection is running or the strategy was removed."""
         ended = self._ended_collections
@@ -106,21 +98,21 @@ class Collector:
         def collect() -> GCResult | None:
             if self._ended_collections != ended:  # another thread collected while this one waited
                 return None
-            return self.collect_if_configured(reason, overrides)
+            return self.collect_if_configured(reason, **overrides)
 
         if self._running.locked() and not self._is_running_here:
             return None
         result = self.exclusively(collect)
         if result is not None:
-            self._schedule.collected(result)
+            self.schedule.collected(result)
         return result
 
     def collect_if_configured(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+        self, reason: GCTriggerReason, /, **overrides: Any
     ) -> GCResult | None:
         """Plans and applies; ``None`` if there is no strategy, or it was removed meanwhile."""
         try:
-            return self.collect(reason, overrides)
+            return self.collect(reason, **overrides)
         except NotConfiguredError:
             return None
 
@@ -144,7 +136,7 @@ class Collector:
     def _collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCResult:
         try:
             for _ in range(1 + MAX_STALE_PLANS):
-                strategy = self._schedule.required_strategy()
+                strategy = self.schedule.required_strategy()
                 plan = self.plan(strategy, reason, overrides)
                 try:
                     return self.apply(plan, strategy)
@@ -168,9 +160,9 @@ class Collector:
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})
-        usage, gc_id = self._live.usage(), self._journal.next_id()
-        with self._live.lent() as (history, budget):
-            self._observers.notify(
+        usage, gc_id = self.live.usage(), self.journal.next_id()
+        with self.live.lent() as (history, budget):
+            self.observers.notify(
                 "jaato_gc_before_collect",
                 plugin_name=strategy.name,
                 history=history,
@@ -185,7 +177,7 @@ class Collector:
                 reason,
                 budget,
                 strategy.notice,
-                may_relax=self._may_relax,
+                may_relax=self.may_relax,
                 must_fit=True,
                 gc_id=gc_id,
                 describe=strategy.describe,
@@ -217,33 +209,33 @@ class Collector:
         if result.success and (result.removal_list or plan.edits):
             result = self._apply(plan, strategy)
         else:
-            self._schedule.check_in_use(strategy)
+            self.schedule.check_in_use(strategy)
             result = self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
         """Notifies the observers of a collection that has ended."""
-        self._observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
+        self.observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
         return result
 
     def _apply(self, plan: GCPlan, strategy: StrategyInUse | None) -> GCResult:
         """Tells other systems first: if one fails, the history is unchanged."""
         sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
-        if sources or self._journal.stash is not None:
+        if sources or self.journal.stash is not None:
             self._check(plan, strategy)
         for item in sources:
-            entry = self._live.budget.entry_under(item.source, item.child_key)
+            entry = self.live.budget.entry_under(item.source, item.child_key)
             if entry and entry.contains(GCPolicy.LOCKED):
                 name = item.child_key or item.source.value
                 raise StalePlanError(f"{name!r} was locked since: make a new plan")
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:
-            keys = self._journal.store(plan.gc_id, plan.edits)
+            keys = self.journal.store(plan.gc_id, plan.edits)
             for item in sources:
-                if self._remove_source:
-                    self._remove_source(item.source, item.child_key)
-                freed += self._live.drop(item.source, item.child_key)  # it is gone from here on
+                if self.remove_source:
+                    self.remove_source(item.source, item.child_key)
+                freed += self.live.drop(item.source, item.child_key)  # it is gone from here on
                 dropped.append(item)
         except Exception as error:
             return self._given_up(plan.result, dropped, freed, error)
@@ -253,7 +245,7 @@ class Collector:
             if dropped:
                 self._given_up(plan.result, dropped, freed, error)
             raise
-        self._observers.budget_changed()
+        self.observers.budget_changed()
         return result
 
     @guarded
@@ -262,8 +254,8 @@ class Collector:
     ) -> GCResult:
         self._check(plan, strategy)
         return apply(
-            self._live,
-            self._journal,
+            self.live,
+            self.journal,
             Commit(),
             plan.result,
             plan.edits,
@@ -277,7 +269,7 @@ class Collector:
         """Journals a collection that changed nothing in the history. Returns its result."""
         result = result.frozen()
         commit = Commit()
-        self._journal.record(commit, JournalEntry(result, "unchanged", None))
+        self.journal.record(commit, JournalEntry(result, "unchanged", None))
         self._guard.commit(commit)
         return result
 
@@ -288,14 +280,14 @@ class Collector:
         Raises:
             StalePlanError: It can't.
         """
-        self._schedule.check_in_use(strategy)
-        check_plan(self._live, plan.edits, plan.before)
+        self.schedule.check_in_use(strategy)
+        check_plan(self.live, plan.edits, plan.before)
 
     def _given_up(
         self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
     ) -> GCResult:
         """Returns the result if a plan can't be applied. What the host dropped is gone."""
-        total = self._live.budget.total_tokens()
+        total = self.live.budget.total_tokens()
         failed = replace(
             result,
             success=False,
@@ -309,5 +301,5 @@ class Collector:
         )
         failed = self._record(failed)
         if dropped:
-            self._observers.budget_changed()
+            self.observers.budget_changed()
         return failed

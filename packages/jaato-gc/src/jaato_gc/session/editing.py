@@ -1,7 +1,7 @@
 """Changes of the history that no strategy makes: the host's, repairs, undo and restore."""
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaato_gc.collecting import (
@@ -12,20 +12,22 @@ from jaato_gc.collecting import (
     make_result,
     removal_list,
 )
-from jaato_gc.commit import Commit, guarded
+from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.history import Edit, apply_edits
 from jaato_gc.session.applying import apply, prepare_undo
 from jaato_gc.session.forgetting import forget
 from jaato_gc.session.journal import Journal
-from jaato_gc.session.journal_entry import HOST, RESTORE
+from jaato_gc.session.journal_entry import HOST, REPAIR, RESTORE
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
 from jaato_gc.session.restoring import Place, restoration_of
 from jaato_gc.session.scheduling import Schedule
 
-_NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
+EditsFor = Callable[[LiveHistory], list[Edit]]
+"""Returns edits of a history, or raises if they are not possible."""
 
 
+@dataclass(slots=True)
 class Editor:
     """Edits the history for the host, and undoes and restores what was removed.
 
@@ -36,57 +38,44 @@ class Editor:
         observers: The observers of the session.
     """
 
-    def __init__(
-        self, live: LiveHistory, journal: Journal, schedule: Schedule, observers: Observers
-    ) -> None:
-        self._live = live
-        self._guard = live.guard
-        self._journal = journal
-        self._schedule = schedule
-        self._observers = observers
+    live: LiveHistory
+    journal: Journal
+    schedule: Schedule
+    observers: Observers
+
+    @property
+    def _guard(self) -> Guard:
+        return self.live.guard
 
     # --- edits of the host, and repairs ---
 
-    def edit(
-        self,
-        edits_for: Callable[[LiveHistory], list[Edit]],
-        made_by: str = HOST,
-        reason: GCTriggerReason = GCTriggerReason.MANUAL,
-        details: Mapping[str, Any] = _NO_DETAILS,
-    ) -> GCResult:
+    def edit(self, edits_for: EditsFor, made_by: str = HOST, **details: Any) -> GCResult:
         """Applies edits that no strategy made, and journals them.
 
         Args:
             edits_for: Returns the edits. It raises if they are not possible.
             made_by: The plugin name in the result.
-            reason: The trigger reason in the result.
-            details: The details in the result.
+            **details: The details in the result.
 
         Raises:
             StashError: The stash failed. Nothing has changed.
         """
-        result = self._edit(edits_for, made_by, reason, details)
-        self._observers.budget_changed()
+        result = self._edit(edits_for, made_by, details)
+        self.observers.budget_changed()
         return result
 
     @guarded
-    def _edit(
-        self,
-        edits_for: Callable[[LiveHistory], list[Edit]],
-        made_by: str,
-        reason: GCTriggerReason,
-        details: Mapping[str, Any],
-    ) -> GCResult:
-        edits = edits_for(self._live)
-        result = self._result_of(edits, made_by, reason, details)
-        keys = self._journal.store(result.gc_id or "", edits)
+    def _edit(self, edits_for: EditsFor, made_by: str, details: dict[str, Any]) -> GCResult:
+        live, journal = self.live, self.journal
+        edits = edits_for(live)
+        result = self._result_of(edits, made_by, details)
+        keys = journal.store(result.gc_id or "", edits)
         commit = Commit()
-        budget = self._live.budget
         removed = {edit.message_id for edit in edits if edit.before}
         left = {edit.after.message_id for edit in edits if edit.after}
-        commit.assign(budget, pinned_message_ids=budget.pinned_message_ids - (removed - left))
-        before = self._live.messages
-        return apply(self._live, self._journal, commit, result, edits, before, keys=keys)
+        pinned = live.budget.pinned_message_ids - (removed - left)
+        commit.assign(live.budget, pinned_message_ids=pinned)
+        return apply(live, journal, commit, result, edits, live.messages, keys=keys)
 
     # --- undo and restore ---
 
@@ -97,17 +86,17 @@ class Editor:
             UndoError: There is none, another one is newer, or its content is no longer kept.
         """
         result = self._undo(gc_id)
-        self._observers.budget_changed()
-        self._observers.notify_of(result, "jaato_gc_after_undo")
+        self.observers.budget_changed()
+        self.observers.notify_of(result, "jaato_gc_after_undo")
 
     @guarded
     def _undo(self, gc_id: str | None) -> GCResult:
-        entry = self._journal.newest(gc_id)
-        applied = self._journal.edits_of(entry)
+        entry = self.journal.newest(gc_id)
+        applied = self.journal.edits_of(entry)
         commit = Commit()
-        prepare_undo(self._live, commit, applied, is_collection=entry.is_collection)
-        self._journal.mark_undone(commit, entry)
-        self._schedule.pause(commit)
+        prepare_undo(self.live, commit, applied, is_collection=entry.is_collection)
+        self.journal.mark_undone(commit, entry)
+        self.schedule.pause(commit)
         self._guard.commit(commit)
         return entry.result
 
@@ -120,29 +109,24 @@ class Editor:
             GCError: There is no place for them.
         """
         result = self._restore(keys, at)
-        self._observers.budget_changed()
-        self._observers.notify_of(result, "jaato_gc_after_restore")
+        self.observers.budget_changed()
+        self.observers.notify_of(result, "jaato_gc_after_restore")
         return result
 
     @guarded
     def _restore(self, keys: Sequence[str], at: Place) -> GCResult:
-        live, journal = self._live, self._journal
+        live, journal = self.live, self.journal
         edits, message_ids, places = restoration_of(keys, live, journal, at)
-        details = {"restored": message_ids}
-        result = self._result_of(edits, RESTORE, GCTriggerReason.MANUAL, details)
+        result = self._result_of(edits, RESTORE, {"restored": message_ids})
         commit = Commit()
-        self._schedule.pause(commit)
+        self.schedule.pause(commit)
         return apply(live, journal, commit, result, edits, live.messages, keys={}, places=places)
 
-    def _result_of(
-        self,
-        edits: Sequence[Edit],
-        made_by: str,
-        reason: GCTriggerReason,
-        details: Mapping[str, Any],
-    ) -> GCResult:
+    def _result_of(self, edits: Sequence[Edit], made_by: str, details: dict[str, Any]) -> GCResult:
         """Returns the result of edits, without what applying them adds."""
-        live = self._live
+        live, reason = self.live, GCTriggerReason.MANUAL
+        if made_by == REPAIR:
+            reason = GCTriggerReason.PRE_MESSAGE
         counter, total = live.budget.counter, live.budget.total_tokens()
         items, _ = removal_list(edits, counter)
         return make_result(
@@ -152,9 +136,9 @@ class Editor:
             (total, total),
             live.confidence,
             items=items,
-            details=dict(details),
+            details=details,
             cache=cache_impact(edits, apply_edits(live.messages, edits), counter),
-            gc_id=self._journal.next_id(),
+            gc_id=self.journal.next_id(),
         )
 
     # --- forgetting ---
@@ -166,6 +150,6 @@ class Editor:
             NotConfiguredError: There is no stash.
             StashError: The stash failed. The session is unchanged.
         """
-        forgotten = forget(self._live, self._journal, keys)
-        self._observers.budget_changed()
+        forgotten = forget(self.live, self.journal, keys)
+        self.observers.budget_changed()
         return forgotten

@@ -37,7 +37,8 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
         raise NotConfiguredError("there is no stash to forget in: give one to GCSession(stash=…)")
     keys = frozenset(keys)
     ids = set(_ids_under(keys, journal, stash))
-    keys |= set(_keys_of(ids, journal))
+    # All forms of the messages are forgotten: whole ones and shortened ones.
+    keys |= {key for message_id, key in _removed(journal, ids) if message_id in ids}
     cleaner = _Cleaner(ids, live.budget.counter)
     for key in journal.stashed_ledgers:
         if stored := stash.get(key):
@@ -71,11 +72,6 @@ def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> Iterator[str]:
             lost.add(key)
     if lost:
         yield from (message_id for message_id, key in _removed(journal) if key in lost)
-
-
-def _keys_of(ids: Set[str], journal: Journal) -> Iterator[str]:
-    """Yields the keys of all forms of some messages: whole ones and shortened ones."""
-    yield from (key for message_id, key in _removed(journal, ids) if message_id in ids)
 
 
 def _removed(journal: Journal, ids: Set[str] | None = None) -> Iterator[tuple[str, str]]:

@@ -72,7 +72,7 @@ class Journal:
     def mark_undone(self, commit: Commit, undone: JournalEntry) -> None:
         """Prepares the undo of a collection."""
         entries = list(self.entries)
-        entries[entries.index(undone)] = undone.undone()
+        entries[entries.index(undone)] = replace(undone, state="undone", applied=None)
         commit.assign(self, entries=tuple(entries))
 
     def fill(self, entries: Sequence[JournalEntry]) -> None:

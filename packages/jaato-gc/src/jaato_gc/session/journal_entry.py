@@ -129,11 +129,6 @@ class JournalEntry:
         return self.result.gc_id or ""
 
     @property
-    def is_restore(self) -> bool:
-        """Whether content was restored, not removed."""
-        return self.result.plugin_name == RESTORE
-
-    @property
     def is_collection(self) -> bool:
         """Whether a strategy or core collected, as opposed to an edit of another kind."""
         return self.result.plugin_name not in (RESTORE, HOST, REPAIR)
@@ -153,16 +148,12 @@ class JournalEntry:
         applied = self.applied
         if applied is None or applied.is_released:
             return False
-        return bool(applied.removed) and (self.is_stashed or not self.is_restore)
+        return bool(applied.removed) and (self.is_stashed or self.result.plugin_name != RESTORE)
 
     def released(self) -> "JournalEntry":
         """Returns the entry without content, but with what is needed to get it from a stash."""
         applied = self.applied
         return replace(self, applied=applied.released() if applied and self.is_stashed else None)
-
-    def undone(self) -> "JournalEntry":
-        """Returns the entry after an undo."""
-        return replace(self, state="undone", applied=None)
 
 
 _ENTRIES = TypeAdapter(

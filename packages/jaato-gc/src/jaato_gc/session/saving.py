@@ -206,24 +206,25 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:
     """Returns the options of a strategy; ``None`` if they are unknown or not JSON."""
-    options = getattr(plugin, "options", None)
-    if options and _uses_summarizer(plugin):
-        options = _without_summarizer(options)
     try:
-        return dict(to_jsonable_python(options))
+        return _jsonable(getattr(plugin, "options", None), plugin)
     except (TypeError, ValueError):
         return None
 
 
 def _config(config: GCConfig, plugin: GCPlugin) -> dict[str, Any]:
-    """Returns the settings that were given, without a summarizer among them."""
+    """Returns the settings that were given."""
     given = config.given()
     if "plugin_config" in given:
-        options = config.plugin_config
-        if _uses_summarizer(plugin):
-            options = _without_summarizer(options)
-        given["plugin_config"] = to_jsonable_python(options)
+        given["plugin_config"] = _jsonable(config.plugin_config, plugin)
     return given
+
+
+def _jsonable(options: Mapping[str, Any] | None, plugin: GCPlugin) -> dict[str, Any]:
+    """Returns options as JSON data, without a summarizer: it is given to the session again."""
+    if options and _uses_summarizer(plugin):
+        options = {key: value for key, value in options.items() if key != "summarizer"}
+    return dict(to_jsonable_python(options))
 
 
 def _uses_summarizer(plugin: GCPlugin) -> bool:
@@ -231,11 +232,6 @@ def _uses_summarizer(plugin: GCPlugin) -> bool:
     if not isinstance(settings, SummarySettings):
         return False
     return settings.summarizer is not None and not settings.extractive
-
-
-def _without_summarizer(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options without the summarizer: it is given to the session again."""
-    return {key: value for key, value in options.items() if key != "summarizer"}
 
 
 def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin | None:

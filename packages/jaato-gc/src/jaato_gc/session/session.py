@@ -140,27 +140,16 @@ class GCSession:
             live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = schedule = Schedule(live)
-        self._collector = Collector(
-            live,
-            journal,
-            schedule,
-            observers,
-            on_source_removed,
-            may_relax=on_overflow != "raise",
+        may_relax = on_overflow != "raise"
+        self._collector = collector = Collector(
+            live, journal, schedule, observers, on_source_removed, may_relax
         )
-        self._editor = Editor(live, journal, schedule, observers)
+        self._editor = editor = Editor(live, journal, schedule, observers)
         self._requests = RequestBuilder(
-            live,
-            schedule,
-            self._collector,
-            self._editor,
-            journal,
-            repair=repair,
-            on_overflow=on_overflow,
-            clock=clock,
+            live, journal, schedule, collector, editor, repair, on_overflow, clock
         )
         self._turn_callback: ThresholdCallback | None = None
-        self._observers.started()
+        observers.notify("jaato_gc_session_started")
 
     # --- setting up ---
 
@@ -444,7 +433,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.collect(GCTriggerReason.MANUAL, overrides)
+        return self._collector.collect(GCTriggerReason.MANUAL, **overrides)
 
     def plan_gc(
         self,
