@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
-from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import without_messages
 from jaato_gc.commit import Commit, guarded
 from jaato_gc.errors import NotConfiguredError
@@ -119,7 +118,11 @@ class _Cleaner:
         if applied is None:
             return entry
         edits, touched = [], applied.touched
-        keys = {each: key for each, key in applied.stash_keys.items() if each not in self.ids}
+        keys = {
+            message_id: key
+            for message_id, key in applied.stash_keys.items()
+            if message_id not in self.ids
+        }
         for edit in applied.edits:
             if edit.message_id in self.ids:
                 continue
@@ -127,7 +130,11 @@ class _Cleaner:
             if before and is_ledger(before):
                 before = self.cleaned(before)
                 if before is not edit.before:
-                    touched = [self._recounted(booked, before) for booked in touched]
+                    tokens = message_tokens(before, self.counter)
+                    touched = [
+                        replace(booked, tokens=tokens) if booked.key == LEDGER_ID else booked
+                        for booked in touched
+                    ]
             edits.append(edit._replace(before=before, after=after))
         if LEDGER_ID in keys:
             keys[LEDGER_ID] = self.new_key(keys[LEDGER_ID])
@@ -139,8 +146,3 @@ class _Cleaner:
             forgotten=applied.forgotten or len(edits) < len(applied.edits),
         )
         return replace(entry, applied=applied)
-
-    def _recounted(self, booked: BookedEntry, ledger: Message) -> BookedEntry:
-        if booked.key != LEDGER_ID:
-            return booked
-        return replace(booked, tokens=message_tokens(ledger, self.counter))

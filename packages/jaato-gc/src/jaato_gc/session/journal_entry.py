@@ -94,14 +94,6 @@ class AppliedEdits:
             return replace(self, stash_keys=dict(keys))
         return self
 
-    def released(self) -> "AppliedEdits":
-        """Returns these edits without content that the stash has."""
-        edits = [
-            edit._replace(before=edit.before.with_parts(())) if edit.before else edit
-            for edit in self.edits
-        ]
-        return replace(self, edits=edits, is_released=True)
-
 
 @dataclass(frozen=True)
 class JournalEntry:
@@ -153,7 +145,13 @@ class JournalEntry:
     def released(self) -> "JournalEntry":
         """Returns the entry without content, but with what is needed to get it from a stash."""
         applied = self.applied
-        return replace(self, applied=applied.released() if applied and self.is_stashed else None)
+        if applied is None or not self.is_stashed:
+            return replace(self, applied=None)
+        edits = [
+            edit._replace(before=edit.before.with_parts(())) if edit.before else edit
+            for edit in applied.edits
+        ]
+        return replace(self, applied=replace(applied, edits=edits, is_released=True))
 
 
 _ENTRIES = TypeAdapter(

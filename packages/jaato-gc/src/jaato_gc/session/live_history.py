@@ -2,11 +2,10 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from types import MappingProxyType
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
 from jaato_gc.collecting import SessionUsage
@@ -26,8 +25,6 @@ from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
-
-_NO_PLACES: Mapping[str, int] = MappingProxyType({})
 
 LEAST_CREDIBLE = 0.5
 """A report below this share of the counted tokens is false, or leaves out cached tokens."""

@@ -5,21 +5,15 @@ matched to the session's own, and everything is rejected that is not a removal, 
 new user text.
 """
 
-import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from reprlib import repr as shown
 from typing import Any
 
-from jaato_gc.collecting import (
-    Draft,
-    GCOutcome,
-    Outcome,
-    is_user_text,
-    with_shorter_values,
-)
+from jaato_gc.collecting import Draft, GCOutcome, Outcome, is_user_text, with_shorter_values
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
@@ -76,16 +70,14 @@ def adopt_answer(
         FailedError: It says that the strategy failed.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        shown = reprlib.repr(answer)
-        raise RejectedError(f"expected (history, result), collect returned {shown}")
+        raise RejectedError(f"expected (history, result), collect returned {shown(answer)}")
     history, result = answer
     details, notification = _details(result), _text_field(result, "notification")
     if not _succeeded(result):
         raise FailedError(_text_field(result, "error") or "it gave no reason")
     items = [_removal_item(item) for item in _field(result, "removal_list", list) or ()]
     if not isinstance(history, list | tuple):
-        shown = reprlib.repr(history)
-        raise RejectedError(f"expected a list of messages, got {shown}")
+        raise RejectedError(f"expected a list of messages, got {shown(history)}")
     matched = _match(history, draft, given, is_summary="summary_tokens" in details)
     wanted = edits_between(draft.history, matched)
     put_back = _put_back(wanted, draft, takes_budget=takes_budget)
@@ -120,8 +112,7 @@ def copies_of(history: Iterable[Message]) -> list[Message]:
 def _field(result: Any, name: str, kind: type) -> Any:
     value = getattr(result, name, None)
     if value is not None and not isinstance(value, kind):
-        shown = reprlib.repr(value)
-        raise RejectedError(f"the result has {name}={shown}, expected {kind.__name__}")
+        raise RejectedError(f"the result has {name}={shown(value)}, expected {kind.__name__}")
     return value
 
 
@@ -149,8 +140,7 @@ def _rejecting(what: str) -> Iterator[None]:
 def _succeeded(result: Any) -> bool:
     success = getattr(result, "success", None)
     if success is None:
-        shown = reprlib.repr(result)
-        raise RejectedError(f"expected a result with success, got {shown}")
+        raise RejectedError(f"expected a result with success, got {shown(result)}")
     outcome = getattr(result, "outcome", None)
     with _rejecting("the result has an unknown outcome"):
         return bool(success) and (outcome is None or GCOutcome(_value(outcome)).is_success)
@@ -162,11 +152,11 @@ def _value(member: Any) -> Any:
 
 
 def _removal_item(item: Any) -> GCRemovalItem:
-    with _rejecting(f"the removal list has an invalid item {reprlib.repr(item)}"):
+    with _rejecting(f"the removal list has an invalid item {shown(item)}"):
         key = getattr(item, "child_key", None)
         ids = getattr(item, "message_ids", None) or ()
         if not isinstance(ids, list | tuple):
-            raise TypeError(f"expected a list of message ids, got {reprlib.repr(ids)}")
+            raise TypeError(f"expected a list of message ids, got {shown(ids)}")
         return GCRemovalItem(
             InstructionSource(_value(item.source)),
             None if key is None else plain_id(key),
@@ -182,11 +172,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
 
 
 def _match(
-    history: Sequence[Any],
-    draft: Draft,
-    given: Sequence[Message],
-    *,
-    is_summary: bool,
+    history: Sequence[Any], draft: Draft, given: Sequence[Message], *, is_summary: bool
 ) -> list[Message]:
     """Returns the returned history in the session's own messages and valid new ones.
 
@@ -221,8 +207,7 @@ def _match(
 
 def _id_of(message: Any) -> str:
     if not isinstance(message, Message):
-        shown = reprlib.repr(message)
-        raise RejectedError(f"expected a message in the history, got {shown}")
+        raise RejectedError(f"expected a message in the history, got {shown(message)}")
     with _rejecting("a message in the history has an invalid id"):
         return plain_id(message.message_id)
 
@@ -298,10 +283,7 @@ def _ids(groups: Iterable[Group]) -> set[str]:
 
 
 def _with_message_ids(
-    items: Iterable[GCRemovalItem],
-    edits: Iterable[Edit],
-    put_back: set[str],
-    draft: Draft,
+    items: Iterable[GCRemovalItem], edits: Iterable[Edit], put_back: set[str], draft: Draft
 ) -> list[GCRemovalItem]:
     """Returns items with the messages they cover, also if they name only a turn or an entry."""
     changed = {edit.message_id for edit in edits if edit.before is not None}

@@ -111,7 +111,8 @@ class RequestBuilder:
             return None, None
         size_now = self._size()
         # A collection could not do more, and it fits as counted.
-        is_all = not size.fits and self._fits_as_counted()
+        was_collected = not size.fits and self.schedule.strategy is not None
+        is_all = was_collected and self.live.budget.total_tokens() <= size_now.limit
         if not (size_now.fits or is_all or self.on_overflow == "send"):
             return None, size_now
         self.schedule.request_made(now)
@@ -165,10 +166,6 @@ class RequestBuilder:
     @guarded
     def _size(self) -> _Size:
         return _Size(self.live.upper_bound(), self.schedule.request_limit)
-
-    def _fits_as_counted(self) -> bool:
-        total = self.live.budget.total_tokens()
-        return self.schedule.strategy is not None and total <= self.schedule.request_limit
 
     @guarded
     def _floor(self) -> Floor:

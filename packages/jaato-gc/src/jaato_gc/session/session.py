@@ -372,7 +372,8 @@ class GCSession:
                 can't help.
             NotConfiguredError: The session has no provider.
         """
-        return self._turn(prompt, on_output, on_gc_threshold).run()
+        turn = self._turn(prompt, on_output, on_gc_threshold, on_loop=False)
+        return turn.run_at_once()
 
     async def send_message_async(
         self,
@@ -386,13 +387,15 @@ class GCSession:
         summarizer is cancelled. Tool calls that did not return get an error as their result, so
         that the turn can be continued.
         """
-        return await self._turn(prompt, on_output, on_gc_threshold).run_async()
+        return await self._turn(prompt, on_output, on_gc_threshold, on_loop=True).run()
 
     def _turn(
         self,
         prompt: str | Message | None,
         on_output: Callable[[str], None] | None,
         on_gc_threshold: ThresholdCallback | None,
+        *,
+        on_loop: bool,
     ) -> TurnLoop:
         if self.provider is None:
             raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
@@ -403,7 +406,7 @@ class GCSession:
             self.append(prompt)
             self._schedule.turn_began()
         on_text = partial(self._observers.call, on_output)
-        return TurnLoop(self, self.provider, self.tools, on_text)
+        return TurnLoop(self, self.provider, self.tools, on_text, on_loop)
 
     # --- pins ---
 

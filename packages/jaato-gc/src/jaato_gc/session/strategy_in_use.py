@@ -22,12 +22,7 @@ from jaato_gc.deadline import DeadlineError, is_failure, within
 from jaato_gc.errors import GCConfigError, GCError, GCPluginError
 from jaato_gc.history import split_into_turns
 from jaato_gc.plugins import GCPlugin, GCStrategy
-from jaato_gc.session.returned_history import (
-    FailedError,
-    RejectedError,
-    adopt_answer,
-    copies_of,
-)
+from jaato_gc.session.returned_history import FailedError, RejectedError, adopt_answer, copies_of
 from jaato_gc.summaries import NO_SUMMARIZER, SummarizerFunction, SummarySettings
 
 logger = logging.getLogger("jaato_gc")
