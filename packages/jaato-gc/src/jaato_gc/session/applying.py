@@ -127,7 +127,8 @@ def prepare_undo(
             raise UndoError(f"message {message.message_id!r} is in the history again")
     undoing = inverse(applied.edits)
     for edit in undoing:
-        if edit.before and not _is_at(live, edit.position, edit.before.message_id):
+        there = live.messages[edit.position : edit.position + 1]
+        if edit.before and (not there or there[0].message_id != edit.before.message_id):
             raise UndoError("the history was changed since: positions no longer match")
     restored = apply_edits(live.messages, undoing)
     counter = live.budget.counter
@@ -210,11 +211,6 @@ def _edited(
     if has_moved and (faults := new_violations(messages, edited)):
         raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
     return edits, edited
-
-
-def _is_at(live: LiveHistory, position: int, message_id: str) -> bool:
-    messages = live.messages
-    return position < len(messages) and messages[position].message_id == message_id
 
 
 def _tokens_of(edits: Sequence[Edit], live: LiveHistory) -> int:

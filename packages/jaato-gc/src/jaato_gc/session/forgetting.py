@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from jaato_gc.collecting import without_messages
 from jaato_gc.commit import Commit, guarded
-from jaato_gc.errors import NotConfiguredError
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
 from jaato_gc.session.applying import prepare_edits
@@ -31,9 +30,7 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
         NotConfiguredError: There is no stash.
         StashError: The stash failed.
     """
-    stash = journal.stash
-    if stash is None:
-        raise NotConfiguredError("there is no stash to forget in: give one to GCSession(stash=…)")
+    stash = journal.required_stash("forget in")
     keys = frozenset(keys)
     ids = set(_ids_under(keys, journal, stash))
     # All forms of the messages are forgotten: whole ones and shortened ones.

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from jaato_gc.collecting import GCResult
 from jaato_gc.commit import Commit, Guard, guarded
-from jaato_gc.errors import MessageError, StashError, UndoError
+from jaato_gc.errors import MessageError, NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, in_order
 from jaato_gc.messages import Message, is_ledger, seal, stash_key
 from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
@@ -124,7 +124,7 @@ class Journal:
         if any(result.gc_id == gc_id and not result.removal_list for result in self.results):
             return []
         entry = self._find(gc_id)
-        listed = {each for item in entry.result.removal_list for each in item.message_ids}
+        listed = {id_ for item in entry.result.removal_list for id_ in item.message_ids}
         removed = self.edits_of(entry).removed
         return [message for message in removed if message.message_id in listed]
 
@@ -161,6 +161,21 @@ class Journal:
         return f"of {self.recorded} collections, the last {len(self.entries)} are kept"
 
     # --- the stash ---
+
+    def required_stash(self, purpose: str) -> Stash:
+        """Returns the stash.
+
+        Args:
+            purpose: The purpose, for the error.
+
+        Raises:
+            NotConfiguredError: There is none.
+        """
+        if self.stash is None:
+            raise NotConfiguredError(
+                f"there is no stash to {purpose}: give one to GCSession(stash=…)"
+            )
+        return self.stash
 
     def store(self, gc_id: str, edits: Sequence[Edit]) -> dict[str, str]:
         """Stores what edits remove in the stash, and returns the keys by message id."""

@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import without_shortenable
-from jaato_gc.errors import GCError, NotConfiguredError, StashError, UndoError
+from jaato_gc.errors import GCError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced
 from jaato_gc.session.journal import Journal, read_stash
@@ -40,14 +40,11 @@ def restoration_of(
         StashError: The stash does not have them.
         GCError: There is no place for them.
     """
-    if journal.stash is None:
-        raise NotConfiguredError(
-            "there is no stash to restore from: give one to GCSession(stash=…)"
-        )
+    stash = journal.required_stash("restore from")
     if not keys:
         raise GCError("there is nothing to restore: name at least one key")
     wanted: dict[str, Message] = {}
-    for message in read_stash(journal.stash, keys):
+    for message in read_stash(stash, keys):
         known = wanted.get(message.message_id, message)
         wanted[message.message_id] = _larger(known, message, live.budget.counter)
     before = live.messages

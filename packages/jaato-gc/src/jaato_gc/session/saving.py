@@ -186,7 +186,7 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
-    live.begin_with([read_message(each) for each in document["history"]], budget)
+    live.begin_with([read_message(data) for data in document["history"]], budget)
     _BookingState.set_on(live.booking, document)
     found = {message.message_id for message in live.messages}
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):

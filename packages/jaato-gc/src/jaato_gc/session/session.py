@@ -565,11 +565,7 @@ class GCSession:
         Raises:
             NotConfiguredError: There is no stash.
         """
-        if self.stash is None:
-            raise NotConfiguredError(
-                "there is no stash to recall from: give one to GCSession(stash=…)"
-            )
-        return recall_tool(self.stash, name)
+        return recall_tool(self._journal.required_stash("recall from"), name)
 
     # --- saving, and sub-agents ---
 
