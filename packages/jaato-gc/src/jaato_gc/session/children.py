@@ -1,4 +1,4 @@
-"""Sub-agents: where their strategy, configuration and options come from."""
+"""What the session of a sub-agent inherits: strategy, configuration and options."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""Collecting: plans of the strategy are made, checked against what happened since, and applied."""
+"""Runs collections: a plan is made, checked against what happened since, and applied.
+
+A strategy may take seconds, and other threads must be able to append meanwhile. So it plans without
+the lock. If something else changed what the plan changes, another plan is made.
+"""
 
 import contextvars
 import threading

@@ -32,9 +32,9 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     """
     stash = journal.required_stash("forget in")
     keys = frozenset(keys)
-    ids = set(_ids_under(keys, journal, stash))
+    ids = _ids_under(keys, journal, stash)
     # All forms of the messages are forgotten: whole ones and shortened ones.
-    keys |= {key for message_id, key in _removed(journal, ids) if message_id in ids}
+    keys |= {key for message_id, key in _removed(journal) if message_id in ids}
     cleaner = _Cleaner(ids, live.budget.counter)
     for key in journal.stashed_ledgers:
         if stored := stash.get(key):
@@ -58,27 +58,22 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     return forgotten
 
 
-def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> Iterator[str]:
-    """Yields the ids of the messages under some keys, even if the stash lost them."""
-    lost = set()
-    for key in keys:
-        if entry := stash.get(key):
-            yield entry.message.message_id
-        else:
-            lost.add(key)
-    if lost:
-        yield from (message_id for message_id, key in _removed(journal) if key in lost)
+def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> set[str]:
+    """Returns the ids of the messages under some keys, even if the stash lost them."""
+    found = {key: entry.message.message_id for key in keys if (entry := stash.get(key))}
+    lost = keys - found.keys()
+    return {*found.values(), *(message_id for message_id, key in _removed(journal) if key in lost)}
 
 
-def _removed(journal: Journal, ids: Set[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yields ids and keys of the removed messages, of all or at least of those with some ids."""
+def _removed(journal: Journal) -> Iterator[tuple[str, str]]:
+    """Yields ids and keys of the messages that collections removed."""
     for entry in journal.entries:
-        if entry.applied:
+        if entry.applied and entry.applied.stash_keys:
             yield from entry.applied.stash_keys.items()
-        if entry.applied and not entry.applied.stash_keys:  # some were not stored there
-            for message in entry.applied.removed:
-                if ids is None or message.message_id in ids:
-                    yield message.message_id, stash_key(message)
+        elif entry.applied:  # some were not stored there
+            yield from (
+                (message.message_id, stash_key(message)) for message in entry.applied.removed
+            )
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The live history of a session and its budget, always in step with each other."""
+"""The history of a session and its budget, which always change together."""
 
 import logging
 import math

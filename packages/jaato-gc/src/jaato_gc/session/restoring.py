@@ -1,4 +1,4 @@
-"""Restoring stashed messages: where in the history they return to, and what comes with them."""
+"""Finds out where stashed messages return to in the history, and what returns with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter

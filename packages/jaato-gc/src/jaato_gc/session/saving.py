@@ -1,4 +1,9 @@
-"""Saving a session as JSON, and restoring it."""
+"""Saves a session as JSON, and restores it.
+
+A restored session must behave as the saved one would have. So every attribute of a session's parts
+is in one of the models below, and they are strict: a damaged document is an error here, and not
+somewhere in a later turn.
+"""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,8 @@
-"""Scheduling: when a session collects by itself."""
+"""Decides when a session collects by itself.
+
+A collection makes the provider's prompt cache useless, and one that can't reach its goal would run
+before every request. So there are limits, a pause after an undo, and a wait after a failure.
+"""
 
 from jaato_gc.collecting import (
     GCOutcome,
@@ -17,7 +21,7 @@ from jaato_gc.session.strategy_in_use import StrategyInUse
 
 
 class Schedule:
-    """Decides when a session collects by itself.
+    """Knows whether a collection is due.
 
     The session tells it what happens: a turn begins or ends, a request is made, usage is reported,
     a collection ends or is undone. Nothing else changes its state.

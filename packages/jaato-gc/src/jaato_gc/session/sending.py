@@ -1,4 +1,8 @@
-"""Sending: the checks between a history and a request."""
+"""Builds requests: valid, and small enough for the window.
+
+A refused request ends the run of an agent. So a request is checked under the lock at the very end,
+and if another thread made it invalid or too large meanwhile, everything starts again.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +29,8 @@ core removes nothing from recent turns. ``"send"``: as ``"relax"``, but a reques
 to fit is sent unchanged.
 """
 
-
 MAX_ATTEMPTS = 5
-"""How often a request is checked again because other threads changed the history meanwhile."""
+"""How often a request is built again because other threads changed the history meanwhile."""
 
 
 class _Size(NamedTuple):
@@ -43,7 +46,7 @@ class _Size(NamedTuple):
 
 @dataclass(slots=True)
 class RequestBuilder:
-    """Builds requests that are valid and fit the window.
+    """Builds the requests of a session.
 
     Args:
         live: The history and its budget.

@@ -1,4 +1,8 @@
-"""The strategy of a session: prepared for it, called with a deadline, and never trusted."""
+"""The strategy of a session: its options, its time limit, and what happens if it fails.
+
+Plugins are code of others: one may raise, hang or return anything. The session goes on, because
+every call of a strategy passes through here.
+"""
 
 import functools
 import inspect
@@ -31,7 +35,7 @@ T = TypeVar("T")
 
 
 def prepare(plugin: GCPlugin, config: GCConfig, summarizer: SummarizerFunction | None) -> GCConfig:
-    """Gives a strategy its options and its summarizer. Returns the effective configuration.
+    """Gives a strategy its options and its summarizer, and returns the effective configuration.
 
     Args:
         plugin: The strategy.
@@ -146,7 +150,7 @@ class StrategyInUse:
                 raise FailedError(str(error)) from error
 
     def _collect(self, draft: Draft) -> None:
-        """Runs a plugin that returns a history: on copies, and its answer becomes edits."""
+        """Runs a plugin that returns a history. It works on copies, so it can't change ours."""
         plugin, given = self.plugin, copies_of(draft.history)
         config = self._config_for_plugin(draft)
         arguments: list[Any] = [list(given), draft.request.usage, config, draft.reason]
@@ -168,7 +172,11 @@ class StrategyInUse:
         raise FailedError(f"{self.describe()}: {self.disabled}")
 
     def _config_for_plugin(self, draft: Draft) -> GCConfig:
-        """Returns the configuration, with pins as turns for a strategy that sees no budget."""
+        """Returns the configuration for ``collect``.
+
+        A strategy that takes no budget can't see which messages are pinned, so it gets the numbers
+        of their turns.
+        """
         config, budget = draft.config, draft.budget
         if self.takes_budget or budget is None:
             return config
