@@ -71,9 +71,8 @@ def _removed(journal: Journal) -> Iterator[tuple[str, str]]:
         if entry.applied and entry.applied.stash_keys:
             yield from entry.applied.stash_keys.items()
         elif entry.applied:  # some were not stored there
-            yield from (
-                (message.message_id, stash_key(message)) for message in entry.applied.removed
-            )
+            for message in entry.applied.removed:
+                yield message.message_id, stash_key(message)
 
 
 @dataclass(slots=True)

@@ -161,7 +161,7 @@ class LiveHistory:
     def prepare_messages(
         self, commit: Commit, messages: list[Message], *, is_checked: bool
     ) -> None:
-        """Prepares another list of messages: see `jaato_gc.session.rewriting`."""
+        """Prepares another list of messages: see `jaato_gc.session.applying`."""
         checked, fast_check = _checks(messages, len(messages) if is_checked else 0)
         commit.assign(
             self,

@@ -132,14 +132,14 @@ class RequestBuilder:
     def _make_room(self, fits: bool, now: float) -> None:
         """Collects if that is due, or if the request does not fit."""
         schedule = self.schedule
+        if not fits and schedule.strategy is None:
+            return
         # What is fixed alone may be too much: then no strategy is asked.
-        if fits or (schedule.strategy is not None and self._floor().can_fit):
-            if schedule.config.check_before_send and self._collect_if_due(now):
-                fits = self._size().fits
-            if not fits:
-                self.collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
-        elif self.on_overflow == "send" and schedule.strategy is not None:
-            # Its result says that the request can't be made to fit.
+        can_fit = fits or self._floor().can_fit
+        if can_fit and schedule.config.check_before_send and self._collect_if_due(now):
+            fits = self._size().fits
+        # The result of a collection that can't help says so, for a host that sends anyway.
+        if not fits and (can_fit or self.on_overflow == "send"):
             self.collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
 
     def _collect_if_due(self, now: float) -> bool:
