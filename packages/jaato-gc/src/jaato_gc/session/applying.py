@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 
-from jaato_gc.collecting import GCResult
+from jaato_gc.collecting import GCRemovalItem, GCResult
 from jaato_gc.commit import Commit
 from jaato_gc.errors import StalePlanError, UndoError
+from jaato_gc.frozen import FrozenList
 from jaato_gc.history import Edit, apply_edits, in_order, inverse, lay_out, moved_to, new_violations
 from jaato_gc.messages import Message
 from jaato_gc.session.journal import Journal
@@ -50,15 +51,11 @@ def apply(
     total = live.budget.total_tokens()
     created_by = result.plugin_name if places is None else None
     applied, total_after = prepare_edits(live, commit, edits, base, created_by, places)
-    removal_list = [
-        replace(item, stash_keys=[keys[id_] for id_ in item.message_ids if id_ in keys])
-        for item in result.removal_list
-    ]
     result = replace(
         result,
         tokens_before=total + dropped_tokens,
         tokens_after=total_after,
-        removal_list=removal_list,
+        removal_list=_with_stash_keys(result.removal_list, keys),
     ).frozen()
     entry = JournalEntry(result, "applied", applied.stashed_under(keys))
     if entry.is_collection:
@@ -217,3 +214,14 @@ def _tokens_of(edits: Sequence[Edit], live: LiveHistory) -> int:
     """Returns the tokens of everything that edits add or remove."""
     messages = [message for edit in edits for message in (edit.before, edit.after) if message]
     return count_tokens(messages, live.budget.counter)
+
+
+def _with_stash_keys(
+    items: Sequence[GCRemovalItem], keys: Mapping[str, str]
+) -> list[GCRemovalItem]:
+    if not keys:
+        return list(items)
+    return [
+        replace(item, stash_keys=FrozenList(keys[id_] for id_ in item.message_ids if id_ in keys))
+        for item in items
+    ]

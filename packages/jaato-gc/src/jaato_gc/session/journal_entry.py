@@ -5,12 +5,12 @@ the parts of an edit that are in the result already.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
@@ -28,32 +28,6 @@ REPAIR = "repair"
 EntryState = Literal["unchanged", "applied", "undone"]
 
 
-def read_message(data: Mapping[str, Any]) -> Message:
-    """Returns a saved message, read-only like all messages of a session."""
-    message = message_from_dict(data)
-    seal(message)
-    return message
-
-
-def _edit_to_dict(edit: Edit) -> dict[str, Any]:
-    data: dict[str, Any] = {"position": edit.position}
-    if edit.before is not None:
-        data["before"] = message_to_dict(edit.before)
-    if edit.after is not None:
-        data["after"] = message_to_dict(edit.after)
-    return data
-
-
-def _edit_from_dict(data: Mapping[str, Any]) -> Edit:
-    before, after = (
-        read_message(data[name]) if data.get(name) else None for name in ("before", "after")
-    )
-    return Edit(data["position"], before, after)
-
-
-_SavedEdit = Annotated[Edit, PlainSerializer(_edit_to_dict), PlainValidator(_edit_from_dict)]
-
-
 @dataclass(frozen=True, slots=True)
 class AppliedEdits:
     """Edits that were applied, with what is needed to undo them.
@@ -69,7 +43,7 @@ class AppliedEdits:
         is_released: Whether the content of the edits is only in the stash.
     """
 
-    edits: list[_SavedEdit]
+    edits: list[Edit]
     touched: list[BookedEntry]
     length: int
     reports: int
@@ -112,8 +86,7 @@ class JournalEntry:
     @cached_property
     def size(self) -> int:
         """The bytes that it takes in a saved session, with the comma after it."""
-        (saved,) = entries_to_list([self])
-        return 1 + len(json.dumps(saved, default=repr, separators=(",", ":")))
+        return 1 + len(json.dumps(entry_to_dict(self), default=repr, separators=(",", ":")))
 
     @property
     def gc_id(self) -> str:
@@ -154,16 +127,23 @@ class JournalEntry:
         return replace(self, applied=replace(applied, edits=edits, is_released=True))
 
 
-_ENTRIES = TypeAdapter(
-    list[JournalEntry],
-    config=ConfigDict(defer_build=True),  # most processes save and restore nothing
-)
+# Messages are written and read by functions of ours, which pydantic must not call: it would make an
+# error of its own of an interrupt in them.
+_LATER = ConfigDict(defer_build=True)  # most processes save and restore nothing
+_RESULTS = TypeAdapter(list[GCResult], config=_LATER)
+_STATE: TypeAdapter[EntryState] = TypeAdapter(EntryState, config=_LATER)
+_APPLIED = TypeAdapter(list[AppliedEdits], config=_LATER)
 
 
-def entries_to_list(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
-    """Returns the entries of a journal as JSON data."""
-    data: list[dict[str, Any]] = _ENTRIES.dump_python(list(entries), exclude_defaults=True)
-    return data
+def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
+    """Returns an entry of the journal as JSON data."""
+    (result,) = _RESULTS.dump_python([entry.result], exclude_defaults=True)
+    applied = None
+    if entry.applied:
+        without_edits = replace(entry.applied, edits=[])
+        (applied,) = _APPLIED.dump_python([without_edits], exclude_defaults=True)
+        applied["edits"] = [_edit_to_dict(edit) for edit in entry.applied.edits]
+    return {"result": result, "state": entry.state, "applied": applied}
 
 
 def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
@@ -172,10 +152,41 @@ def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
     Raises:
         GCError: An undo would restore messages that the budget does not have.
     """
-    entries = _ENTRIES.validate_python(saved)
-    if not all(_can_be_undone(entry.applied) for entry in entries if entry.applied):
-        raise GCError("its journal and its budget do not match")
-    return [replace(entry, result=entry.result.frozen()) for entry in entries]
+    entries = []
+    for data in saved:
+        applied = None
+        if data["applied"] is not None:
+            edits = [_edit_from_dict(edit) for edit in data["applied"]["edits"]]
+            (applied,) = _APPLIED.validate_python([{**data["applied"], "edits": edits}])
+            if not _can_be_undone(applied):
+                raise GCError("its journal and its budget do not match")
+        (result,) = _RESULTS.validate_python([data["result"]])
+        state = _STATE.validate_python(data["state"])
+        entries.append(JournalEntry(result.frozen(), state, applied))
+    return entries
+
+
+def read_message(data: Mapping[str, Any]) -> Message:
+    """Returns a saved message, read-only like all messages of a session."""
+    message = message_from_dict(data)
+    seal(message)
+    return message
+
+
+def _edit_to_dict(edit: Edit) -> dict[str, Any]:
+    data: dict[str, Any] = {"position": edit.position}
+    if edit.before is not None:
+        data["before"] = message_to_dict(edit.before)
+    if edit.after is not None:
+        data["after"] = message_to_dict(edit.after)
+    return data
+
+
+def _edit_from_dict(data: Mapping[str, Any]) -> Edit:
+    before, after = (
+        read_message(data[name]) if data.get(name) else None for name in ("before", "after")
+    )
+    return Edit(data["position"], before, after)
 
 
 def _can_be_undone(applied: AppliedEdits) -> bool:

@@ -18,7 +18,7 @@ from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.journal_entry import entries_from_list, entries_to_list, read_message
+from jaato_gc.session.journal_entry import entries_from_list, entry_to_dict, read_message
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -114,7 +114,7 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         "disabled": strategy.disabled if strategy else None,
         **_ScheduleState.of(schedule),
         **_JournalState.of(session._journal),
-        "journal": entries_to_list(entries),
+        "journal": [entry_to_dict(entry) for entry in entries],
     }
     try:
         return json.dumps(document, separators=(",", ":"))
