@@ -58,7 +58,7 @@ def run(session: GCSession, reports: str, steps: int) -> None:
     limit = session.budget.context_limit
     counter = session.budget.counter
     for number, size in enumerate(sizes(steps)):
-        request = list(session.before_send())
+        request = session.before_send()
         if number % 50 == 0:
             assert check_history(request) == []
         tokens = count_tokens(request, counter)
@@ -72,7 +72,7 @@ def run(session: GCSession, reports: str, steps: int) -> None:
         session.append(Message(Role.MODEL, [Part(function_call=call)]))
         result = ToolResult(call.id, call.name, words(size, chance))
         session.append(Message(Role.TOOL, [Part(function_response=result)]))
-    list(session.before_send())
+    session.before_send()
     assert session.budget.counted_tokens() == count_tokens(session.history, counter)
     assert len(session.history) < 2_000
 

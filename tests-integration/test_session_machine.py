@@ -76,7 +76,6 @@ from jaato_gc import (
     Message,
     NotConfiguredError,
     PluginRegistry,
-    Request,
     Role,
     StalePlanError,
     UndoError,
@@ -134,7 +133,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.talk = Conversation()
         self.is_careless = is_careless
         self.on_overflow = on_overflow
-        self.requests: list[tuple[Request, list[str]]] = []
+        self.requests: list[tuple[list[Message], list[str]]] = []
         self.requested: int | None = None
         self.observed: list[Observed] = []
         self.dropped: list[tuple[InstructionSource, str | None]] = []
@@ -305,7 +304,7 @@ class SessionMachine(RuleBasedStateMachine):
         messages = self.model.messages
         is_open = any(group.is_open for group in lay_out(messages).groups)
         can_be_sent = not (is_open or check_history(messages))
-        request: Request | None = None
+        request: list[Message] | None = None
         floor: Mapping[str, int] | None = None
         with self.collecting(automatic=True):
             try:

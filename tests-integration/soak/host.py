@@ -100,7 +100,7 @@ class Host:
         """Makes a request and checks it: there is one, unless the stash fails or a host forbids."""
         before = self.witness.expectation()
         try:
-            request = list(self.session.before_send())
+            request = self.session.before_send()
         except ContextFloorError as error:
             if self.setup.on_overflow == "raise" or "StashError" in str(error):
                 return

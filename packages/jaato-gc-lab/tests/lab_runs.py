@@ -13,7 +13,6 @@ from jaato_gc import (
     Message,
     Part,
     PluginRegistry,
-    Request,
     Role,
     ToolResult,
 )
@@ -61,7 +60,7 @@ class WatchedSession(GCSession):
 
     sent: ClassVar[list[list[Message]]] = []
 
-    def before_send(self) -> Request:
+    def before_send(self) -> list[Message]:
         try:
             return super().before_send()
         finally:  # includes requests that do not fit

@@ -656,7 +656,7 @@ def test_send_makes_a_request_fit_if_that_is_possible() -> None:
 def test_send_sends_an_unchanged_history_if_it_can_not_fit_and_says_so() -> None:
     session = session_of(HISTORY, 10, None, auto_less(), on_overflow="send")
 
-    assert list(session.before_send()) == HISTORY
+    assert session.before_send() == HISTORY
 
     (result,) = session.get_gc_history()
     assert result.details["fits"] is False

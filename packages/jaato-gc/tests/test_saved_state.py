@@ -59,9 +59,9 @@ PARTS = {
         lambda session: session,
         (),
         {
-            **dict.fromkeys(("_live", "_schedule", "_applier", "_journal"), PART),
+            **dict.fromkeys(("_live", "_schedule", "_journal"), PART),
             **dict.fromkeys(("provider", "tools", "registry", "deadline_seconds"), OPTION),
-            **dict.fromkeys(("_summarizer", "_stash", "_observers", "on_gc_threshold"), OPTION),
+            **dict.fromkeys(("_summarizer", "_observers", "on_gc_threshold"), OPTION),
             **dict.fromkeys(("_requests", "_collector", "_editor"), STATELESS),
             "_guard": GUARD,
             "_turn_callback": MOMENTARY,
@@ -101,30 +101,25 @@ PARTS = {
         lambda session: session._schedule,
         saving._ScheduleState.model_fields,
         {
-            **dict.fromkeys(("_live", "planner"), PART),
+            **dict.fromkeys(("_live", "strategy"), PART),
             "_guard": GUARD,
             **dict.fromkeys(("config", "_limits", "request_limit"), DERIVED),
         },
     ),
-    "Planner": Part(
-        lambda session: session._schedule.planner,
+    "StrategyInUse": Part(
+        lambda session: session._schedule.strategy,
         {"plugin", "config", "disabled", *saving._StrategyState.model_fields},
         {
             **dict.fromkeys(("name", "takes_budget", "uses_core_trigger"), DERIVED),
             "deadline_seconds": OPTION,
         },
     ),
-    "Applier": Part(
-        lambda session: session._applier,
-        saving._ApplierState.model_fields,
-        {**dict.fromkeys(("_live", "_journal"), PART), "_guard": GUARD, "_stash": OPTION},
-    ),
     "Journal": Part(
         lambda session: session._journal,
         {*saving._JournalState.model_fields, "entries"},
-        dict.fromkeys(("keep", "max_bytes"), OPTION),
+        {**dict.fromkeys(("keep", "max_bytes", "stash"), OPTION), "_guard": GUARD},
     ),
-    "JournalEntry": Part(entry_of, ("result", "state", "applied"), {"size": DERIVED}),
+    "JournalEntry": Part(entry_of, ("result", "state", "applied"), {}),
     "Edit": Part(
         lambda session: entry_of(session).applied.edits[0],
         ("position", "before", "after"),
@@ -135,7 +130,6 @@ STATES: dict[str, type[saving._State]] = {
     "Booking": saving._BookingState,
     "LiveHistory": saving._LiveState,
     "Schedule": saving._ScheduleState,
-    "Applier": saving._ApplierState,
     "Journal": saving._JournalState,
 }
 
@@ -199,7 +193,7 @@ def test_what_undo_needs_is_restored(session: GCSession) -> None:
             plugin=OldestFirst(),
             counter=COUNTER,
             registry=session.registry,
-            stash=session._stash,
+            stash=session.stash,
         )
     ).applied
 

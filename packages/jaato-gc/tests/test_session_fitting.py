@@ -221,7 +221,7 @@ def test_on_overflow_send_sends_what_can_not_be_made_to_fit() -> None:
     session = filled(1_000, user("go"), model("yes"), user(text(1_500)), on_overflow="send")
     session.set_gc_plugin(OldestFirst())
 
-    assert list(session.before_send()) == session.history
+    assert session.before_send() == session.history
 
 
 def test_on_overflow_must_be_known() -> None:

@@ -444,7 +444,7 @@ def test_a_strategy_that_hangs_in_should_collect_is_disabled(is_base_class: bool
     plugin = Undecided() if is_base_class else UndecidedRogue(remove("u3", "a3"))
     session = filled_session(plugin, deadline_seconds=0.02)
     before = saved_state(session)
-    assert list(session.before_send()) == session.history
+    assert session.before_send() == session.history
     session.after_turn()
     release.set()
     assert asked == ["again"]

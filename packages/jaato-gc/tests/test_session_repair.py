@@ -107,7 +107,7 @@ def test_a_session_without_messages_has_nothing_to_send(repair: bool) -> None:
         session.before_send()
 
     session.append(USER)
-    assert list(session.before_send()) == [USER]
+    assert session.before_send() == [USER]
 
 
 def test_a_call_in_a_system_message_is_found_after_valid_requests() -> None:
@@ -125,7 +125,7 @@ def test_a_call_in_a_system_message_is_found_after_valid_requests() -> None:
 def test_an_orphan_with_an_image_is_removed_as_a_whole() -> None:
     session = session_of(USER, ORPHAN, NEXT)
 
-    assert list(session.before_send()) == [USER, NEXT]
+    assert session.before_send() == [USER, NEXT]
     assert_in_step(session)
 
 
@@ -279,7 +279,7 @@ def test_a_pinned_message_is_never_repaired_away() -> None:
 
     assert state(session) == before
     session.unpin("orphan")
-    assert list(session.before_send()) == [USER, NEXT]
+    assert session.before_send() == [USER, NEXT]
 
 
 def test_a_pinned_call_gets_its_missing_result() -> None:
@@ -329,7 +329,7 @@ def test_a_repaired_history_is_valid_undoable_and_keeps_what_is_protected(
         or message.policy is GCPolicy.LOCKED
     ]
     try:
-        sent = list(session.before_send())
+        sent = session.before_send()
     except InvalidHistoryError:
         assert state(session) == saved
         return

@@ -204,7 +204,7 @@ class ProviderSession:
             GCConfigError: An argument of the call is managed by the session.
         """
         fields = self._follow_call()
-        messages = list(self.session.before_send())
+        messages = self.session.before_send()
         has_prompt = any(map(self._api.stands_beside, messages)) and self._api.system_keys
         if has_prompt:
             messages = [*self._booking.prompt, *messages]

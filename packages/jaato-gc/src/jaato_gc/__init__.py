@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         PluginToolType,
         SystemChildType,
     )
-    from jaato_gc.session import GCPlan, GCSession, Request, UsageReport, is_context_refusal
+    from jaato_gc.session import GCPlan, GCSession, UsageReport, is_context_refusal
     from jaato_gc.tokens import (
         Confidence,
         EstimateCounter,
@@ -117,7 +117,6 @@ __all__ = [
     "PluginToolType",
     "ProviderError",
     "ReadOnlyError",
-    "Request",
     "Role",
     "SavedSessionError",
     "SessionUsage",
@@ -177,7 +176,7 @@ _NAMES = {
         "GC_POLICY_INDICATORS ConversationTurnType GCPolicy InstructionSource PluginToolType "
         "SystemChildType"
     ),
-    "session": "GCPlan GCSession Request UsageReport is_context_refusal",
+    "session": "GCPlan GCSession UsageReport is_context_refusal",
     "tokens": (
         "Confidence EstimateCounter TiktokenCounter choose_counter count_tokens estimate_tokens"
     ),

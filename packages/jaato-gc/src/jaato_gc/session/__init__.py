@@ -3,7 +3,6 @@
 from jaato_gc.collecting import GCPlan
 from jaato_gc.session.options import GCSessionOptions, HostOptions
 from jaato_gc.session.provider import Provider, ToolHandler, UsageReport, is_context_refusal
-from jaato_gc.session.request import Request
 from jaato_gc.session.session import GCSession
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "GCSessionOptions",
     "HostOptions",
     "Provider",
-    "Request",
     "ToolHandler",
     "UsageReport",
     "is_context_refusal",

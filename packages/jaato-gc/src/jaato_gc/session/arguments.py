@@ -35,15 +35,6 @@ def count(name: str, value: object) -> int:
     return number
 
 
-def optional_count(name: str, value: object) -> int | None:
-    """Returns a number of things, or ``None`` as it is.
-
-    Raises:
-        GCConfigError: It is not an integer, or negative.
-    """
-    return None if value is None else count(name, value)
-
-
 def time_limit(deadline_seconds: object) -> float | None:
     """Returns the time limit of a strategy; ``None``: no limit.
 

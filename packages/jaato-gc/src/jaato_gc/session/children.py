@@ -1,4 +1,4 @@
-"""Sub-agents: where their strategy, configuration and options come from."""
+"""What the session of a sub-agent inherits: strategy, configuration and options."""
 
 import copy
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from jaato_gc.plugins import (
     load_gc_inline,
 )
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.planner import Planner
+from jaato_gc.session.strategy_in_use import StrategyInUse
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -44,7 +44,7 @@ def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessi
 def configuration_of(
     profile: str | Mapping[str, Any] | None,
     profiles: str | Path,
-    parent: Planner | None,
+    parent: StrategyInUse | None,
     registry: PluginRegistry,
 ) -> tuple[GCPlugin, GCConfig] | None:
     """Returns strategy and configuration of a sub-agent; ``None`` if it has none.

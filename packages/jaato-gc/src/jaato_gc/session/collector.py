@@ -1,23 +1,35 @@
-"""Collecting: plans of the strategy are made, checked against what happened since, and applied."""
+"""Runs collections: a plan is made, checked against what happened since, and applied.
+
+A strategy may take seconds, and other threads must be able to append meanwhile. So it plans without
+the lock. If something else changed what the plan changes, another plan is made.
+"""
 
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from jaato_gc.collecting import GCOutcome, GCPlan, GCRemovalItem, GCResult, GCTriggerReason
-from jaato_gc.commit import Commit, guarded
+from jaato_gc.collecting import (
+    GCOutcome,
+    GCPlan,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    PlanRequest,
+    make_plan,
+)
+from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError, NotConfiguredError, StalePlanError
 from jaato_gc.policies import GCPolicy, InstructionSource
-from jaato_gc.session.applying import Applier
+from jaato_gc.session.applying import apply, check_plan
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import Observers
-from jaato_gc.session.planner import Planner
-from jaato_gc.session.rewriting import check_plan
 from jaato_gc.session.scheduling import Schedule
+from jaato_gc.session.strategy_in_use import StrategyInUse
 
 MAX_STALE_PLANS = 3
 """How often a collection is planned again because the history changed in between."""
@@ -36,46 +48,39 @@ _COLLECTING: contextvars.ContextVar["Collector | None"] = contextvars.ContextVar
 """The collector that this code runs below: an observer may ask for another collection."""
 
 _CONVERSATION = InstructionSource.CONVERSATION
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
 class Collector:
     """Plans and applies the collections of one session.
 
     Args:
         live: The history and its budget.
+        journal: The last collections.
         schedule: The strategy, and when it is used.
         observers: The observers of the session.
-        applier: Applies and journals edits.
         remove_source: Drops content outside of the history, if the host can.
         may_relax: Whether core may remove recent content if a request would not fit.
     """
 
-    def __init__(
-        self,
-        live: LiveHistory,
-        schedule: Schedule,
-        observers: Observers,
-        applier: Applier,
-        remove_source: SourceRemover | None,
-        *,
-        may_relax: bool = True,
-    ) -> None:
-        self._live = live
-        self._guard = live.guard
-        self._schedule = schedule
-        self._observers = observers
-        self._applier = applier
-        self._remove_source = remove_source
-        self._may_relax = may_relax
-        self._running = threading.Lock()
-        self._ended_collections = 0
+    live: LiveHistory
+    journal: Journal
+    schedule: Schedule
+    observers: Observers
+    remove_source: SourceRemover | None
+    may_relax: bool
+    _running: threading.Lock = field(default_factory=threading.Lock)
+    _ended_collections: int = 0
+
+    @property
+    def _guard(self) -> Guard:
+        return self.live.guard
 
     # --- collecting ---
 
-    def collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING) -> GCResult:
+    def collect(self, reason: GCTriggerReason, /, **overrides: Any) -> GCResult:
         """Plans and applies, after any other collection that is running.
 
         What a strategy planned is applied only if it is still in use.
@@ -89,7 +94,7 @@ class Collector:
         return self.exclusively(lambda: self._collect(reason, overrides))
 
     def collect_automatically(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+        self, reason: GCTriggerReason, /, **overrides: Any
     ) -> GCResult | None:
         """Plans and applies, unless another collection is running or the strategy was removed."""
         ended = self._ended_collections
@@ -97,21 +102,21 @@ class Collector:
         def collect() -> GCResult | None:
             if self._ended_collections != ended:  # another thread collected while this one waited
                 return None
-            return self.collect_if_configured(reason, overrides)
+            return self.collect_if_configured(reason, **overrides)
 
         if self._running.locked() and not self._is_running_here:
             return None
         result = self.exclusively(collect)
         if result is not None:
-            self._schedule.collected(result)
+            self.schedule.collected(result)
         return result
 
     def collect_if_configured(
-        self, reason: GCTriggerReason, overrides: Mapping[str, Any] = _NOTHING
+        self, reason: GCTriggerReason, /, **overrides: Any
     ) -> GCResult | None:
         """Plans and applies; ``None`` if there is no strategy, or it was removed meanwhile."""
         try:
-            return self.collect(reason, overrides)
+            return self.collect(reason, **overrides)
         except NotConfiguredError:
             return None
 
@@ -135,10 +140,10 @@ class Collector:
     def _collect(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCResult:
         try:
             for _ in range(1 + MAX_STALE_PLANS):
-                planner = self._schedule.strategy()
-                plan = self._plan(planner, reason, overrides)
+                strategy = self.schedule.required_strategy()
+                plan = self.plan(strategy, reason, overrides)
                 try:
-                    return self.apply(plan, planner)
+                    return self.apply(plan, strategy)
                 except StalePlanError as error:  # an undo, a pin or another strategy came first
                     stale = error
             return self._ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
@@ -147,49 +152,57 @@ class Collector:
 
     # --- planning ---
 
-    def plan(self, reason: GCTriggerReason, overrides: Mapping[str, Any]) -> GCPlan:
+    def plan(
+        self, strategy: StrategyInUse, reason: GCTriggerReason, overrides: Mapping[str, Any]
+    ) -> GCPlan:
         """Returns a plan for a collection.
 
         Raises:
-            NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._plan(self._schedule.strategy(), reason, overrides)
-
-    def _plan(
-        self, planner: Planner, reason: GCTriggerReason, overrides: Mapping[str, Any]
-    ) -> GCPlan:
-        config = planner.config.for_one_collection(overrides)
+        config = strategy.config.for_one_collection(overrides)
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})
-        usage, gc_id = self._live.usage(), self._applier.next_id()
-        with self._live.lent() as (history, budget):
-            self._observers.notify(
+        usage, gc_id = self.live.usage(), self.journal.next_id()
+        with self.live.lent() as (history, budget):
+            self.observers.notify(
                 "jaato_gc_before_collect",
-                plugin_name=planner.name,
+                plugin_name=strategy.name,
                 history=history,
                 context_usage=usage,
                 reason=reason,
             )
+            request = PlanRequest(
+                strategy.name,
+                history,
+                usage,
+                config,
+                reason,
+                budget,
+                strategy.notice,
+                may_relax=self.may_relax,
+                must_fit=True,
+                gc_id=gc_id,
+                describe=strategy.describe,
+            )
             started = time.perf_counter()
             before = _PLANNING.set(self)
             try:
-                plan = planner.plan(
-                    history, usage, reason, budget, gc_id, config, may_relax=self._may_relax
-                )
+                plan = make_plan(request, strategy.ask)
             finally:
                 _PLANNING.reset(before)
-            return replace(plan, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            return replace(plan, result=plan.result.frozen(), seconds=seconds)
 
     # --- applying ---
 
-    def apply(self, plan: GCPlan, planner: Planner | None = None) -> GCResult:
+    def apply(self, plan: GCPlan, strategy: StrategyInUse | None = None) -> GCResult:
         """Applies a plan, as a whole or not at all.
 
         Args:
             plan: The plan.
-            planner: The strategy that must still be in use; ``None``: it does not matter.
+            strategy: The strategy that must still be in use; ``None``: it does not matter.
 
         Raises:
             StalePlanError: A message that it changes was changed, pinned or removed since, or the
@@ -198,80 +211,87 @@ class Collector:
         started = time.perf_counter()
         result = plan.result
         if result.success and (result.removal_list or plan.edits):
-            result = self._apply(plan, planner)
+            result = self._apply(plan, strategy)
         else:
-            self._schedule.check_in_use(planner)
-            result = self._applier.record(result)
+            self.schedule.check_in_use(strategy)
+            result = self._record(result)
         return self._ended(result, plan.seconds + time.perf_counter() - started)
 
     def _ended(self, result: GCResult, seconds: float) -> GCResult:
         """Notifies the observers of a collection that has ended."""
-        self._observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
+        self.observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
         return result
 
-    def _apply(self, plan: GCPlan, planner: Planner | None) -> GCResult:
+    def _apply(self, plan: GCPlan, strategy: StrategyInUse | None) -> GCResult:
         """Tells other systems first: if one fails, the history is unchanged."""
         sources = [item for item in plan.result.removal_list if item.source is not _CONVERSATION]
-        if sources or self._applier.has_stash:
-            self._check(plan, planner)
-            self._check_sources(sources)
+        if sources or self.journal.stash is not None:
+            self._check(plan, strategy)
+        for item in sources:
+            entry = self.live.budget.entry_under(item.source, item.child_key)
+            if entry and entry.contains(GCPolicy.LOCKED):
+                name = item.child_key or item.source.value
+                raise StalePlanError(f"{name!r} was locked since: make a new plan")
         dropped: list[GCRemovalItem] = []
         freed = 0
         try:
-            keys = self._applier.store(plan.gc_id, plan.edits)
+            keys = self.journal.store(plan.gc_id, plan.edits)
             for item in sources:
-                if self._remove_source:
-                    self._remove_source(item.source, item.child_key)
-                freed += self._live.drop(item.source, item.child_key)  # it is gone from here on
+                if self.remove_source:
+                    self.remove_source(item.source, item.child_key)
+                freed += self.live.drop(item.source, item.child_key)  # it is gone from here on
                 dropped.append(item)
         except Exception as error:
             return self._given_up(plan.result, dropped, freed, error)
         try:
-            result = self._commit(plan, planner, keys, freed)
+            result = self._commit(plan, strategy, keys, freed)
         except StalePlanError as error:
             if dropped:
                 self._given_up(plan.result, dropped, freed, error)
             raise
-        self._observers.budget_changed()
+        self.observers.budget_changed()
         return result
 
     @guarded
     def _commit(
-        self, plan: GCPlan, planner: Planner | None, keys: Mapping[str, str], freed: int
+        self, plan: GCPlan, strategy: StrategyInUse | None, keys: Mapping[str, str], freed: int
     ) -> GCResult:
-        self._check(plan, planner)
-        return self._applier.apply(
+        self._check(plan, strategy)
+        return apply(
+            self.live,
+            self.journal,
             Commit(),
             plan.result,
             plan.edits,
             plan.before,
-            created_by=plan.result.plugin_name,
             keys=keys,
             dropped_tokens=freed,
         )
 
     @guarded
-    def _check(self, plan: GCPlan, planner: Planner | None) -> None:
+    def _record(self, result: GCResult) -> GCResult:
+        """Journals a collection that changed nothing in the history. Returns its result."""
+        result = result.frozen()
+        commit = Commit()
+        self.journal.record(commit, JournalEntry(result, "unchanged", None))
+        self._guard.commit(commit)
+        return result
+
+    @guarded
+    def _check(self, plan: GCPlan, strategy: StrategyInUse | None) -> None:
         """Checks that a plan can still be applied.
 
         Raises:
             StalePlanError: It can't.
         """
-        self._schedule.check_in_use(planner)
-        check_plan(self._live, plan.edits, plan.before)
-
-    def _check_sources(self, items: Sequence[GCRemovalItem]) -> None:
-        for item in items:
-            entry = self._live.budget.entry_under(item.source, item.child_key)
-            if entry and entry.contains(GCPolicy.LOCKED):
-                name = item.child_key or item.source.value
-                raise StalePlanError(f"{name!r} was locked since: make a new plan")
+        self.schedule.check_in_use(strategy)
+        check_plan(self.live, plan.edits, plan.before)
 
     def _given_up(
         self, result: GCResult, dropped: list[GCRemovalItem], freed: int, error: Exception
     ) -> GCResult:
         """Returns the result if a plan can't be applied. What the host dropped is gone."""
-        total = self._live.budget.total_tokens()
+        total = self.live.budget.total_tokens()
         failed = replace(
             result,
             success=False,
@@ -283,7 +303,7 @@ class Collector:
             removal_list=dropped,
             notification=None,
         )
-        failed = self._applier.record(failed)
+        failed = self._record(failed)
         if dropped:
-            self._observers.budget_changed()
+            self.observers.budget_changed()
         return failed

@@ -1,94 +1,78 @@
 """Forgetting removed content for good: in the stash, the journal and the ledger."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
-from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import without_messages
-from jaato_gc.commit import Commit
+from jaato_gc.commit import Commit, guarded
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, Message, is_ledger, stash_key
-from jaato_gc.session.applying import Applier
+from jaato_gc.session.applying import prepare_edits
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import HOST, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.session.rewriting import prepare_edits
 from jaato_gc.stash import Stash, StashEntry
 from jaato_gc.tokens import TokenCounter, message_tokens
 
 
-def forget(
-    commit: Commit,
-    keys: Set[str],
-    live: LiveHistory,
-    journal: Journal,
-    stash: Stash,
-    applier: Applier,
-) -> int:
+@guarded
+def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     """Forgets the messages under some keys. Returns the number of deleted entries of the stash.
 
     The stash comes first: if it fails, the session is unchanged, and the call can be repeated.
 
     Args:
-        commit: The change of the session that follows.
-        keys: The keys.
         live: The history.
-        journal: The applied collections.
-        stash: The stash.
-        applier: Knows the ledgers in the stash, which follow.
+        journal: The last collections, with the stash.
+        keys: The keys.
 
     Raises:
+        NotConfiguredError: There is no stash.
         StashError: The stash failed.
     """
-    ids = set(_ids_under(keys, journal, stash))
-    keys = keys | set(_keys_of(ids, journal))
+    stash = journal.required_stash("forget in")
+    keys = frozenset(keys)
+    ids = _ids_under(keys, journal, stash)
+    # All forms of the messages are forgotten: whole ones and shortened ones.
+    keys |= {key for message_id, key in _removed(journal) if message_id in ids}
     cleaner = _Cleaner(ids, live.budget.counter)
-    for key in applier.stashed_ledgers:
+    for key in journal.stashed_ledgers:
         if stored := stash.get(key):
             cleaner.add_stashed(stored)
-    entries = [cleaner.clean(entry) for entry in journal.entries]
+    entries = tuple(map(cleaner.clean, journal.entries))
     for stored, ledger in cleaner.stashed.values():
         stash.put(stored.gc_id, [ledger])  # an undo may need it
     stash.forget(cleaner.stashed)
     forgotten = stash.forget(keys)
-    commit.assign(applier, stashed_ledgers=[*map(cleaner.new_key, applier.stashed_ledgers)])
-    journal.replace(commit, entries)
+    commit = Commit()
+    ledgers = [*map(cleaner.new_key, journal.stashed_ledgers)]
+    commit.assign(journal, entries=entries, stashed_ledgers=ledgers)
     edits = [
         Edit(position, message, ledger)
         for position, message in enumerate(live.messages)
         if (ledger := cleaner.cleaned(message)) is not message
     ]
     if edits:
-        prepare_edits(live, commit, edits, live.snapshot(), HOST)
+        prepare_edits(live, commit, edits, live.messages, HOST)
+    live.guard.commit(commit)
     return forgotten
 
 
-def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> Iterator[str]:
-    """Yields the ids of the messages under some keys, even if the stash lost them."""
-    lost = set()
-    for key in keys:
-        if entry := stash.get(key):
-            yield entry.message.message_id
-        else:
-            lost.add(key)
-    if lost:
-        yield from (message_id for message_id, key in _removed(journal) if key in lost)
+def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> set[str]:
+    """Returns the ids of the messages under some keys, even if the stash lost them."""
+    found = {key: entry.message.message_id for key in keys if (entry := stash.get(key))}
+    lost = keys - found.keys()
+    return {*found.values(), *(message_id for message_id, key in _removed(journal) if key in lost)}
 
 
-def _keys_of(ids: Set[str], journal: Journal) -> Iterator[str]:
-    """Yields the keys of all forms of some messages: whole ones and shortened ones."""
-    yield from (key for message_id, key in _removed(journal, ids) if message_id in ids)
-
-
-def _removed(journal: Journal, ids: Set[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yields ids and keys of the removed messages, of all or at least of those with some ids."""
+def _removed(journal: Journal) -> Iterator[tuple[str, str]]:
+    """Yields ids and keys of the messages that collections removed."""
     for entry in journal.entries:
-        if entry.applied:
+        if entry.applied and entry.applied.stash_keys:
             yield from entry.applied.stash_keys.items()
-        if entry.applied and not entry.applied.stash_keys:  # some were not stored there
+        elif entry.applied:  # some were not stored there
             for message in entry.applied.removed:
-                if ids is None or message.message_id in ids:
-                    yield message.message_id, stash_key(message)
+                yield message.message_id, stash_key(message)
 
 
 @dataclass(slots=True)
@@ -125,7 +109,11 @@ class _Cleaner:
         if applied is None:
             return entry
         edits, touched = [], applied.touched
-        keys = {each: key for each, key in applied.stash_keys.items() if each not in self.ids}
+        keys = {
+            message_id: key
+            for message_id, key in applied.stash_keys.items()
+            if message_id not in self.ids
+        }
         for edit in applied.edits:
             if edit.message_id in self.ids:
                 continue
@@ -133,7 +121,11 @@ class _Cleaner:
             if before and is_ledger(before):
                 before = self.cleaned(before)
                 if before is not edit.before:
-                    touched = [self._recounted(booked, before) for booked in touched]
+                    tokens = message_tokens(before, self.counter)
+                    touched = [
+                        replace(booked, tokens=tokens) if booked.key == LEDGER_ID else booked
+                        for booked in touched
+                    ]
             edits.append(edit._replace(before=before, after=after))
         if LEDGER_ID in keys:
             keys[LEDGER_ID] = self.new_key(keys[LEDGER_ID])
@@ -145,8 +137,3 @@ class _Cleaner:
             forgotten=applied.forgotten or len(edits) < len(applied.edits),
         )
         return replace(entry, applied=applied)
-
-    def _recounted(self, booked: BookedEntry, ledger: Message) -> BookedEntry:
-        if booked.key != LEDGER_ID:
-            return booked
-        return replace(booked, tokens=message_tokens(ledger, self.counter))

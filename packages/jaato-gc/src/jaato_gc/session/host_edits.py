@@ -24,15 +24,15 @@ def edits_to_remove(live: LiveHistory, message_id: str, *, force: bool) -> list[
         MessageError: There is no such message, it is LOCKED or pinned, or providers would refuse
             the history without it.
     """
-    positions = {message.message_id: place for place, message in enumerate(live.messages)}
+    positions = {message.message_id: at for at, message in enumerate(live.messages)}
     for group in lay_out(live.messages).groups:
         if any(message.message_id == message_id for message in group.messages):
             if not force:
                 for message in group.messages:
                     _check_is_free(live, message)
             edits = [
-                Edit(positions[each.message_id], each, None, message_id, "removed_by_host")
-                for each in group.messages
+                Edit(positions[message.message_id], message, None, message_id, "removed_by_host")
+                for message in group.messages
             ]
             return _checked(live, edits)
     raise MessageError(f"there is no message {message_id!r}")
@@ -47,10 +47,11 @@ def edits_to_replace(
         MessageError: There is no such message, it is LOCKED or pinned, or the other one has another
             role or other calls.
     """
-    places = [at for at, each in enumerate(live.messages) if each.message_id == message_id]
-    if not places:
+    ids = [message.message_id for message in live.messages]
+    if message_id not in ids:
         raise MessageError(f"there is no message {message_id!r}")
-    own = live.messages[places[0]]
+    position = ids.index(message_id)
+    own = live.messages[position]
     if not force:
         _check_is_free(live, own)
     seal(message)
@@ -59,12 +60,13 @@ def edits_to_replace(
     if _calls(message) != _calls(own):
         raise MessageError(f"message {message_id!r} must keep the ids of its calls and results")
     new = replace(message, message_id=message_id, policy=message.policy or own.policy)
-    return _checked(live, [Edit(places[0], own, new, message_id, "replaced_by_host", "shorten")])
+    return _checked(live, [Edit(position, own, new, message_id, "replaced_by_host", "shorten")])
 
 
 def _calls(message: Message) -> list[tuple[str, str | None, str]]:
     calls = [("call", call.id, call.name) for call in message.function_calls]
-    return calls + [("result", each.call_id, each.name) for each in message.function_responses]
+    results = [("result", result.call_id, result.name) for result in message.function_responses]
+    return calls + results
 
 
 def protection_of(live: LiveHistory, message: Message) -> Protection | None:

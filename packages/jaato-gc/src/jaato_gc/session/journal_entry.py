@@ -1,13 +1,22 @@
-"""What the journal keeps of one collection."""
+"""What the journal keeps of one collection, in memory and in a saved session.
 
-from collections.abc import Mapping
+Most of a saved session is the journal, so it is kept small: default values are left out, and so are
+the parts of an edit that are in the result already.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
+from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
-from jaato_gc.messages import Message
+from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
@@ -59,19 +68,8 @@ class AppliedEdits:
             return replace(self, stash_keys=dict(keys))
         return self
 
-    def released(self) -> "AppliedEdits":
-        """Returns these edits without content that the stash has."""
-        edits = [_without_content(edit) for edit in self.edits]
-        return replace(self, edits=edits, is_released=True)
 
-
-def _without_content(edit: Edit) -> Edit:
-    if edit.before is None:
-        return edit
-    return edit._replace(before=edit.before.with_parts(()))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JournalEntry:
     """A collection in the journal.
 
@@ -79,23 +77,21 @@ class JournalEntry:
         result: Its result.
         state: Whether it changed the history, and still does.
         applied: Its edits; ``None`` if its content is not kept.
-        size: The bytes that it takes in a saved session, set by the journal.
     """
 
     result: GCResult
-    state: EntryState = "unchanged"
-    applied: AppliedEdits | None = None
-    size: int = 0
+    state: EntryState
+    applied: AppliedEdits | None
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes that it takes in a saved session, with the comma after it."""
+        return 1 + len(json.dumps(entry_to_dict(self), default=repr, separators=(",", ":")))
 
     @property
     def gc_id(self) -> str:
         """The id of the collection."""
         return self.result.gc_id or ""
-
-    @property
-    def is_restore(self) -> bool:
-        """Whether content was restored, not removed."""
-        return self.result.plugin_name == RESTORE
 
     @property
     def is_collection(self) -> bool:
@@ -105,9 +101,8 @@ class JournalEntry:
     @property
     def is_stashed(self) -> bool:
         """Whether the stash has its content, or there is none."""
-        return self.applied is not None and bool(
-            self.applied.stash_keys or not self.applied.removed
-        )
+        applied = self.applied
+        return applied is not None and bool(applied.stash_keys or not applied.removed)
 
     @property
     def has_content(self) -> bool:
@@ -118,14 +113,84 @@ class JournalEntry:
         applied = self.applied
         if applied is None or applied.is_released:
             return False
-        return bool(applied.removed) and (self.is_stashed or not self.is_restore)
+        return bool(applied.removed) and (self.is_stashed or self.result.plugin_name != RESTORE)
 
     def released(self) -> "JournalEntry":
         """Returns the entry without content, but with what is needed to get it from a stash."""
         applied = self.applied
-        kept = applied.released() if applied and self.is_stashed else None
-        return replace(self, applied=kept)
+        if applied is None or not self.is_stashed:
+            return replace(self, applied=None)
+        edits = [
+            edit._replace(before=edit.before.with_parts(())) if edit.before else edit
+            for edit in applied.edits
+        ]
+        return replace(self, applied=replace(applied, edits=edits, is_released=True))
 
-    def undone(self) -> "JournalEntry":
-        """Returns the entry after an undo."""
-        return replace(self, state="undone", applied=None)
+
+# Messages are written and read by functions of ours, which pydantic must not call: it would make an
+# error of its own of an interrupt in them.
+_LATER = ConfigDict(defer_build=True)  # most processes save and restore nothing
+_RESULTS = TypeAdapter(list[GCResult], config=_LATER)
+_STATE: TypeAdapter[EntryState] = TypeAdapter(EntryState, config=_LATER)
+_APPLIED = TypeAdapter(list[AppliedEdits], config=_LATER)
+
+
+def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
+    """Returns an entry of the journal as JSON data."""
+    (result,) = _RESULTS.dump_python([entry.result], exclude_defaults=True)
+    applied = None
+    if entry.applied:
+        without_edits = replace(entry.applied, edits=[])
+        (applied,) = _APPLIED.dump_python([without_edits], exclude_defaults=True)
+        applied["edits"] = [_edit_to_dict(edit) for edit in entry.applied.edits]
+    return {"result": result, "state": entry.state, "applied": applied}
+
+
+def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
+    """Returns the entries of a journal from JSON data.
+
+    Raises:
+        GCError: An undo would restore messages that the budget does not have.
+    """
+    entries = []
+    for data in saved:
+        applied = None
+        if data["applied"] is not None:
+            edits = [_edit_from_dict(edit) for edit in data["applied"]["edits"]]
+            (applied,) = _APPLIED.validate_python([{**data["applied"], "edits": edits}])
+            if not _can_be_undone(applied):
+                raise GCError("its journal and its budget do not match")
+        (result,) = _RESULTS.validate_python([data["result"]])
+        state = _STATE.validate_python(data["state"])
+        entries.append(JournalEntry(result.frozen(), state, applied))
+    return entries
+
+
+def read_message(data: Mapping[str, Any]) -> Message:
+    """Returns a saved message, read-only like all messages of a session."""
+    message = message_from_dict(data)
+    seal(message)
+    return message
+
+
+def _edit_to_dict(edit: Edit) -> dict[str, Any]:
+    data: dict[str, Any] = {"position": edit.position}
+    if edit.before is not None:
+        data["before"] = message_to_dict(edit.before)
+    if edit.after is not None:
+        data["after"] = message_to_dict(edit.after)
+    return data
+
+
+def _edit_from_dict(data: Mapping[str, Any]) -> Edit:
+    before, after = (
+        read_message(data[name]) if data.get(name) else None for name in ("before", "after")
+    )
+    return Edit(data["position"], before, after)
+
+
+def _can_be_undone(applied: AppliedEdits) -> bool:
+    booked = {message_id for entry in applied.touched for message_id in entry.message_ids}
+    return all(message.message_id in booked for message in applied.removed) and all(
+        edit.position >= 0 for edit in applied.edits
+    )

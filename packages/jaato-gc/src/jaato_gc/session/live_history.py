@@ -1,12 +1,11 @@
-"""The live history of a session and its budget, always in step with each other."""
+"""The history of a session and its budget, which always change together."""
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from types import MappingProxyType
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
 from jaato_gc.collecting import SessionUsage
@@ -23,12 +22,9 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import Message, Role, mint_message_id, seal
 from jaato_gc.policies import InstructionSource
-from jaato_gc.session.request import Request
 from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
-
-_NO_PLACES: Mapping[str, int] = MappingProxyType({})
 
 LEAST_CREDIBLE = 0.5
 """A report below this share of the counted tokens is false, or leaves out cached tokens."""
@@ -47,7 +43,6 @@ class LiveHistory:
         self.booking = booking
         self._guard = booking.budget._guard  # so that snapshots of the budget show no half changes
         self.messages: list[Message] = []
-        """Only ever grows at its end, because requests refer to it; edits make another list."""
         self.turns = 0
         self.pinned_turns: frozenset[int] = frozenset()
         """Turns to pin when they begin, by their number in the whole session."""
@@ -166,7 +161,7 @@ class LiveHistory:
     def prepare_messages(
         self, commit: Commit, messages: list[Message], *, is_checked: bool
     ) -> None:
-        """Prepares another list of messages: see `jaato_gc.session.rewriting`."""
+        """Prepares another list of messages: see `jaato_gc.session.applying`."""
         checked, fast_check = _checks(messages, len(messages) if is_checked else 0)
         commit.assign(
             self,
@@ -273,10 +268,10 @@ class LiveHistory:
         return correction != before
 
     @guarded
-    def request(self) -> Request:
-        """Returns the request to send now."""
+    def request(self) -> list[Message]:
+        """Returns the messages to send now."""
         self.counted_at_request = self.budget.counted_tokens()
-        return Request(self.messages)
+        return list(self.messages)
 
     # --- validity ---
 

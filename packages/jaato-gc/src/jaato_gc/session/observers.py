@@ -40,10 +40,6 @@ class Observers:
         self._show = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
         self._has_ended = False
 
-    def started(self) -> None:
-        """Notifies that the session is ready."""
-        self.notify("jaato_gc_session_started")
-
     def ended(self) -> None:
         """Notifies that the session is closed, if it was not before."""
         if self._end():

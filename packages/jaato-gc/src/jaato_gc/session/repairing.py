@@ -1,4 +1,4 @@
-"""Repair of a session's history, without what is LOCKED or pinned."""
+"""Repairs a session's history, without touching anything that is LOCKED or pinned."""
 
 from collections.abc import Sequence
 
@@ -34,8 +34,7 @@ def edits_to_repair(live: LiveHistory) -> list[Edit]:
                 f"repair would have to {verb} message {message.message_id!r}, which is "
                 f"{protection.name}: {protection.remedy}",
             )
-        key = message.message_id
-        edits[place] = Edit(edit.position, message, edit.after, key, "repaired", edit.action)
+        edits[place] = edit._replace(key=message.message_id, reason="repaired")
     return edits
 
 

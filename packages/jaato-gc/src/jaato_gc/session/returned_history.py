@@ -5,22 +5,15 @@ matched to the session's own, and everything is rejected that is not a removal, 
 new user text.
 """
 
-import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from reprlib import repr as shown
 from typing import Any
 
-from jaato_gc.collecting import (
-    Change,
-    Draft,
-    GCOutcome,
-    Outcome,
-    is_user_text,
-    with_shorter_values,
-)
+from jaato_gc.collecting import Draft, GCOutcome, Outcome, is_user_text, with_shorter_values
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
@@ -53,31 +46,18 @@ _UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
 _SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
-class RejectedAnswerError(Exception):
+class RejectedError(Exception):
     """The answer of a strategy is invalid."""
 
 
-@dataclass(slots=True)
-class Answer:
-    """The answer of a strategy, read but not yet applied.
-
-    Args:
-        changes: What it changes.
-        details: Its figures.
-        notification: The notice that it says it added.
-        error: Why it failed; ``None`` if it did not.
-    """
-
-    changes: list[Change]
-    details: dict[str, Any]
-    notification: str | None = None
-    error: str | None = None
+class FailedError(Exception):
+    """The strategy reported a failure."""
 
 
-def read_answer(
+def adopt_answer(
     answer: Any, draft: Draft, given: Sequence[Message], *, takes_budget: bool
-) -> Answer:
-    """Returns the answer of a strategy as changes.
+) -> None:
+    """Adds the answer of a strategy to a draft, as edits.
 
     Args:
         answer: What ``collect`` returned.
@@ -86,32 +66,36 @@ def read_answer(
         takes_budget: Whether it knows pins and policies. If not, what it must keep is put back.
 
     Raises:
-        RejectedAnswerError: It is not an answer, or it does more than removing and shortening.
+        RejectedError: It is not an answer, or it does more than removing and shortening.
+        FailedError: It says that the strategy failed.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        shown = reprlib.repr(answer)
-        raise RejectedAnswerError(f"expected (history, result), collect returned {shown}")
+        raise RejectedError(f"expected (history, result), collect returned {shown(answer)}")
     history, result = answer
-    read = Answer([], _details(result), _text_field(result, "notification"))
+    details, notification = _details(result), _text_field(result, "notification")
     if not _succeeded(result):
-        read.error = _text_field(result, "error") or "it gave no reason"
-        return read
+        raise FailedError(_text_field(result, "error") or "it gave no reason")
     items = [_removal_item(item) for item in _field(result, "removal_list", list) or ()]
     if not isinstance(history, list | tuple):
-        shown = reprlib.repr(history)
-        raise RejectedAnswerError(f"expected a list of messages, got {shown}")
-    matched = _match(history, draft, given, is_summary="summary_tokens" in read.details)
+        raise RejectedError(f"expected a list of messages, got {shown(history)}")
+    matched = _match(history, draft, given, is_summary="summary_tokens" in details)
     wanted = edits_between(draft.history, matched)
     put_back = _put_back(wanted, draft, takes_budget=takes_budget)
     edits = _without(wanted, put_back)
     own = [item for item in items if item.source is InstructionSource.CONVERSATION]
-    said = _with_message_ids(own, edits, put_back, draft)
+    own = _with_message_ids(own, edits, put_back, draft)
     if takes_budget and items:
         outcome = Outcome.of(draft, edits)
-        if violation := next(removal_list_is_true(outcome, said), None):
-            raise RejectedAnswerError(str(violation))
-    read.changes = [*_accounted(edits, said, draft), *_source_removals(items)]
-    return read
+        if violation := next(removal_list_is_true(outcome, own), None):
+            raise RejectedError(str(violation))
+    beside = [
+        SourceRemoval(item.source, item.child_key, 0, item.reason)
+        for item in items
+        if item.source is not InstructionSource.CONVERSATION
+    ]
+    draft.adopt([*_accounted(edits, own, draft), *beside])
+    draft.details.update(details)
+    draft.notification = notification
 
 
 def copies_of(history: Iterable[Message]) -> list[Message]:
@@ -128,8 +112,7 @@ def copies_of(history: Iterable[Message]) -> list[Message]:
 def _field(result: Any, name: str, kind: type) -> Any:
     value = getattr(result, name, None)
     if value is not None and not isinstance(value, kind):
-        shown = reprlib.repr(value)
-        raise RejectedAnswerError(f"the result has {name}={shown}, expected {kind.__name__}")
+        raise RejectedError(f"the result has {name}={shown(value)}, expected {kind.__name__}")
     return value
 
 
@@ -151,14 +134,13 @@ def _rejecting(what: str) -> Iterator[None]:
     try:
         yield
     except (MessageError, TypeError, ValueError, AttributeError) as error:
-        raise RejectedAnswerError(f"{what}: {error}") from error
+        raise RejectedError(f"{what}: {error}") from error
 
 
 def _succeeded(result: Any) -> bool:
     success = getattr(result, "success", None)
     if success is None:
-        shown = reprlib.repr(result)
-        raise RejectedAnswerError(f"expected a result with success, got {shown}")
+        raise RejectedError(f"expected a result with success, got {shown(result)}")
     outcome = getattr(result, "outcome", None)
     with _rejecting("the result has an unknown outcome"):
         return bool(success) and (outcome is None or GCOutcome(_value(outcome)).is_success)
@@ -170,11 +152,11 @@ def _value(member: Any) -> Any:
 
 
 def _removal_item(item: Any) -> GCRemovalItem:
-    with _rejecting(f"the removal list has an invalid item {reprlib.repr(item)}"):
+    with _rejecting(f"the removal list has an invalid item {shown(item)}"):
         key = getattr(item, "child_key", None)
         ids = getattr(item, "message_ids", None) or ()
         if not isinstance(ids, list | tuple):
-            raise TypeError(f"expected a list of message ids, got {reprlib.repr(ids)}")
+            raise TypeError(f"expected a list of message ids, got {shown(ids)}")
         return GCRemovalItem(
             InstructionSource(_value(item.source)),
             None if key is None else plain_id(key),
@@ -190,11 +172,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
 
 
 def _match(
-    history: Sequence[Any],
-    draft: Draft,
-    given: Sequence[Message],
-    *,
-    is_summary: bool,
+    history: Sequence[Any], draft: Draft, given: Sequence[Message], *, is_summary: bool
 ) -> list[Message]:
     """Returns the returned history in the session's own messages and valid new ones.
 
@@ -223,14 +201,13 @@ def _match(
                 matched.append(_new_message(message, is_summary))
     for message_id, times in Counter(message.message_id for message in matched).items():
         if times > 1:
-            raise RejectedAnswerError(f"message {message_id!r} is in the history twice")
+            raise RejectedError(f"message {message_id!r} is in the history twice")
     return matched
 
 
 def _id_of(message: Any) -> str:
     if not isinstance(message, Message):
-        shown = reprlib.repr(message)
-        raise RejectedAnswerError(f"expected a message in the history, got {shown}")
+        raise RejectedError(f"expected a message in the history, got {shown(message)}")
     with _rejecting("a message in the history has an invalid id"):
         return plain_id(message.message_id)
 
@@ -247,17 +224,17 @@ def _form_of(own: Message, returned: Message, draft: Draft) -> Message:
     new = plain_message(returned)
     if is_notice(own) and is_notice(new):
         return _new_message(new, is_summary=False)  # a notice is replaced, not shortened
-    form = with_shorter_values(own, new, draft.counter)
     counter = draft.counter
+    form = with_shorter_values(own, new, counter)
     if message_tokens(form, counter) >= message_tokens(own, counter):
-        raise RejectedAnswerError(f"message {own.message_id!r} was changed: it is not shorter")
+        raise RejectedError(f"message {own.message_id!r} was changed: it is not shorter")
     return form
 
 
 def _new_message(message: Message, is_summary: bool) -> Message:
     new = plain_message(message)
     if not is_user_text(new):
-        raise RejectedAnswerError(
+        raise RejectedError(
             f"message {new.message_id!r} is new: only a user message of text can be added"
         )
     if new.synthetic is not None:
@@ -306,10 +283,7 @@ def _ids(groups: Iterable[Group]) -> set[str]:
 
 
 def _with_message_ids(
-    items: Iterable[GCRemovalItem],
-    edits: Iterable[Edit],
-    put_back: set[str],
-    draft: Draft,
+    items: Iterable[GCRemovalItem], edits: Iterable[Edit], put_back: set[str], draft: Draft
 ) -> list[GCRemovalItem]:
     """Returns items with the messages they cover, also if they name only a turn or an entry."""
     changed = {edit.message_id for edit in edits if edit.before is not None}
@@ -319,8 +293,8 @@ def _with_message_ids(
         ids: Iterable[str] = item.message_ids
         if not ids:
             meant = _ids_under(item.child_key, turns, draft)
-            ids = [each for each in meant if each in changed] or meant
-        ids = [each for each in ids if each not in put_back]
+            ids = [message_id for message_id in meant if message_id in changed] or meant
+        ids = [message_id for message_id in ids if message_id not in put_back]
         covered.append(replace(item, message_ids=ids))
     return covered
 
@@ -332,13 +306,15 @@ def _ids_under(key: str | None, turns: Mapping[str, Turn], draft: Draft) -> list
         return [message.message_id for message in turns[key].messages]
     budget = draft.budget
     entry = budget.get_child(InstructionSource.CONVERSATION, key) if budget else None
-    return [message_id for each in entry.walk() for message_id in each.message_ids] if entry else []
+    if entry is None:
+        return []
+    return [message_id for booked in entry.walk() for message_id in booked.message_ids]
 
 
 def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Draft) -> list[Edit]:
     """Returns the edits under the keys and reasons of the removal list; else under their turns."""
-    named = {each: item for item in reversed(list(items)) for each in item.message_ids}
-    turn_keys = {each.message_id: turn.key for turn in draft.turns for each in turn.messages}
+    named = {message_id: item for item in reversed(list(items)) for message_id in item.message_ids}
+    turn_keys = {message.message_id: turn.key for turn in draft.turns for message in turn.messages}
     accounted = []
     for edit in edits:
         if edit.before is not None and not is_notice(edit.before):
@@ -352,9 +328,3 @@ def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Dra
             edit = edit._replace(key=key, reason=reason, action=action, stash=item.stash)
         accounted.append(edit)
     return accounted
-
-
-def _source_removals(items: Iterable[GCRemovalItem]) -> Iterator[SourceRemoval]:
-    for item in items:
-        if item.source is not InstructionSource.CONVERSATION:
-            yield SourceRemoval(item.source, item.child_key, 0, item.reason)

@@ -1,4 +1,9 @@
-"""Saving a session as JSON, and restoring it."""
+"""Saves a session as JSON, and restores it.
+
+A restored session must behave as the saved one would have. So every attribute of a session's parts
+is in one of the models below, and they are strict: a damaged document is an error here, and not
+somewhere in a later turn.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +18,7 @@ from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.saved_journal import entries_from_list, entry_to_dict, read_message
+from jaato_gc.session.journal_entry import entries_from_list, entry_to_dict, read_message
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -76,13 +81,10 @@ class _StrategyState(_State):
     uses_summarizer: bool
 
 
-class _ApplierState(_State):
-    plans_made: int
-    stashed_ledgers: list[str]
-
-
 class _JournalState(_State):
     recorded: int
+    plans_made: int
+    stashed_ledgers: list[str]
 
 
 def dump(session: "GCSession", *, journal: bool = True) -> str:
@@ -96,7 +98,7 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         SavedSessionError: A message has a value that JSON can't represent.
     """
     live, schedule = session._live, session._schedule
-    planner = schedule.planner
+    strategy = schedule.strategy
     entries = session._journal.entries if journal else ()
     document = {
         "format": FORMAT,
@@ -105,13 +107,12 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         "history": [message_to_dict(message) for message in live.messages],
         **_LiveState.of(live),
         **_BookingState.of(live.booking),
-        "plugin": planner.name if planner else None,
-        "plugin_options": _options(planner.plugin) if planner else {},
-        "uses_summarizer": bool(planner and _uses_summarizer(planner.plugin)),
-        "config": _config(planner.config, planner.plugin) if planner else {},
-        "disabled": planner.disabled if planner else None,
+        "plugin": strategy.name if strategy else None,
+        "plugin_options": _options(strategy.plugin) if strategy else {},
+        "uses_summarizer": bool(strategy and _uses_summarizer(strategy.plugin)),
+        "config": _config(strategy.config, strategy.plugin) if strategy else {},
+        "disabled": strategy.disabled if strategy else None,
         **_ScheduleState.of(schedule),
-        **_ApplierState.of(session._applier),
         **_JournalState.of(session._journal),
         "journal": [entry_to_dict(entry) for entry in entries],
     }
@@ -190,7 +191,7 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
-    live.begin_with([read_message(each) for each in document["history"]], budget)
+    live.begin_with([read_message(data) for data in document["history"]], budget)
     _BookingState.set_on(live.booking, document)
     found = {message.message_id for message in live.messages}
     if len(found) < len(live.messages) or None in map(budget.entry_of, found):
@@ -198,37 +199,37 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
     _LiveState.set_on(live, document)
     live.pinned_turns = frozenset(live.pinned_turns)
     _ScheduleState.set_on(schedule, document)
-    _ApplierState.set_on(session._applier, document)
-    recorded = _JournalState.model_validate(document).recorded
     entries = entries_from_list(document["journal"])
-    if recorded < len(entries):
+    _JournalState.set_on(session._journal, document)
+    if session._journal.recorded < len(entries):
         raise SavedSessionError("its journal has more collections than there were")
-    session._journal.fill(entries, recorded)
+    session._journal.fill(entries)
     schedule.update_limits()
-    if schedule.planner:
-        schedule.planner.disabled = document["disabled"]
+    if schedule.strategy:
+        schedule.strategy.disabled = document["disabled"]
 
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:
     """Returns the options of a strategy; ``None`` if they are unknown or not JSON."""
-    options = getattr(plugin, "options", None)
-    if options and _uses_summarizer(plugin):
-        options = _without_summarizer(options)
     try:
-        return dict(to_jsonable_python(options))
+        return _jsonable(getattr(plugin, "options", None), plugin)
     except (TypeError, ValueError):
         return None
 
 
 def _config(config: GCConfig, plugin: GCPlugin) -> dict[str, Any]:
-    """Returns the settings that were given, without a summarizer among them."""
+    """Returns the settings that were given."""
     given = config.given()
     if "plugin_config" in given:
-        options = config.plugin_config
-        if _uses_summarizer(plugin):
-            options = _without_summarizer(options)
-        given["plugin_config"] = to_jsonable_python(options)
+        given["plugin_config"] = _jsonable(config.plugin_config, plugin)
     return given
+
+
+def _jsonable(options: Mapping[str, Any] | None, plugin: GCPlugin) -> dict[str, Any]:
+    """Returns options as JSON data, without a summarizer: it is given to the session again."""
+    if options and _uses_summarizer(plugin):
+        options = {key: value for key, value in options.items() if key != "summarizer"}
+    return dict(to_jsonable_python(options))
 
 
 def _uses_summarizer(plugin: GCPlugin) -> bool:
@@ -236,11 +237,6 @@ def _uses_summarizer(plugin: GCPlugin) -> bool:
     if not isinstance(settings, SummarySettings):
         return False
     return settings.summarizer is not None and not settings.extractive
-
-
-def _without_summarizer(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options without the summarizer: it is given to the session again."""
-    return {key: value for key, value in options.items() if key != "summarizer"}
 
 
 def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin | None:

@@ -1,4 +1,8 @@
-"""Scheduling: when a session collects by itself."""
+"""Decides when a session collects by itself.
+
+A collection makes the provider's prompt cache useless, and one that can't reach its goal would run
+before every request. So there are limits, a pause after an undo, and a wait after a failure.
+"""
 
 from jaato_gc.collecting import (
     GCOutcome,
@@ -13,11 +17,11 @@ from jaato_gc.commit import Commit, guarded
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import NotConfiguredError, StalePlanError
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.session.planner import Planner
+from jaato_gc.session.strategy_in_use import StrategyInUse
 
 
 class Schedule:
-    """Decides when a session collects by itself.
+    """Knows whether a collection is due.
 
     The session tells it what happens: a turn begins or ends, a request is made, usage is reported,
     a collection ends or is undone. Nothing else changes its state.
@@ -39,7 +43,7 @@ class Schedule:
         """When the last request was made, by the clock of the session."""
         self.waits_until = 0
         """The number of tokens from which on a collection can gain something again."""
-        self.planner: Planner | None = None
+        self.strategy: StrategyInUse | None = None
         """The strategy; ``None``: there is none."""
         self.config = GCConfig()
         """The effective configuration."""
@@ -50,10 +54,10 @@ class Schedule:
     # --- the strategy, and the limits that follow from its configuration ---
 
     @guarded
-    def set_strategy(self, planner: Planner | None) -> Planner | None:
+    def set_strategy(self, strategy: StrategyInUse | None) -> StrategyInUse | None:
         """Sets the strategy; ``None``: removes it. Returns the previous one."""
-        previous, self.planner = self.planner, planner
-        self.config = planner.config if planner else GCConfig()
+        previous, self.strategy = self.strategy, strategy
+        self.config = strategy.config if strategy else GCConfig()
         self.waits_until = 0
         self.update_limits()
         return previous
@@ -77,32 +81,32 @@ class Schedule:
     def update_limits(self) -> None:
         """Works out the limits of the current configuration, window and output reserve."""
         self.config = self.config.with_output_reserve(self.output_reserve)
-        if self.planner:
-            self.planner.config = self.config
+        if self.strategy:
+            self.strategy.config = self.config
         window = self._live.budget.context_limit
         self._limits = Limits.of(self.config, window)
         self.request_limit = self.config.request_limit(window) or 0
         """The size of the largest request that may be sent."""
 
-    def strategy(self) -> Planner:
+    def required_strategy(self) -> StrategyInUse:
         """Returns the strategy.
 
         Raises:
             NotConfiguredError: There is none.
         """
-        planner = self.planner
-        if planner is None:
+        strategy = self.strategy
+        if strategy is None:
             raise NotConfiguredError("there is no strategy to collect with: call set_gc_plugin")
-        return planner
+        return strategy
 
-    def check_in_use(self, planner: Planner | None) -> None:
+    def check_in_use(self, strategy: StrategyInUse | None) -> None:
         """Checks that a strategy was neither removed nor replaced; ``None`` stands for any.
 
         Raises:
             StalePlanError: It was.
         """
-        if planner is not None and planner is not self.planner:
-            raise StalePlanError(f"{planner.name} was removed or replaced since: make a new plan")
+        if strategy is not None and strategy is not self.strategy:
+            raise StalePlanError(f"{strategy.name} was removed or replaced since: make a new plan")
 
     # --- what happens ---
 
@@ -116,8 +120,8 @@ class Schedule:
         A threshold that the provider's figures crossed during the turn is a reason too.
         """
         self.threshold_told = False
-        reason, planner = self.due(), self.planner
-        if reason is None and self.threshold_crossed and planner and self._may_collect(planner):
+        reason, strategy = self.due(), self.strategy
+        if reason is None and self.threshold_crossed and strategy and self._may_collect(strategy):
             reason = None if self.config.continuous_mode else GCTriggerReason.THRESHOLD
         self.threshold_crossed = False
         return reason
@@ -158,9 +162,9 @@ class Schedule:
     @property
     def paused_because(self) -> str | None:
         """Why automatic collections are off, if they are."""
-        planner = self.planner
-        if planner and planner.disabled:
-            return planner.disabled
+        strategy = self.strategy
+        if strategy and strategy.disabled:
+            return strategy.disabled
         if self._live.budget.total_tokens() < self.waits_until:
             return (
                 "the last collection did not reach its goal: the next one waits until the context "
@@ -171,7 +175,7 @@ class Schedule:
     @property
     def asks_strategy(self) -> bool:
         """Whether the strategy decides itself when to collect, which may take a while."""
-        return self.planner is not None and not self.planner.uses_core_trigger
+        return self.strategy is not None and not self.strategy.uses_core_trigger
 
     def due(self, unnamed: GCTriggerReason = GCTriggerReason.THRESHOLD) -> GCTriggerReason | None:
         """Returns the reason for an automatic collection now; ``None`` if there is none.
@@ -179,28 +183,28 @@ class Schedule:
         Args:
             unnamed: The reason if the strategy gives none.
         """
-        planner = self.planner
-        if planner is None or not self._may_collect(planner):
+        strategy = self.strategy
+        if strategy is None or not self._may_collect(strategy):
             return None
-        if planner.uses_core_trigger:
+        if strategy.uses_core_trigger:
             return self._limits.reached(self._live.budget.total_tokens(), self._live.turns)
-        is_due, reason = planner.should_collect(self._live.usage())
+        is_due, reason = strategy.should_collect(self._live.usage())
         return (reason or unnamed) if is_due else None
 
     def is_cache_cold(self, now: float) -> bool:
         """Returns whether the provider's prompt cache expired, and a collection is worth it now."""
-        planner, requested_at = self.planner, self.requested_at
-        if planner is None or requested_at is None or not self._may_collect(planner):
+        strategy, requested_at = self.strategy, self.requested_at
+        if strategy is None or requested_at is None or not self._may_collect(strategy):
             return False
         return is_cache_cold(
-            planner.config, now - requested_at, self._live.budget.utilization_percent()
+            strategy.config, now - requested_at, self._live.budget.utilization_percent()
         )
 
-    def _may_collect(self, planner: Planner) -> bool:
+    def _may_collect(self, strategy: StrategyInUse) -> bool:
         """Returns whether automatic collections are allowed at the moment."""
         return (
-            not planner.disabled
+            not strategy.disabled
             and self.paused_at != self._live.revision
             and self._live.budget.total_tokens() >= self.waits_until
-            and planner.config.auto_trigger
+            and strategy.config.auto_trigger
         )

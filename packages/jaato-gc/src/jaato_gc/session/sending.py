@@ -1,12 +1,17 @@
-"""Sending: the checks between a history and a request."""
+"""Builds requests: valid, and small enough for the window.
+
+A refused request ends the run of an agent. So a request is checked under the lock at the very end,
+and if another thread made it invalid or too large meanwhile, everything starts again.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import CORE, Draft, Floor, GCTriggerReason, PlanRequest
-from jaato_gc.commit import guarded
-from jaato_gc.config import GCConfigOverrides
+from jaato_gc.commit import Guard, guarded
 from jaato_gc.errors import ContextFloorError
+from jaato_gc.messages import Message
 from jaato_gc.session.collector import Collector
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.journal import Journal
@@ -14,7 +19,6 @@ from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.provider import window_in
 from jaato_gc.session.repairing import edits_to_repair, invalid_history
-from jaato_gc.session.request import Request
 from jaato_gc.session.scheduling import Schedule
 
 OnOverflow = Literal["relax", "raise", "send"]
@@ -25,9 +29,8 @@ core removes nothing from recent turns. ``"send"``: as ``"relax"``, but a reques
 to fit is sent unchanged.
 """
 
-
 MAX_ATTEMPTS = 5
-"""How often a request is checked again because other threads changed the history meanwhile."""
+"""How often a request is built again because other threads changed the history meanwhile."""
 
 
 class _Size(NamedTuple):
@@ -41,43 +44,35 @@ class _Size(NamedTuple):
         return self.tokens <= self.limit
 
 
+@dataclass(slots=True)
 class RequestBuilder:
-    """Builds requests that are valid and fit the window.
+    """Builds the requests of a session.
 
     Args:
         live: The history and its budget.
+        journal: The last collections, for errors.
         schedule: When collections are due.
         collector: Runs them.
         editor: Repairs the history.
-        journal: The last collections, for errors.
         repair: Repair an invalid history instead of raising.
         on_overflow: What to do with a request that does not fit.
         clock: Returns the time in seconds.
     """
 
-    def __init__(
-        self,
-        live: LiveHistory,
-        schedule: Schedule,
-        collector: Collector,
-        editor: Editor,
-        journal: Journal,
-        *,
-        repair: bool,
-        on_overflow: OnOverflow,
-        clock: Callable[[], float],
-    ) -> None:
-        self._live = live
-        self._guard = live.guard
-        self._schedule = schedule
-        self._collector = collector
-        self._editor = editor
-        self._journal = journal
-        self.repair = repair
-        self.on_overflow = on_overflow
-        self._clock = clock
+    live: LiveHistory
+    journal: Journal
+    schedule: Schedule
+    collector: Collector
+    editor: Editor
+    repair: bool
+    on_overflow: OnOverflow
+    clock: Callable[[], float]
 
-    def request(self) -> Request:
+    @property
+    def _guard(self) -> Guard:
+        return self.live.guard
+
+    def request(self) -> list[Message]:
         """Returns the next request, after a collection if one is due.
 
         Raises:
@@ -86,7 +81,7 @@ class RequestBuilder:
             StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
-        now = self._clock()
+        now = self.clock()
         for _ in range(MAX_ATTEMPTS):
             self._make_valid()
             size = self._size()
@@ -97,65 +92,65 @@ class RequestBuilder:
                 return request
             if size_now == size:
                 break  # another attempt would end the same way
-        if faults := self._live.faults():
+        if faults := self.live.faults():
             raise invalid_history(faults)
         raise self.floor_error()
 
     @guarded
-    def request_at_once(self) -> Request | None:
+    def request_at_once(self) -> list[Message] | None:
         """Returns the next request if it takes no time; ``None`` if something is due before it."""
-        schedule, now = self._schedule, self._clock()
-        if schedule.asks_strategy or self._live.faults() or not self._size().fits:
+        schedule, now = self.schedule, self.clock()
+        if schedule.asks_strategy or self.live.faults() or not self._size().fits:
             return None
         if schedule.config.check_before_send and (schedule.is_cache_cold(now) or schedule.due()):
             return None
         schedule.request_made(now)
-        return self._live.request()
+        return self.live.request()
 
     @guarded
-    def _finished(self, size: _Size, now: float) -> tuple[Request | None, _Size | None]:
+    def _finished(self, size: _Size, now: float) -> tuple[list[Message] | None, _Size | None]:
         """Returns the request if it can be sent now, and its size if it is valid."""
-        if self._live.faults():
+        if self.live.faults():
             return None, None
         size_now = self._size()
         # A collection could not do more, and it fits as counted.
-        is_all = not size.fits and self._fits_as_counted()
+        was_collected = not size.fits and self.schedule.strategy is not None
+        is_all = was_collected and self.live.budget.total_tokens() <= size_now.limit
         if not (size_now.fits or is_all or self.on_overflow == "send"):
             return None, size_now
-        self._schedule.request_made(now)
-        return self._live.request(), size_now
+        self.schedule.request_made(now)
+        return self.live.request(), size_now
 
     def _make_valid(self) -> None:
-        faults = self._live.faults()
+        faults = self.live.faults()
         if not faults:
             return
         if not self.repair:
             raise invalid_history(faults)
-        details = {"repaired": [str(fault) for fault in faults]}
-        self._editor.edit(edits_to_repair, REPAIR, GCTriggerReason.PRE_MESSAGE, details)
+        self.editor.edit(edits_to_repair, REPAIR, repaired=[str(fault) for fault in faults])
 
     def _make_room(self, fits: bool, now: float) -> None:
         """Collects if that is due, or if the request does not fit."""
-        schedule = self._schedule
+        schedule = self.schedule
+        if not fits and schedule.strategy is None:
+            return
         # What is fixed alone may be too much: then no strategy is asked.
-        if fits or (schedule.planner is not None and self._floor().can_fit):
-            if schedule.config.check_before_send and self._collect_if_due(now):
-                fits = self._size().fits
-            if not fits:
-                self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
-        elif self.on_overflow == "send" and schedule.planner is not None:
-            # Its result says that the request can't be made to fit.
-            self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+        can_fit = fits or self._floor().can_fit
+        if can_fit and schedule.config.check_before_send and self._collect_if_due(now):
+            fits = self._size().fits
+        # The result of a collection that can't help says so, for a host that sends anyway.
+        if not fits and (can_fit or self.on_overflow == "send"):
+            self.collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
 
     def _collect_if_due(self, now: float) -> bool:
         """Collects if that is due. Returns whether it was."""
-        schedule = self._schedule
+        schedule = self.schedule
         if schedule.is_cache_cold(now):
-            target: GCConfigOverrides = {"target_percent": schedule.config.cold_target_percent}
-            self._collector.collect_automatically(GCTriggerReason.CACHE_COLD, target)
+            target = schedule.config.cold_target_percent
+            self.collector.collect_automatically(GCTriggerReason.CACHE_COLD, target_percent=target)
             return True
         if due := schedule.due(GCTriggerReason.PRE_MESSAGE):
-            self._collector.collect_automatically(due)
+            self.collector.collect_automatically(due)
             return True
         return False
 
@@ -166,22 +161,18 @@ class RequestBuilder:
             error: The provider's error, which may name the window.
         """
         window = window_in(error) if error else None
-        if window is not None and window < self._live.budget.context_limit:
-            self._schedule.set_window(window)
-        result = self._collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
+        if window is not None and window < self.live.budget.context_limit:
+            self.schedule.set_window(window)
+        result = self.collector.collect_if_configured(GCTriggerReason.CONTEXT_LIMIT)
         return result is not None and result.tokens_after < result.tokens_before
 
     @guarded
     def _size(self) -> _Size:
-        return _Size(self._live.upper_bound(), self._schedule.request_limit)
-
-    def _fits_as_counted(self) -> bool:
-        total = self._live.budget.total_tokens()
-        return self._schedule.planner is not None and total <= self._schedule.request_limit
+        return _Size(self.live.upper_bound(), self.schedule.request_limit)
 
     @guarded
     def _floor(self) -> Floor:
-        live, config = self._live, self._schedule.config
+        live, config = self.live, self.schedule.config
         reason = GCTriggerReason.CONTEXT_LIMIT
         draft = Draft(PlanRequest(CORE, live.messages, live.usage(), config, reason, live.budget))
         return Floor.of(live.messages, draft.groups, live.budget, draft.can_fit)
@@ -192,17 +183,17 @@ class RequestBuilder:
         what = f"the next request has up to {most:,} tokens and only {limit:,} fit"
         if most <= limit:
             what = f"the provider refused a request of up to {most:,} tokens, of {limit:,} that fit"
-        if self._schedule.planner is None:
+        if self.schedule.strategy is None:
             hint = "No strategy is set: call set_gc_plugin"
             floor = {
                 source.value: entry.total_tokens()
-                for source, entry in self._live.budget.entries.items()
+                for source, entry in self.live.budget.entries.items()
                 if entry.total_tokens()
             }
             parts = ", ".join(f"{source} {tokens:,}" for source, tokens in floor.items())
             return ContextFloorError(f"{what} ({parts}). {hint}", floor)
         found = self._floor()
-        entries = self._journal.entries
+        entries = self.journal.entries
         result = entries[-1].result if entries else None
         in_the_way = str(found)
         if found.can_fit and result is not None and not result.success:

@@ -15,7 +15,6 @@ from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
-from jaato_gc.session.applying import Applier
 from jaato_gc.session.children import configuration_of, inherited_options
 from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
@@ -24,14 +23,12 @@ from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.planner import Planner
-from jaato_gc.session.preparing import prepare
 from jaato_gc.session.provider import Provider, ToolHandler
-from jaato_gc.session.recovery import Place
-from jaato_gc.session.request import Request
+from jaato_gc.session.restoring import Place
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
+from jaato_gc.session.strategy_in_use import StrategyInUse, prepare
 from jaato_gc.session.turn_loop import TurnLoop
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
@@ -138,34 +135,21 @@ class GCSession:
         budget.has_stash = stash is not None
         self._live = live = LiveHistory(Booking(budget, policy_of, tool_policies))
         self._guard = live.guard
-        self._stash = stash
-        self._journal = Journal(keep_collections, journal_bytes)
+        self._journal = journal = Journal(live.guard, stash, keep_collections, journal_bytes)
         self._observers = observers = Observers(
             live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = schedule = Schedule(live)
-        self._applier = applier = Applier(live, self._journal, stash)
-        self._collector = Collector(
-            live,
-            schedule,
-            observers,
-            applier,
-            on_source_removed,
-            may_relax=on_overflow != "raise",
+        may_relax = on_overflow != "raise"
+        self._collector = collector = Collector(
+            live, journal, schedule, observers, on_source_removed, may_relax
         )
-        self._editor = Editor(live, schedule, observers, applier, self._journal, stash)
+        self._editor = editor = Editor(live, journal, schedule, observers)
         self._requests = RequestBuilder(
-            live,
-            schedule,
-            self._collector,
-            self._editor,
-            self._journal,
-            repair=repair,
-            on_overflow=on_overflow,
-            clock=clock,
+            live, journal, schedule, collector, editor, repair, on_overflow, clock
         )
         self._turn_callback: ThresholdCallback | None = None
-        self._observers.started()
+        observers.notify("jaato_gc_session_started")
 
     # --- setting up ---
 
@@ -185,9 +169,9 @@ class GCSession:
             self.remove_gc_plugin()
             return
         config = prepare(plugin, config or GCConfig(), self._summarizer)
-        planner = Planner(plugin, config, self.deadline_seconds)
-        self._live.pin_turns(planner.config.pinned_turn_indices)
-        self._use(planner)
+        strategy = StrategyInUse(plugin, config, self.deadline_seconds)
+        self._live.pin_turns(strategy.config.pinned_turn_indices)
+        self._use(strategy)
 
     def remove_gc_plugin(self) -> None:
         """Removes the strategy and its configuration, and shuts it down. Nothing is collected then.
@@ -230,9 +214,9 @@ class GCSession:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _use(self, planner: Planner | None) -> None:
-        previous = self._schedule.set_strategy(planner)
-        if previous and (planner is None or previous.plugin is not planner.plugin):
+    def _use(self, strategy: StrategyInUse | None) -> None:
+        previous = self._schedule.set_strategy(strategy)
+        if previous and (strategy is None or previous.plugin is not strategy.plugin):
             self._observers.call(previous.plugin.shutdown)
 
     # --- reading ---
@@ -256,8 +240,8 @@ class GCSession:
     @property
     def plugin(self) -> GCPlugin | None:
         """The strategy."""
-        planner = self._schedule.planner
-        return planner.plugin if planner else None
+        strategy = self._schedule.strategy
+        return strategy.plugin if strategy else None
 
     @property
     def repair(self) -> bool:
@@ -296,7 +280,7 @@ class GCSession:
         Raises:
             UndoError: There is no such collection, or its content is no longer kept.
         """
-        return self._editor.removed_by(gc_id)
+        return self._journal.removed_by(gc_id)
 
     @property
     def collection_count(self) -> int:
@@ -315,8 +299,8 @@ class GCSession:
         self._observers.budget_changed()
         return booked
 
-    def before_send(self) -> Request:
-        """Returns the request to send, after a collection if one is due.
+    def before_send(self) -> list[Message]:
+        """Returns the messages to send, after a collection if one is due.
 
         Raises:
             InvalidHistoryError: A provider would refuse the history, and ``repair`` is off or
@@ -388,7 +372,8 @@ class GCSession:
                 can't help.
             NotConfiguredError: The session has no provider.
         """
-        return self._turn(prompt, on_output, on_gc_threshold).run()
+        turn = self._turn(prompt, on_output, on_gc_threshold, on_loop=False)
+        return turn.run_at_once()
 
     async def send_message_async(
         self,
@@ -402,13 +387,15 @@ class GCSession:
         summarizer is cancelled. Tool calls that did not return get an error as their result, so
         that the turn can be continued.
         """
-        return await self._turn(prompt, on_output, on_gc_threshold).run_async()
+        return await self._turn(prompt, on_output, on_gc_threshold, on_loop=True).run()
 
     def _turn(
         self,
         prompt: str | Message | None,
         on_output: Callable[[str], None] | None,
         on_gc_threshold: ThresholdCallback | None,
+        *,
+        on_loop: bool,
     ) -> TurnLoop:
         if self.provider is None:
             raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
@@ -419,7 +406,7 @@ class GCSession:
             self.append(prompt)
             self._schedule.turn_began()
         on_text = partial(self._observers.call, on_output)
-        return TurnLoop(self, self.provider, self.tools, on_text)
+        return TurnLoop(self, self.provider, self.tools, on_text, on_loop)
 
     # --- pins ---
 
@@ -449,7 +436,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.collect(GCTriggerReason.MANUAL, overrides)
+        return self._collector.collect(GCTriggerReason.MANUAL, **overrides)
 
     def plan_gc(
         self,
@@ -466,7 +453,7 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.plan(reason, overrides)
+        return self._collector.plan(self._schedule.required_strategy(), reason, overrides)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Applies a plan. The strategy is not called again.
@@ -530,7 +517,7 @@ class GCSession:
     @property
     def stash(self) -> Stash | None:
         """The stash that removed content goes to."""
-        return self._stash
+        return self._journal.stash
 
     def restore_stashed(self, keys: Iterable[str], at: Place = "place") -> GCResult:
         """Restores removed content by the keys that notes and removal lists name.
@@ -578,11 +565,7 @@ class GCSession:
         Raises:
             NotConfiguredError: There is no stash.
         """
-        if self.stash is None:
-            raise NotConfiguredError(
-                "there is no stash to recall from: give one to GCSession(stash=…)"
-            )
-        return recall_tool(self.stash, name)
+        return recall_tool(self._journal.required_stash("recall from"), name)
 
     # --- saving, and sub-agents ---
 
@@ -664,7 +647,7 @@ class GCSession:
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
         child.set_output_reserve(self._schedule.output_reserve)
-        found = configuration_of(profile, profiles, self._schedule.planner, self.registry)
+        found = configuration_of(profile, profiles, self._schedule.strategy, self.registry)
         if found:
             child.set_gc_plugin(*found)
         return child

@@ -20,7 +20,6 @@ from jaato_gc.session.provider import (
     is_context_refusal,
     refuse_awaitable,
 )
-from jaato_gc.session.request import Request
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -37,53 +36,54 @@ class TurnLoop:
         provider: Sends the requests.
         tools: Runs tool calls; without it, they are left to the host.
         on_text: Called with each piece of text of an answer.
+        on_loop: Whether there is an event loop: provider and tools may be async then, and the
+            session works in a thread of its own.
     """
 
     session: "GCSession"
     provider: Provider
     tools: ToolHandler | None
     on_text: Callable[[str], None]
+    on_loop: bool
 
-    def run(self) -> Message:
-        """Runs the turn in plain code."""
+    def run_at_once(self) -> Message:
+        """Runs the turn in plain code, and returns the final answer."""
         try:
-            self._run(on_loop=False).send(None)
+            self.run().send(None)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         raise AssertionError("a turn in plain code never waits")
 
-    async def run_async(self) -> Message:
-        """Runs the turn on an event loop. The session works in a worker thread."""
-        return await self._run(on_loop=True)
-
-    async def _run(self, *, on_loop: bool) -> Message:
+    async def run(self) -> Message:
+        """Runs the turn, and returns the final answer."""
         while True:
-            answer = self.session.append(await self._exchange(on_loop))
+            answer = self.session.append(await self._exchange())
             if not answer.function_calls or self.tools is None:
-                await self._after_turn(on_loop)
+                await self._end()
                 return answer
-            await self._call_tools(answer.function_calls, self.tools, on_loop)
+            await self._call_tools(answer.function_calls, self.tools)
 
-    async def _request(self, on_loop: bool) -> Request:
+    async def _exchange(self) -> Message:
+        """Returns one answer. A refused request is made smaller and sent once more."""
+        request = await self._request()
+        answer = Answer(self.on_text, self.session.report_usage)
+        try:
+            return await answer.collect(self.provider(request), self.on_loop)
+        except Exception as error:
+            if answer.has_begun or not is_context_refusal(error):
+                raise
+            if not await self._work(partial(self.session.recover_from_refusal, error)):
+                raise self.session.floor_error() from error
+        request = await self._request()
+        answer = Answer(self.on_text, self.session.report_usage)
+        return await answer.collect(self.provider(request), self.on_loop)
+
+    async def _request(self) -> list[Message]:
         """Returns the next request. Most take no time: only a collection needs a thread."""
-        request = self.session._requests.request_at_once() if on_loop else None
-        if request is None:
-            request = await _work(self.session.before_send, on_loop)
-        return request
+        request = self.session._requests.request_at_once() if self.on_loop else None
+        return await self._work(self.session.before_send) if request is None else request
 
-    async def _after_turn(self, on_loop: bool) -> None:
-        if on_loop and not self.session._schedule.asks_strategy:
-            reason = self.session._schedule.turn_ended()
-            if reason is None:
-                return
-            collect = partial(self.session._collector.collect_automatically, reason)
-            await _work(collect, on_loop)
-        else:
-            await _work(self.session.after_turn, on_loop)
-
-    async def _call_tools(
-        self, calls: Sequence[FunctionCall], tools: ToolHandler, on_loop: bool
-    ) -> None:
+    async def _call_tools(self, calls: Sequence[FunctionCall], tools: ToolHandler) -> None:
         """Appends the results of calls, even if the turn ends meanwhile.
 
         The remaining calls get results that say so. Finished work is kept, and the history can be
@@ -92,56 +92,46 @@ class TurnLoop:
         results: list[Part] = []
         try:
             for call in calls:
-                results.append(await _result_of(call, tools, on_loop))  # noqa: PERF401
+                results.append(await self._result_of(call, tools))  # noqa: PERF401
         finally:
             results += [_interrupted(call) for call in calls[len(results) :]]
             self.session.append(Message(Role.TOOL, results))
 
-    async def _exchange(self, on_loop: bool) -> Message:
-        """Returns one answer. A refused request is made smaller and sent once more."""
-        request = await self._request(on_loop)
-        answer = Answer(self.on_text, self.session.report_usage)
+    async def _result_of(self, call: FunctionCall, tools: ToolHandler) -> Part:
         try:
-            return await answer.collect(self.provider(list(request)), on_loop)
-        except Exception as error:
-            if answer.has_begun or not is_context_refusal(error):
-                raise
-            recover = partial(self.session.recover_from_refusal, error)
-            if not await _work(recover, on_loop):
-                raise self.session.floor_error() from error
-        request = await self._request(on_loop)
-        answer = Answer(self.on_text, self.session.report_usage)
-        return await answer.collect(self.provider(list(request)), on_loop)
+            value = await awaited(tools(call), self.on_loop)
+        except Exception as error:  # the model sees it, and the call has its result
+            value = ToolResult(call.id, call.name, f"{type(error).__name__}: {error}", True)
+        refuse_awaitable(value, "a tool")
+        if not isinstance(value, ToolResult):
+            value = ToolResult(call.id, call.name, value)
+        return Part(function_response=value)
 
+    async def _end(self) -> None:
+        """Collects if that became due during the turn."""
+        session = self.session
+        if not self.on_loop or session._schedule.asks_strategy:
+            await self._work(session.after_turn)
+        elif reason := session._schedule.turn_ended():
+            await self._work(partial(session._collector.collect_automatically, reason))
 
-async def _work(function: Callable[[], T], on_loop: bool) -> T:
-    """Runs work of the session that may take a while."""
-    if not on_loop:
-        return function()
-    import asyncio  # here, because plain hosts need no event loop
+    async def _work(self, function: Callable[[], T]) -> T:
+        """Runs work of the session that may take a while."""
+        if not self.on_loop:
+            return function()
+        import asyncio  # here, because plain hosts need no event loop
 
-    # Only in the worker: code on the loop itself must not wait for the loop.
-    before = HOST_LOOP.set(asyncio.get_running_loop())
-    # No thread of the loop's pool: all of them could wait for summarizers that need one.
-    work = Work(function)
-    HOST_LOOP.reset(before)
-    try:
-        return await asyncio.wrap_future(work.result)
-    finally:
-        work.abandon()
+        # Only in the worker: code on the loop itself must not wait for the loop.
+        before = HOST_LOOP.set(asyncio.get_running_loop())
+        # No thread of the loop's pool: all of them could wait for summarizers that need one.
+        work = Work(function)
+        HOST_LOOP.reset(before)
+        try:
+            return await asyncio.wrap_future(work.result)
+        finally:
+            work.abandon()
 
 
 def _interrupted(call: FunctionCall) -> Part:
     text = "interrupted: the turn ended before this call returned"
     return Part(function_response=ToolResult(call.id, call.name, text, is_error=True))
-
-
-async def _result_of(call: FunctionCall, tools: ToolHandler, on_loop: bool) -> Part:
-    try:
-        value = await awaited(tools(call), on_loop)
-    except Exception as error:  # the model sees it, and the call has its result
-        value = ToolResult(call.id, call.name, f"{type(error).__name__}: {error}", True)
-    refuse_awaitable(value, "a tool")
-    if not isinstance(value, ToolResult):
-        value = ToolResult(call.id, call.name, value)
-    return Part(function_response=value)

@@ -1,42 +1,75 @@
-"""Running a strategy: with a deadline, and without believing what it does."""
+"""The strategy of a session: its options, its time limit, and what happens if it fails.
+
+Plugins are code of others: one may raise, hang or return anything. The session goes on, because
+every call of a strategy passes through here.
+"""
 
 import functools
 import inspect
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jaato_gc.budget import ReadOnlyBudget
 from jaato_gc.collecting import (
     ContextUsage,
     Draft,
     Failure,
     GCOutcome,
-    GCPlan,
     GCTriggerReason,
-    PlanRequest,
-    make_plan,
     opened,
     rejection,
     should_collect,
 )
 from jaato_gc.config import GCConfig
 from jaato_gc.deadline import DeadlineError, is_failure, within
-from jaato_gc.errors import GCError, GCPluginError
+from jaato_gc.errors import GCConfigError, GCError, GCPluginError
 from jaato_gc.history import split_into_turns
-from jaato_gc.messages import Message
 from jaato_gc.plugins import GCPlugin, GCStrategy
-from jaato_gc.session.returned_history import RejectedAnswerError, copies_of, read_answer
+from jaato_gc.session.returned_history import FailedError, RejectedError, adopt_answer, copies_of
+from jaato_gc.summaries import NO_SUMMARIZER, SummarizerFunction, SummarySettings
 
 logger = logging.getLogger("jaato_gc")
 
 T = TypeVar("T")
 
 
+def prepare(plugin: GCPlugin, config: GCConfig, summarizer: SummarizerFunction | None) -> GCConfig:
+    """Gives a strategy its options and its summarizer, and returns the effective configuration.
+
+    Args:
+        plugin: The strategy.
+        config: The configuration of the session, with options of the strategy.
+        summarizer: The summarizer of the session.
+
+    Raises:
+        GCConfigError: An option is unknown, settings contradict each other, or the strategy needs
+            a summarizer.
+        GCPluginError: A subclass of `GCStrategy` does not call its constructor.
+    """
+    options = config.plugin_config
+    if not isinstance(plugin, GCStrategy):
+        return config.with_options(
+            {key: options[key] for key in options if key in GCConfig.model_fields}
+        )
+    if not hasattr(plugin, "options"):
+        name = type(plugin).__name__
+        raise GCPluginError(f"{name} is not initialized: call super().__init__() in it")
+    if not options.keys() <= plugin.options.keys():
+        plugin.initialize({**options, **plugin.options})
+    settings = plugin.settings
+    if isinstance(settings, SummarySettings) and plugin.options.get("summarizer") is None:
+        # Its options stay as they were given: another session may have another summarizer.
+        settings = settings.served_by(summarizer)
+        if plugin.needs_summarizer and not settings.can_summarize:
+            raise GCConfigError(f"{plugin.name} needs a summarizer: {NO_SUMMARIZER}")
+        plugin.settings = settings
+    return config.with_options(plugin.overrides)
+
+
 @dataclass(slots=True)
-class Planner:
-    """A strategy with its effective configuration.
+class StrategyInUse:
+    """A strategy with its effective configuration, as a session calls it.
 
     Args:
         plugin: The strategy.
@@ -62,10 +95,11 @@ class Planner:
         self.name = _name_of(self.plugin)
         parameters = inspect.signature(self.plugin.collect).parameters.values()
         self.takes_budget = any(
-            each.name == "budget" or each.kind is each.VAR_POSITIONAL for each in parameters
+            parameter.name == "budget" or parameter.kind is parameter.VAR_POSITIONAL
+            for parameter in parameters
         )
-        asked = getattr(type(self.plugin), "should_collect", None)
-        self.uses_core_trigger = asked is GCStrategy.should_collect
+        method = getattr(type(self.plugin), "should_collect", None)
+        self.uses_core_trigger = method is GCStrategy.should_collect
 
     def should_collect(self, usage: ContextUsage) -> tuple[bool, GCTriggerReason | None]:
         """Returns whether the strategy wants to collect, and why. If it fails, core decides."""
@@ -74,7 +108,7 @@ class Planner:
                 "should_collect", lambda: self.plugin.should_collect(usage, self.config)
             )
             return (True, reason and GCTriggerReason(reason)) if due else (False, None)
-        except _FailedError as error:
+        except FailedError as error:
             logger.warning("%s", error)
             return False, None
         except BaseException as error:
@@ -83,47 +117,13 @@ class Planner:
             logger.exception("%s failed in should_collect; core decides", self.name)
             return should_collect(usage, self.config)
 
-    def plan(
-        self,
-        history: tuple[Message, ...],
-        usage: ContextUsage,
-        reason: GCTriggerReason,
-        budget: ReadOnlyBudget,
-        gc_id: str,
-        config: GCConfig,
-        *,
-        may_relax: bool = True,
-    ) -> GCPlan:
-        """Returns a plan that is safe to apply, even if the strategy fails.
-
-        Args:
-            history: The history to collect.
-            usage: How full the window is.
-            reason: Why.
-            budget: The budget.
-            gc_id: The id of the collection.
-            config: The configuration of this collection.
-            may_relax: Whether core may remove recent content if the request would not fit.
-        """
+    @property
+    def notice(self) -> str | None:
+        """The template of its notice for the model; ``None``: it gives none."""
         plugin = self.plugin
-        notice = plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
-        request = PlanRequest(
-            self.name,
-            history,
-            usage,
-            config,
-            reason,
-            budget,
-            notice,
-            may_relax=may_relax,
-            must_fit=True,
-            gc_id=gc_id,
-            describe=self._describe,
-        )
-        plan = make_plan(request, self._ask)
-        return replace(plan, result=plan.result.frozen())
+        return plugin.settings.notice_template if isinstance(plugin, GCStrategy) else None
 
-    def _ask(self, draft: Draft) -> Failure | None:
+    def ask(self, draft: Draft) -> Failure | None:
         """Runs the strategy on a draft. Returns why that failed, or ``None``."""
         plugin = self.plugin
         try:
@@ -131,15 +131,15 @@ class Planner:
                 self._select(plugin, draft)
             else:
                 self._collect(draft)
-        except RejectedAnswerError as error:
+        except RejectedError as error:
             return rejection(draft, str(error))
-        except _FailedError as error:
+        except FailedError as error:
             return Failure(GCOutcome.FAILED, str(error))
         except BaseException as error:
             if not is_failure(error):
                 raise
             cause = f"{type(error).__name__}: {error}"
-            return Failure(GCOutcome.FAILED, f"{self._describe()}: {cause}")
+            return Failure(GCOutcome.FAILED, f"{self.describe()}: {cause}")
         return None
 
     def _select(self, plugin: GCStrategy[Any], draft: Draft) -> None:
@@ -147,10 +147,10 @@ class Planner:
             try:
                 self._within_deadline("select", lambda: plugin.select(collection))
             except GCError as error:
-                raise _FailedError(str(error)) from error
+                raise FailedError(str(error)) from error
 
     def _collect(self, draft: Draft) -> None:
-        """Runs a plugin that returns a history: on copies, and its answer becomes edits."""
+        """Runs a plugin that returns a history. It works on copies, so it can't change ours."""
         plugin, given = self.plugin, copies_of(draft.history)
         config = self._config_for_plugin(draft)
         arguments: list[Any] = [list(given), draft.request.usage, config, draft.reason]
@@ -160,12 +160,7 @@ class Planner:
         elif self.takes_budget:
             arguments.append(draft.budget)
         returned = self._within_deadline("collect", lambda: plugin.collect(*arguments, **named))
-        answer = read_answer(returned, draft, given, takes_budget=self.takes_budget)
-        if answer.error is not None:
-            raise _FailedError(answer.error)
-        draft.adopt(answer.changes)
-        draft.details.update(answer.details)
-        draft.notification = answer.notification
+        adopt_answer(returned, draft, given, takes_budget=self.takes_budget)
 
     def _within_deadline(self, method: str, call: Callable[[], T]) -> T:
         """Calls a method of the strategy. One that takes too long disables the strategy."""
@@ -174,10 +169,14 @@ class Planner:
                 return within(self.deadline_seconds, call)
             except DeadlineError as error:
                 self.disabled = f"{method} took {error}, and the strategy is not called any more"
-        raise _FailedError(f"{self._describe()}: {self.disabled}")
+        raise FailedError(f"{self.describe()}: {self.disabled}")
 
     def _config_for_plugin(self, draft: Draft) -> GCConfig:
-        """Returns the configuration, with pins as turns for a strategy that sees no budget."""
+        """Returns the configuration for ``collect``.
+
+        A strategy that takes no budget can't see which messages are pinned, so it gets the numbers
+        of their turns.
+        """
         config, budget = draft.config, draft.budget
         if self.takes_budget or budget is None:
             return config
@@ -187,13 +186,9 @@ class Planner:
                 indices.add(turn.index)
         return config.model_copy(update={"pinned_turn_indices": tuple(sorted(indices))})
 
-    def _describe(self) -> str:
+    def describe(self) -> str:
         """Returns the name of the strategy with its distribution and version."""
         return f"{self.name} of {_distribution_of(type(self.plugin).__module__)}"
-
-
-class _FailedError(Exception):
-    """The strategy reported a failure."""
 
 
 def _name_of(plugin: GCPlugin) -> str:

@@ -1,0 +1,128 @@
+"""Finds out where stashed messages return to in the history, and what returns with them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+from jaato_gc.collecting import without_shortenable
+from jaato_gc.errors import GCError, StashError, UndoError
+from jaato_gc.history import Edit, edits_between, lay_out, new_violations
+from jaato_gc.messages import Message, Role, SyntheticKind, fenced
+from jaato_gc.session.journal import Journal, read_stash
+from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.tokens import TokenCounter, message_tokens, render
+
+Place = Literal["place", "tail"]
+"""Where content is restored: at its old place, or in one message at the end."""
+
+
+class Restoration(NamedTuple):
+    """How stashed messages return to a history.
+
+    Attributes:
+        edits: The edits that restore them.
+        message_ids: The ids of all messages that return.
+        places: The places in the whole session by message id; ``None`` if they return at the end.
+    """
+
+    edits: list[Edit]
+    message_ids: list[str]
+    places: dict[str, int] | None
+
+
+def restoration_of(
+    keys: Sequence[str], live: LiveHistory, journal: Journal, at: Place
+) -> Restoration:
+    """Returns how the messages under some keys of the stash return.
+
+    Raises:
+        NotConfiguredError: There is no stash.
+        StashError: The stash does not have them.
+        GCError: There is no place for them.
+    """
+    stash = journal.required_stash("restore from")
+    if not keys:
+        raise GCError("there is nothing to restore: name at least one key")
+    wanted: dict[str, Message] = {}
+    for message in read_stash(stash, keys):
+        known = wanted.get(message.message_id, message)
+        wanted[message.message_id] = _larger(known, message, live.budget.counter)
+    before = live.messages
+    message_ids, places = list(wanted), None
+    if at == "tail":
+        text = fenced(SyntheticKind.RECALL, render(wanted.values()))
+        after = [*before, Message.from_text(Role.USER, text, synthetic=SyntheticKind.RECALL)]
+    else:
+        placed = _in_place(wanted, live, journal)
+        after = [message for _, message in placed]
+        places = {message.message_id: place for place, message in placed}
+    if faults := new_violations(before, after):
+        raise GCError(f"it can't be restored there: {faults[0]}")
+    edits = edits_between(before, after)
+    if at == "place":  # with the call or the results that belong to them
+        returned = [edit.after.message_id for edit in edits if edit.after]
+        message_ids = list(dict.fromkeys([*message_ids, *returned]))
+    return Restoration(edits, message_ids, places)
+
+
+def _in_place(
+    wanted: Mapping[str, Message], live: LiveHistory, journal: Journal
+) -> list[tuple[int, Message]]:
+    """Returns the history with messages at their old places, and the place of each message."""
+    placed: list[tuple[int, Message]] = []
+    number = -1
+    for message in live.messages:
+        back = wanted.get(message.message_id, message)
+        if back is not message and without_shortenable(back) != without_shortenable(message):
+            raise _no_place(message.message_id, journal)  # another message has its id
+        # A synthetic message has no place: it stays where it is.
+        number = max(number, live.places.get(message.message_id, -1))
+        placed.append((number, _larger(message, back, live.budget.counter)))
+    present = {message.message_id for message in live.messages}
+    for exchange, old_places in _exchanges(wanted.keys() - present, journal):
+        place = None
+        for message in exchange:
+            place = old_places.get(message.message_id, place)
+            if place is None:
+                raise _no_place(message.message_id, journal)
+            if message.message_id not in present:
+                placed.append((place, wanted.get(message.message_id, message)))
+    return sorted(placed, key=itemgetter(0))
+
+
+def _exchanges(
+    missing: set[str], journal: Journal
+) -> Iterator[tuple[Sequence[Message], Mapping[str, int]]]:
+    """Yields removed messages with the call or the results that belong to each, and places."""
+    for entry in reversed(journal.entries):
+        if entry.applied is None:
+            continue
+        ids = {message.message_id for message in entry.applied.removed}
+        ids -= {message.message_id for message in entry.applied.added}
+        if missing.isdisjoint(ids):
+            continue
+        try:
+            applied = journal.edits_of(entry)
+        except UndoError as error:  # nothing is undone here
+            raise StashError(f"collection {entry.gc_id!r}: {error}") from error
+        removed = [message for message in applied.removed if message.message_id in ids]
+        for group in lay_out(removed).groups:
+            names = {message.message_id for message in group.messages}
+            if not missing.isdisjoint(names):
+                missing -= names
+                yield group.messages, applied.places
+    if missing:
+        raise _no_place(min(missing), journal)
+
+
+def _larger(message: Message, other: Message, counter: TokenCounter) -> Message:
+    """Returns the larger one of two forms of a message."""
+    is_larger = message_tokens(other, counter) > message_tokens(message, counter)
+    return other if is_larger else message
+
+
+def _no_place(message_id: str, journal: Journal) -> GCError:
+    why = f" ({journal.kept_note})" if journal.kept_note else ""
+    return GCError(
+        f"message {message_id!r} has no place in this session{why}: restore it with at='tail'"
+    )
