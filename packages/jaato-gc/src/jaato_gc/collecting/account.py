@@ -237,7 +237,8 @@ def _shortfall(
     held: dict[str, int] = {}
     largest, largest_tokens = None, 0
     for group in draft.groups:
-        hold = "strategy" if draft.is_held_by_strategy(group) else f"{group.hold or ''}"
+        by_strategy = "strategy" if id(group) in draft.held_by_strategy else ""
+        hold = group.hold.value if group.hold else by_strategy
         for message in group.messages if hold else ():
             if message.message_id in outcome.removed:  # to make the request fit
                 continue

@@ -22,6 +22,9 @@ _STUB = re.compile(
 _IN_A_NOTE = str.maketrans("[]\n", "() ")
 _IMAGE_STUB = "[attachment cleared to free context space]"
 
+Shortens = Literal["results", "arguments"]
+"""Tool results, or the long arguments of calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
@@ -38,7 +41,7 @@ class Shortening:
     note: str = "to free context space"
     head: int = 0
     tail: int = 0
-    what: Literal["results", "arguments"] = "results"
+    what: Shortens = "results"
     unit: Literal["characters", "lines"] = "characters"
 
 

@@ -71,6 +71,11 @@ class Group(NamedTuple):
         """Whether it is a system message, without results of calls in it."""
         return self.messages[0].role is SYSTEM and len(self.messages) == 1
 
+    @property
+    def is_user(self) -> bool:
+        """Whether it is a user message, of a person or of a collection."""
+        return self.messages[0].role is USER and not self.messages[0].is_tool_output
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
