@@ -236,8 +236,7 @@ class InstructionBudget:
         by_policy = self._by_policy.copy()
         for new in entries:
             by_policy[new.binding_policy()] += new._tokens
-            if parent:
-                new._born = self.collections
+            new._born = self.collections if parent else new._born
 
         def write() -> None:
             siblings[key or entry._source] = entry
@@ -247,7 +246,8 @@ class InstructionBudget:
             self._by_policy.update(by_policy)
 
         commit.then(write)
-        _add_to_totals(commit, parent, entry._total)
+        if parent:
+            parent._add_to_totals(commit, entry._total)
 
     def attach_message(
         self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
@@ -261,7 +261,7 @@ class InstructionBudget:
         policy = entry.binding_policy()
         commit.assign(entry, _tokens=entry._tokens + tokens)
         commit.put(self._by_policy, policy, self._by_policy[policy] + tokens)
-        _add_to_totals(commit, entry, tokens)
+        entry._add_to_totals(commit, tokens)
 
     @guarded
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
@@ -271,7 +271,7 @@ class InstructionBudget:
             return False
         self._leave(entry)
         del entry._parent._children[child_key]
-        _add_to_totals(AT_ONCE, entry._parent, -entry._total)
+        entry._parent._add_to_totals(AT_ONCE, -entry._total)
         entry._parent = None
         return True
 
@@ -379,9 +379,7 @@ class InstructionBudget:
         )
         budget.correction = snapshot["correction"]
         budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
-        budget.collectable_sources = {
-            InstructionSource(source) for source in snapshot["collectable_sources"]
-        }
+        budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
         budget.is_booked = snapshot["is_booked"]
         budget.collections = snapshot["collections"]
         for entry in snapshot["entries"].values():
@@ -439,17 +437,3 @@ class InstructionBudget:
             return
         self._put_source(SourceEntry.from_dict(snapshot))
         self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
-
-
-def _add_to_totals(commit: Commit, entry: SourceEntry | None, tokens: int) -> None:
-    """Prepares the totals of an entry and of those above it."""
-    totals = []
-    while entry is not None:
-        totals.append((entry, entry._total + tokens))
-        entry = entry._parent
-
-    def write() -> None:
-        for entry, total in totals:
-            entry._total = total
-
-    commit.then(write)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
 from jaato_gc.policies import (
@@ -74,7 +75,7 @@ class SourceEntry:
         self._parent: SourceEntry | None = None
         self._children: dict[str, SourceEntry] = {}
         for key, child in (children or {}).items():
-            # One that has a parent is copied: totals are right only with one parent each.
+            # One that has a parent is copied: totals are right only with one parent.
             child = child.copy() if child._parent else child
             child._key, child._parent = key, self
             self._children[key] = child
@@ -195,6 +196,20 @@ class SourceEntry:
 
     def _tokens_under(self, *policies: GCPolicy) -> int:
         return sum(entry._tokens for entry in self.walk() if entry.binding_policy() in policies)
+
+    def _add_to_totals(self, commit: Commit, tokens: int) -> None:
+        """Prepares the totals from here up."""
+        entry: SourceEntry | None = self
+        totals = []
+        while entry is not None:
+            totals.append((entry, entry._total + tokens))
+            entry = entry._parent
+
+        def write() -> None:
+            for above, total in totals:
+                above._total = total
+
+        commit.then(write)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything about this entry as JSON data, for `from_dict`."""

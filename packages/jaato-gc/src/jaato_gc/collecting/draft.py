@@ -321,19 +321,17 @@ class Draft:
     def _record(self, edit: Edit) -> None:
         """Adds an edit, and its figures. It replaces an earlier edit of the same message."""
         before, after = edit.before, edit.after
-        key = edit.message_id if before else (None, edit.message_id)
-        earlier = self._changes.pop(key, None)  # so that this one counts as the newest
-        self._changes[key] = edit
-        if before and not (isinstance(earlier, Edit) and earlier.after is None):
+        if before:
+            earlier = self._changes.pop(before.message_id, None)  # this one counts as the newest
             form = earlier.after if isinstance(earlier, Edit) else before
-            self.freed += message_tokens(form or before, self.counter)
+            self.freed += message_tokens(form, self.counter) if form else 0
+            self._reasons.setdefault(edit.key, edit.reason)
+            if not after and before.opens_turn:
+                self.turns_removed += 1
+                self.turns_summarized += edit.action == "summarize"
         if after:
             self.freed -= message_tokens(after, self.counter)
-        if before:
-            self._reasons.setdefault(edit.key, edit.reason)
-        if before and not after and before.opens_turn:
-            self.turns_removed += 1
-            self.turns_summarized += edit.action == "summarize"
+        self._changes[edit.message_id if before else (None, edit.message_id)] = edit
 
     # --- what protection forbids, if the request would not fit otherwise ---
 

@@ -98,7 +98,7 @@ class Floor:
     @property
     def recent_text(self) -> str:
         """What is in the way if core may not remove recent content."""
-        fixed, recent = sum(self.by_source.values()), sum(each.tokens for each in self.recent)
+        fixed, recent = sum(self.by_source.values()), sum(message.tokens for message in self.recent)
         named = ", ".join(_largest(self.recent)) or "nothing"
         return (
             f"Fixed are {fixed:,}, and recent or PRESERVABLE are {recent:,}: {named}. Create the "
@@ -123,9 +123,9 @@ class Floor:
 
 def _largest(messages: Sequence[FixedMessage]) -> list[str]:
     """Returns the names of the largest messages, and how many more there are."""
-    named = [str(each) for each in messages[:LARGEST_NAMED]]
+    named = list(map(str, messages[:LARGEST_NAMED]))
     if rest := messages[LARGEST_NAMED:]:
-        named.append(f"{len(rest)} more ({sum(each.tokens for each in rest):,})")
+        named.append(f"{len(rest)} more ({sum(message.tokens for message in rest):,})")
     return named
 
 

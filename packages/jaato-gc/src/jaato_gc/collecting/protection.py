@@ -39,8 +39,8 @@ def recent_turns(
     for number, turn in enumerate(reversed(layout.turns[-most:])):
         # What precedes a request is left of turns that were removed.
         since_request = dropwhile(lambda group: not group.opens_turn, turn.groups)
-        plain = [each for group in since_request if not group.is_call for each in group.messages]
-        room -= count_tokens(plain, counter)
+        plain = (group for group in since_request if not group.is_call)
+        room -= count_tokens((message for group in plain for message in group.messages), counter)
         if room < 0:
             return max(1, number)
     return most

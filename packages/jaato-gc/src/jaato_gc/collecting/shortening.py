@@ -176,9 +176,9 @@ def _arguments(value: Any, how: Shortening, key: str | None) -> Any:
     if isinstance(value, str):
         return shortened_text(value, how, key)
     if isinstance(value, dict):
-        return {name: _arguments(each, how, key) for name, each in value.items()}
+        return {name: _arguments(nested, how, key) for name, nested in value.items()}
     if isinstance(value, list):
-        return [_arguments(each, how, key) for each in value]
+        return [_arguments(nested, how, key) for nested in value]
     return value
 
 

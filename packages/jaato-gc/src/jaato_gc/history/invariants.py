@@ -100,7 +100,7 @@ def results_in_place(messages: Sequence[Message], pairing: Pairing) -> Iterator[
         message = messages[position]
         if message.role is SYSTEM:
             detail = "it is a system message and has a tool result"
-        elif message.role is MODEL and any(each not in (position, None) for each in callers):
+        elif message.role is MODEL and any(caller not in (position, None) for caller in callers):
             detail = "it is a model message and has the result of a call in another message"
         else:
             continue
