@@ -239,7 +239,7 @@ class InstructionBudget:
             new._born = self.collections if parent else new._born
 
         def write() -> None:
-            siblings[key or entry._source] = entry
+            siblings[entry._source if key is None else key] = entry
             for new in entries:
                 self._by_key[new._source, new._key] = new
                 self._by_message.update(dict.fromkeys(new._message_ids, new))
