@@ -15,6 +15,7 @@ LAB = PACKAGES / "jaato-gc-lab" / "src" / "jaato_gc_lab"
 # As ARCHITECTURE.md lists them: each imports only those before it.
 LAYERS = [
     "_version",
+    "commit",
     "deprecation",
     "errors",
     "frozen",

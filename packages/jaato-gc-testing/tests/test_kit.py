@@ -941,11 +941,11 @@ WRITES: dict[str, Write] = {
 
 def force_hold(collection: Collection) -> None:
     groups = tuple(group._replace(hold=None) for group in collection.groups)
-    object.__setattr__(collection._draft.layout, "groups", groups)
+    collection._draft.groups = groups
 
 
 def force_groups(collection: Collection) -> None:
-    object.__setattr__(collection._draft.layout, "groups", collection.groups[1:])
+    collection._draft.groups = collection.groups[1:]
 
 
 def force_turn(collection: Collection) -> None:

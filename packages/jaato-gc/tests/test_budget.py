@@ -304,6 +304,18 @@ def test_removing_a_child_removes_everything_below_it() -> None:
     assert budget.remove_child(CONVERSATION, "turn_1") is False
 
 
+def test_a_child_may_have_an_empty_key() -> None:
+    budget = conversation()
+    before = budget.total_tokens()
+    budget.add_child(PLUGIN, "", 7, EPHEMERAL)
+
+    assert budget.get_child(PLUGIN, "") is budget.entries[PLUGIN].children[""]
+    assert set(budget.entries) == set(InstructionSource)
+    assert budget.total_tokens() == before + 7
+    assert budget.remove_child(PLUGIN, "")
+    assert budget.total_tokens() == before
+
+
 def test_a_child_with_an_existing_key_replaces_the_existing_one() -> None:
     budget = conversation()
     child = budget.add_child(CONVERSATION, "turn_1", 1, EPHEMERAL, message_ids=["m9"])

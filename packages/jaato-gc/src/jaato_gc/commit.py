@@ -8,10 +8,10 @@ by its own thread, then by the next one that takes the lock.
 Every write of a commit sets a final value, so writing it twice does no harm.
 """
 
-import functools
-import operator
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from operator import setitem
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -24,28 +24,46 @@ class Commit:
     __slots__ = ("_writes",)
 
     def __init__(self) -> None:
-        self._writes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._writes: list[Callable[[], object]] = []
+
+    def then(self, write: Callable[[], object]) -> None:
+        """Calls a function that sets final values, and does nothing else."""
+        self._writes.append(write)
 
     def assign(self, owner: object, **values: Any) -> None:
         """Sets attributes of an object."""
-        self._writes.append((_assign, (owner, values)))
+        self.then(partial(_assign, owner, values))
 
     def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
         """Sets a key of a dict."""
-        self._writes.append((operator.setitem, (mapping, key, value)))
+        self.then(partial(setitem, mapping, key, value))
 
     def add(self, items: list[Any], item: object) -> None:
         """Adds an item at the end of a list, where it has been when this is called."""
-        self._writes.append((operator.setitem, (items, slice(len(items), None), [item])))
+        self.then(partial(setitem, items, slice(len(items), None), [item]))
 
     def include(self, items: set[Any], item: object) -> None:
         """Adds an item to a set."""
-        self._writes.append((set.add, (items, item)))
+        self.then(partial(items.add, item))
 
     def write(self) -> None:
         """Makes all changes. May be interrupted, and called again."""
-        for change, arguments in self._writes:
-            change(*arguments)
+        for write in self._writes:
+            write()
+
+
+class _AtOnce(Commit):
+    """Changes that take effect as soon as they are known."""
+
+    __slots__ = ()
+
+    def then(self, write: Callable[[], object]) -> None:
+        """Calls the function."""
+        write()
+
+
+AT_ONCE = _AtOnce()
+"""For copies that are put in place later, and for changes that only a host makes."""
 
 
 def _assign(owner: object, values: Mapping[str, Any]) -> None:
@@ -89,7 +107,7 @@ G = TypeVar("G", bound=_Guarded)
 def guarded(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
     """Makes a method run under the lock of its object's guard, on a state that is whole."""
 
-    @functools.wraps(method)
+    @wraps(method)
     def run(self: G, /, *args: P.args, **named: P.kwargs) -> R:
         guard = self._guard
         with guard.lock:

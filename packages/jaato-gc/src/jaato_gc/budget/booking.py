@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
-from jaato_gc.commit import Commit
+from jaato_gc.commit import AT_ONCE, Commit
 from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
 from jaato_gc.messages import LEDGER_ID, NOTICE_ID, SYSTEM, Message, SyntheticKind
@@ -29,6 +29,11 @@ PolicyOf = Callable[[Message], GCPolicy | None]
 _CONVERSATION, _SYSTEM = InstructionSource.CONVERSATION, InstructionSource.SYSTEM
 _ORIGINAL_REQUEST = DEFAULT_TURN_POLICIES[ConversationTurnType.ORIGINAL_REQUEST]
 _WORKING = DEFAULT_TURN_POLICIES[ConversationTurnType.WORKING]
+_NAMES = {
+    SyntheticKind.NOTICE: (NOTICE_ID, "Notice"),
+    SyntheticKind.LEDGER: (LEDGER_ID, "Ledger"),
+}
+"""The keys and labels of messages of which a collection leaves one at most."""
 
 
 @dataclass(slots=True)
@@ -132,33 +137,29 @@ class Booking:
             return self.turn
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
         turns, exchanges = self.turns_opened, self.exchanges_opened
-        is_first_request = message.opens_turn and turns == 0
-        if message.opens_turn:
-            turns += 1
-            if not is_first_request:  # what came before the first request belongs to its turn
-                exchanges = 0
-        exchanges += bool(message.function_calls)
-        commit.assign(self, turns_opened=turns, exchanges_opened=exchanges)
+        has_calls, opens_turn = bool(message.function_calls), message.opens_turn
+        if opens_turn and turns:  # what came before the first request belongs to its turn
+            exchanges = 0
+        turns += opens_turn
+        exchanges += has_calls
+        if opens_turn or has_calls:
+            commit.assign(self, turns_opened=turns, exchanges_opened=exchanges)
         turn = max(0, turns - 1)
-        if is_first_request:
-            entry = _entry_of(message, tokens, given or _ORIGINAL_REQUEST)
-            self._attach(commit, "original_request", entry)
-            return turn
         turn_key = f"turn_{turn}"
         exchange_key = f"{turn_key}_call_{exchanges}"
-        if given is not None:  # an id may look like "call_1"
-            key, entry = (
-                f"{turn_key}_message_{message.message_id}",
-                _entry_of(message, tokens, given),
-            )
+        if opens_turn and not turn:
+            entry = _entry_of(message, tokens, given or _ORIGINAL_REQUEST)
+            self._attach(commit, "original_request", entry)
+        elif given is not None:
+            entry = _entry_of(message, tokens, given)
+            key = f"{turn_key}_message_{message.message_id}"  # an id may look like "call_1"
             self._attach(commit, key, entry, turn_key)
-        elif message.function_calls:
+        elif has_calls:
             self._attach(commit, exchange_key, _entry_of(message, tokens, _WORKING), turn_key)
         else:
             exchange = self.budget.get_child(_CONVERSATION, exchange_key)
             answered = exchange if message.is_tool_output else None
-            existing = answered or self.budget.get_child(_CONVERSATION, turn_key)
-            if existing:
+            if existing := answered or self.budget.get_child(_CONVERSATION, turn_key):
                 self.budget.attach_message(commit, existing, message.message_id, tokens)
             else:
                 self._attach(commit, turn_key, _entry_of(message, tokens, GCPolicy.PARTIAL))
@@ -167,14 +168,11 @@ class Booking:
     def _book_synthetic(
         self, commit: Commit, message: Message, tokens: int, created_by: str | None
     ) -> None:
-        message_id, metadata = message.message_id, None
-        if message.synthetic is SyntheticKind.NOTICE:
-            # A collection leaves one at most; a host may append notices of other systems.
-            key = NOTICE_ID if message_id == NOTICE_ID else f"{NOTICE_ID}_{message_id}"
-            label = "Notice"
-        elif message.synthetic is SyntheticKind.LEDGER:
-            key = LEDGER_ID if message_id == LEDGER_ID else f"{LEDGER_ID}_{message_id}"
-            label = "Ledger"
+        metadata = None
+        if message.synthetic in _NAMES:
+            key, label = _NAMES[message.synthetic]
+            if message.message_id != key:  # a host may append those of other systems
+                key = f"{key}_{message.message_id}"
         else:
             number = self.summaries_made + 1
             commit.assign(self, summaries_made=number)
@@ -186,33 +184,33 @@ class Booking:
     def _attach(
         self, commit: Commit, key: str, entry: SourceEntry, turn_key: str | None = None
     ) -> None:
-        """Prepares a new entry: below its source, or below the entry of a turn, which may be new.
+        """Prepares the entry of a message, or the message under the entry that has the key.
 
         Args:
             commit: The change that adds the message.
             key: The key of the entry.
             entry: The entry.
-            turn_key: The key of the turn.
+            turn_key: The key of the turn that it belongs to, whose entry may be new;
+                ``None``: it is directly below its source.
         """
         budget = self.budget
-        if existing := budget.get_child(entry.source, key):  # the host added it
+        if existing := budget.get_child(entry.source, key):
             budget.attach_message(commit, existing, entry._message_ids[0], entry.tokens)
             return
         entry._label = entry._label or key
         parent = budget.entry_under(entry.source, turn_key)
         if parent is None and turn_key is not None:
-            turn = SourceEntry(_CONVERSATION, 0, GCPolicy.PARTIAL, turn_key, {key: entry})
-            key, entry = turn_key, turn
-            parent = budget.entry_under(_CONVERSATION)
+            entry = SourceEntry(_CONVERSATION, 0, GCPolicy.PARTIAL, turn_key, {key: entry})
+            key, parent = turn_key, budget.entry_under(_CONVERSATION)
         if parent is None:
             raise GCError(f"the budget has no entry {entry.source.value!r}: add it with set_entry")
-        budget.attach(commit, parent, key, entry)
+        budget.attach(commit, entry, key, parent)
 
-    def _book_again(self, commit: Commit, message: Message, tokens: int) -> None:
+    def _book_again(self, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""
         policy = message.policy or self._policy_by_rule(message) or GCPolicy.PARTIAL
         entry = _entry_of(message, tokens, policy)
-        self._attach(commit, f"restored_{message.message_id}", entry)
+        self._attach(AT_ONCE, f"restored_{message.message_id}", entry)
 
     def apply(self, edits: Sequence[Edit], created_by: str | None) -> list[BookedEntry]:
         """Books some edits. Returns the entries they touched as they were, parents first.
@@ -248,12 +246,10 @@ class Booking:
         budget.remove_messages(removed, note)
         for message in added.values():
             tokens = message_tokens(message, budget.counter)
-            commit = Commit()
             if created_by is None:
-                self._book_again(commit, message, tokens)
+                self._book_again(message, tokens)
             else:
-                self.book(commit, message, tokens, created_by)
-            commit.write()
+                self.book(AT_ONCE, message, tokens, created_by)
         return sorted(touched.values(), key=lambda booked: booked.parent_key is not None)
 
     def revert(
@@ -278,7 +274,7 @@ class Booking:
         for old in touched:
             entry = self.budget.get_child(old.source, old.key)
             if entry is not None:
-                since = [each for each in entry.message_ids if each not in old.message_ids]
+                since = [new_id for new_id in entry._message_ids if new_id not in old.message_ids]
                 total = old.tokens + sum(tokens[message_id] for message_id in since)
                 self.budget.rebook(entry, total, [*old.message_ids, *since])
                 continue

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
-from jaato_gc.commit import Commit, Guard, guarded
+from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
     DEFAULT_SOURCE_POLICIES,
@@ -193,7 +193,7 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        self._add_tokens(entry, tokens - entry._tokens)
+        self._add_tokens(AT_ONCE, entry, tokens - entry._tokens)
 
     @guarded
     def add_child(
@@ -220,44 +220,48 @@ class InstructionBudget:
         child = SourceEntry(
             source, tokens, gc_policy, label or child_key, None, metadata, created_at, message_ids
         )
-        if (source, child_key) in self._by_key:
-            self.remove_child(source, child_key)
+        self.remove_child(source, child_key)
         commit = Commit()
-        self.attach(commit, parent, child_key, child)
+        self.attach(commit, child, child_key, parent)
         self._guard.commit(commit)
         return child
 
-    def attach(self, commit: Commit, parent: SourceEntry, key: str, entry: SourceEntry) -> None:
-        """Prepares a new entry below another, with everything that it has below itself."""
+    def attach(
+        self, commit: Commit, entry: SourceEntry, key: str | None, parent: SourceEntry | None
+    ) -> None:
+        """Prepares a new entry with everything below it. A source has neither key nor parent."""
         entry._key, entry._parent = key, parent
-        commit.put(parent._children, key, entry)
-        self._prepare_totals(commit, parent, entry._total)
-        by_policy: dict[GCPolicy, int] = {}
-        for new in entry.walk():
-            new._born = self.collections
-            policy = new.binding_policy()
-            by_policy[policy] = by_policy.get(policy, self._by_policy[policy]) + new._tokens
-            commit.put(self._by_key, (new._source, new._key), new)
-            for message_id in new._message_ids:
-                commit.put(self._by_message, message_id, new)
-        for policy, tokens in by_policy.items():
-            commit.put(self._by_policy, policy, tokens)
+        siblings: dict[Any, SourceEntry] = parent._children if parent else self._entries
+        entries = list(entry.walk())
+        by_policy = self._by_policy.copy()
+        for new in entries:
+            by_policy[new.binding_policy()] += new._tokens
+            new._born = self.collections if parent else new._born
+
+        def write() -> None:
+            siblings[entry._source if key is None else key] = entry
+            for new in entries:
+                self._by_key[new._source, new._key] = new
+                self._by_message.update(dict.fromkeys(new._message_ids, new))
+            self._by_policy.update(by_policy)
+
+        commit.then(write)
+        if parent:
+            parent._add_to_totals(commit, entry._total)
 
     def attach_message(
         self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
     ) -> None:
         """Prepares another message under an existing entry."""
         commit.add(entry._message_ids, message_id)
-        commit.assign(entry, _tokens=entry._tokens + tokens)
-        self._prepare_totals(commit, entry, tokens)
-        policy = entry.binding_policy()
-        commit.put(self._by_policy, policy, self._by_policy[policy] + tokens)
         commit.put(self._by_message, message_id, entry)
+        self._add_tokens(commit, entry, tokens)
 
-    def _prepare_totals(self, commit: Commit, entry: SourceEntry | None, tokens: int) -> None:
-        while entry is not None:
-            commit.assign(entry, _total=entry._total + tokens)
-            entry = entry._parent
+    def _add_tokens(self, commit: Commit, entry: SourceEntry, tokens: int) -> None:
+        policy = entry.binding_policy()
+        commit.assign(entry, _tokens=entry._tokens + tokens)
+        commit.put(self._by_policy, policy, self._by_policy[policy] + tokens)
+        entry._add_to_totals(commit, tokens)
 
     @guarded
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
@@ -266,7 +270,9 @@ class InstructionBudget:
         if entry is None or entry._parent is None:
             return False
         self._leave(entry)
-        entry._parent._disown(child_key)
+        del entry._parent._children[child_key]
+        entry._parent._add_to_totals(AT_ONCE, -entry._total)
+        entry._parent = None
         return True
 
     @guarded
@@ -287,12 +293,8 @@ class InstructionBudget:
                 continue
             note(entry)
             entry._message_ids.remove(message_id)
-            self._add_tokens(entry, -min(tokens_of_message, entry._tokens))
-            while (
-                entry
-                and entry._key
-                and not (entry._message_ids or entry._children or entry._tokens)
-            ):
+            self._add_tokens(AT_ONCE, entry, -min(tokens_of_message, entry._tokens))
+            while entry and entry._key and entry.is_empty:
                 note(entry)
                 parent = entry._parent
                 self.remove_child(entry._source, entry._key)
@@ -314,11 +316,6 @@ class InstructionBudget:
         if entry is not None:
             self.set_entry(source, 0, entry.gc_policy, entry.label)
 
-    def _add_tokens(self, entry: SourceEntry, difference: int) -> None:
-        entry._tokens += difference
-        entry._add_to_totals(difference)
-        self._by_policy[entry.binding_policy()] += difference
-
     def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
         entry = self.entry_under(source, child_key)
         if entry is None:
@@ -329,23 +326,15 @@ class InstructionBudget:
     def _put_source(self, entry: SourceEntry) -> SourceEntry:
         if old := self._entries.get(entry.source):
             self._leave(old)
-        self._entries[entry.source] = entry
-        self._enter(entry)
+        self.attach(AT_ONCE, entry, None, None)
         return entry
 
-    def _enter(self, entry: SourceEntry) -> None:
-        for each in entry.walk():
-            self._by_policy[each.binding_policy()] += each._tokens
-            self._by_key[each._source, each._key] = each
-            for message_id in each._message_ids:
-                self._by_message[message_id] = each
-
     def _leave(self, entry: SourceEntry) -> None:
-        for each in entry.walk():
-            self._by_policy[each.binding_policy()] -= each._tokens
-            self._by_key.pop((each._source, each._key), None)
-            for message_id in each._message_ids:
-                if self._by_message.get(message_id) is each:
+        for old in entry.walk():
+            self._by_policy[old.binding_policy()] -= old._tokens
+            self._by_key.pop((old._source, old._key), None)
+            for message_id in old._message_ids:
+                if self._by_message.get(message_id) is old:
                     del self._by_message[message_id]
 
     # --- saving ---
@@ -390,9 +379,7 @@ class InstructionBudget:
         )
         budget.correction = snapshot["correction"]
         budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
-        budget.collectable_sources = {
-            InstructionSource(source) for source in snapshot["collectable_sources"]
-        }
+        budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
         budget.is_booked = snapshot["is_booked"]
         budget.collections = snapshot["collections"]
         for entry in snapshot["entries"].values():
@@ -413,7 +400,9 @@ class InstructionBudget:
         )
         entries = [entry for root in copied._entries.values() for entry in root.walk()]
         copied._by_key = {(entry._source, entry._key): entry for entry in entries}
-        copied._by_message = {each: entry for entry in entries for each in entry._message_ids}
+        copied._by_message = {
+            message_id: entry for entry in entries for message_id in entry._message_ids
+        }
         return copied
 
     def replace_entries(self, commit: Commit, other: "InstructionBudget") -> None:

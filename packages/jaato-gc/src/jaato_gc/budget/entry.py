@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
 from jaato_gc.policies import (
@@ -74,18 +75,11 @@ class SourceEntry:
         self._parent: SourceEntry | None = None
         self._children: dict[str, SourceEntry] = {}
         for key, child in (children or {}).items():
-            # One that has a parent is copied: totals are right only with one parent each.
-            self._adopt(key, SourceEntry.from_dict(child.to_dict()) if child._parent else child)
-
-    def _adopt(self, key: str, child: "SourceEntry") -> None:
-        self._children[key] = child
-        child._key, child._parent = key, self
-        self._add_to_totals(child._total)
-
-    def _disown(self, key: str) -> None:
-        child = self._children.pop(key)
-        child._parent = None
-        self._add_to_totals(-child._total)
+            # One that has a parent is copied: totals are right only with one parent.
+            child = child.copy() if child._parent else child
+            child._key, child._parent = key, self
+            self._children[key] = child
+            self._total += child._total
 
     @property
     def source(self) -> InstructionSource:
@@ -142,6 +136,11 @@ class SourceEntry:
         """Additional data about this entry, read-only."""
         return MappingProxyType(self._metadata)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no tokens, messages and entries here."""
+        return not (self._tokens or self._message_ids or self._children)
+
     def total_tokens(self) -> int:
         """Returns the tokens of this entry and everything below it."""
         return self._total
@@ -181,7 +180,7 @@ class SourceEntry:
 
     def contains(self, policy: GCPolicy) -> bool:
         """Returns whether this entry, or one below it, is under a policy."""
-        return any(each.binding_policy() is policy for each in self.walk())
+        return any(entry.binding_policy() is policy for entry in self.walk())
 
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens here that a collection may remove without pressure."""
@@ -198,12 +197,19 @@ class SourceEntry:
     def _tokens_under(self, *policies: GCPolicy) -> int:
         return sum(entry._tokens for entry in self.walk() if entry.binding_policy() in policies)
 
-    def _add_to_totals(self, difference: int) -> None:
-        """Adds to the totals from here up."""
+    def _add_to_totals(self, commit: Commit, tokens: int) -> None:
+        """Prepares the totals from here up."""
         entry: SourceEntry | None = self
+        totals = []
         while entry is not None:
-            entry._total += difference
+            totals.append((entry, entry._total + tokens))
             entry = entry._parent
+
+        def write() -> None:
+            for above, total in totals:
+                above._total = total
+
+        commit.then(write)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything about this entry as JSON data, for `from_dict`."""
@@ -245,14 +251,17 @@ class SourceEntry:
 
     def copy(self) -> "SourceEntry":
         """Returns another entry with the same values, and copies of everything below it."""
-        copied = SourceEntry.__new__(SourceEntry)
-        for name in SourceEntry.__slots__:
-            setattr(copied, name, getattr(self, name))
-        copied._message_ids = list(self._message_ids)
-        copied._metadata = dict(self._metadata)
-        copied._children = {key: child.copy() for key, child in self._children.items()}
-        for child in copied._children.values():
-            child._parent = copied
+        copied = SourceEntry(
+            self._source,
+            self._tokens,
+            self._gc_policy,
+            self._label,
+            {key: child.copy() for key, child in self._children.items()},
+            self._metadata,
+            self._created_at,
+            self._message_ids,
+        )
+        copied._key, copied._born = self._key, self._born
         return copied
 
     def __eq__(self, other: object) -> bool:

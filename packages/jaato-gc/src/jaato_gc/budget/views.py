@@ -93,7 +93,7 @@ def _entries_of_messages(
         yield message.message_id, budget.entry_of(message.message_id) or conversation
     for turn in split_into_turns(history):
         entry = budget.get_child(InstructionSource.CONVERSATION, turn.key)
-        if entry is not None and not any(each.message_ids for each in entry.walk()):
+        if entry is not None and not any(below.message_ids for below in entry.walk()):
             for message in turn.messages:
                 if budget.entry_of(message.message_id) is None:
                     yield message.message_id, entry

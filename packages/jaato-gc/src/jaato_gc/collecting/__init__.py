@@ -5,15 +5,10 @@ from jaato_gc.collecting.collection import Collection, Piece, include_request, o
 from jaato_gc.collecting.draft import Change, Draft, PlanRequest
 from jaato_gc.collecting.fitting import CORE
 from jaato_gc.collecting.floor import Floor
-from jaato_gc.collecting.goal import Goal, goal_of
+from jaato_gc.collecting.goal import Goal
 from jaato_gc.collecting.ledger import without_messages
-from jaato_gc.collecting.outcome import (
-    Outcome,
-    broken_outcome_rules,
-    check_collection,
-    is_user_text,
-)
-from jaato_gc.collecting.planning import Ask, Failure, GCPlan, make_plan, rejection
+from jaato_gc.collecting.outcome import Outcome, check_collection, is_user_text
+from jaato_gc.collecting.planning import Failure, GCPlan, make_plan, rejection
 from jaato_gc.collecting.protection import protect
 from jaato_gc.collecting.results import (
     CacheImpact,
@@ -42,7 +37,6 @@ from jaato_gc.collecting.triggers import (
 
 __all__ = [
     "CORE",
-    "Ask",
     "CacheImpact",
     "Change",
     "Collection",
@@ -63,11 +57,9 @@ __all__ = [
     "SessionUsage",
     "Shortening",
     "Shortfall",
-    "broken_outcome_rules",
     "cache_impact",
     "check_collection",
     "crossed_threshold",
-    "goal_of",
     "include_request",
     "is_cache_cold",
     "is_user_text",

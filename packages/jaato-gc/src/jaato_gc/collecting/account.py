@@ -16,7 +16,7 @@ from jaato_gc.collecting.results import (
 )
 from jaato_gc.frozen import FrozenList
 from jaato_gc.history import Edit, Hold, SourceRemoval
-from jaato_gc.messages import Message, Role
+from jaato_gc.messages import SYSTEM, Message
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import Confidence, TokenCounter, count_tokens, message_tokens
 
@@ -33,9 +33,7 @@ def make_result(
     *,
     items: Sequence[GCRemovalItem] = (),
     details: dict[str, Any] | None = None,
-    notification: str | None = None,
     error: str | None = None,
-    shortfall: Shortfall | None = None,
     cache: CacheImpact | None = None,
     gc_id: str | None = None,
 ) -> GCResult:
@@ -49,9 +47,7 @@ def make_result(
         confidence: How reliable they are.
         items: The removal list.
         details: Figures.
-        notification: The notice that was added for the model.
         error: The cause of a failure.
-        shortfall: Why the goal is out of reach, if it is.
         cache: The effect on the prompt cache of the provider.
         gc_id: The id of the collection in its session.
     """
@@ -63,12 +59,10 @@ def make_result(
         tokens_after=after,
         plugin_name=made_by,
         trigger_reason=reason,
-        notification=notification,
         details=details or {},
         error=error,
         removal_list=list(items),
         outcome=outcome,
-        shortfall=shortfall,
         cache=cache,
         confidence=confidence,
         gc_id=gc_id,
@@ -85,12 +79,8 @@ def result_of(draft: Draft, outcome: Outcome) -> GCResult:
         details = {**_figures(draft), **details}
     if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
         details["tokens_freed"] = freed
-    shortfall = None
-    if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
-        missing = max(0, (draft.goal.tokens_to_free or 0) - freed)
-        shortfall = _shortfall(missing, draft, outcome, items)
     total = _total_tokens(draft)
-    return make_result(
+    result = make_result(
         draft.request.plugin_name,
         draft.reason,
         ended,
@@ -98,11 +88,14 @@ def result_of(draft: Draft, outcome: Outcome) -> GCResult:
         draft.counter.confidence,
         items=items,
         details=details,
-        notification=draft.notification,
-        shortfall=shortfall,
         cache=cache_impact(outcome.edits, outcome.after, draft.counter),
         gc_id=draft.request.gc_id,
     )
+    result.notification = draft.notification
+    if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
+        missing = max(0, (draft.goal.tokens_to_free or 0) - freed)
+        result.shortfall = _shortfall(missing, draft, outcome, items)
+    return result
 
 
 def failed_result(draft: Draft, outcome: GCOutcome, error: str) -> GCResult:
@@ -223,7 +216,7 @@ def _source_tokens(removal: SourceRemoval, budget: InstructionBudget | None) -> 
     if budget is None:
         return {id(removal): removal.tokens}
     entry = budget.entry_under(removal.source, removal.child_key)
-    return {id(each): each.tokens for each in (entry.walk() if entry else ())}
+    return {id(below): below.tokens for below in (entry.walk() if entry else ())}
 
 
 # --- the shortfall ---
@@ -237,7 +230,8 @@ def _shortfall(
     held: dict[str, int] = {}
     largest, largest_tokens = None, 0
     for group in draft.groups:
-        hold = "strategy" if draft.is_held_by_strategy(group) else f"{group.hold or ''}"
+        by_strategy = "strategy" if id(group) in draft.held_by_strategy else ""
+        hold = group.hold.value if group.hold else by_strategy
         for message in group.messages if hold else ():
             if message.message_id in outcome.removed:  # to make the request fit
                 continue
@@ -245,7 +239,7 @@ def _shortfall(
             held[hold] = held.get(hold, 0) + tokens
             if group.hold is Hold.RECENT and tokens > largest_tokens:
                 largest, largest_tokens = message.message_id, tokens
-    system = count_tokens((each for each in outcome.after if each.role is Role.SYSTEM), counter)
+    system = count_tokens((message for message in outcome.after if message.role is SYSTEM), counter)
     floor = {"system": system, "conversation": count_tokens(outcome.after, counter) - system}
     if budget:
         for source, entry in budget.entries.items():

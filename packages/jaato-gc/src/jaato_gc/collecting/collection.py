@@ -393,11 +393,11 @@ class Collection:
         """
         self._check_open()
         reason, message_id = plain_text(reason), plain_id(message.message_id)
-        group = self._draft.group_of[message_id]
-        own = next(each for each in group.messages if each.message_id == message_id)
+        draft = self._draft
+        own = draft.history[draft.positions[message_id]]
         shorter = with_shorter_values(own, plain_message(shorter), self.counter)
-        if self.may_shorten(group):
-            self._draft.shorten(own, shorter, message_id, reason, True)
+        if self.may_shorten(draft.group_of[message_id]):
+            draft.shorten(own, shorter, message_id, reason, True)
 
     # --- inserting ---
 

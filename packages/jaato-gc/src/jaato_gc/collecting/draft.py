@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting.floor import movable_tokens
 from jaato_gc.collecting.goal import goal_of
-from jaato_gc.collecting.protection import protect, recent_turns
+from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
 from jaato_gc.collecting.triggers import ContextUsage, is_under_pressure
@@ -105,13 +104,18 @@ class Draft:
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
         window = None if by_turns else request.window
         self.recent_turns = recent_turns(layout, self.config, window, self.counter)
-        self.layout = protect(
+        layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
         )
+        self.groups, self.turns = layout.groups, layout.turns
+        total = self.budget.total_tokens() if self.budget else 0
+        limit = self.budget.context_limit if self.budget else None
+        self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
+        """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
         self.can_fit = True
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
-            movable = movable_tokens(self.history, self.groups, self.budget, self.counter)
+            movable = movable_tokens(self.groups, self.budget, self.counter)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:
                 # Fixed content near the size of the window leaves no room for the tolerance of the
@@ -138,7 +142,8 @@ class Draft:
         """The tokens freed so far, less those of inserted messages."""
         self.turns_removed = 0
         self.turns_summarized = 0
-        self._positions = {message.message_id: at for at, message in enumerate(self.history)}
+        self.positions = {message.message_id: at for at, message in enumerate(self.history)}
+        """The position of each message in the history, by id."""
         # Only the newest change of a message is kept, in the order in which they were made.
         # An insertion has a key of its own: a returned history may have moved a message.
         self._changes: dict[str | tuple[InstructionSource | None, str | None], Change] = {}
@@ -147,16 +152,6 @@ class Draft:
         self._recall_keys: dict[str, str] = {}
 
     # --- reading ---
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups, oldest first, including those outside of turns."""
-        return self.layout.groups
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """The turns, oldest first."""
-        return self.layout.turns
 
     @cached_property
     def last_calls(self) -> Sequence[Group]:
@@ -168,13 +163,6 @@ class Draft:
     def group_of(self) -> dict[str, Group]:
         """The group of each message, by message id."""
         return {message.message_id: group for group in self.groups for message in group.messages}
-
-    @property
-    def under_pressure(self) -> bool:
-        """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
-        total = self.budget.total_tokens() if self.budget else 0
-        limit = self.budget.context_limit if self.budget else None
-        return is_under_pressure(self.config, self.reason, total, limit)
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
@@ -192,23 +180,15 @@ class Draft:
         """Returns whether a group was removed."""
         return id(group) in self._removed_groups
 
-    def is_held_by_strategy(self, group: Group) -> bool:
-        """Returns whether the strategy holds a group that nothing else protects."""
-        return id(group) in self.held_by_strategy and not group.hold
-
     def key_of(self, group: Group) -> str:
         """Returns the budget's key of a group, for the removal list."""
         message_id = group.messages[0].message_id
         entry = self.budget.entry_of(message_id) if self.budget else None
         return (entry and entry.key) or message_id
 
-    def position_of(self, message: Message) -> int:
-        """Returns the position of a message in the history."""
-        return self._positions[message.message_id]
-
     def position_before(self, groups: Iterable[Group]) -> int:
         """Returns where to insert a message that replaces groups: never inside an exchange."""
-        position = start = min(self.position_of(group.messages[0]) for group in groups)
+        position = start = min(self.positions[group.messages[0].message_id] for group in groups)
         while start > 0 and self.history[start].is_tool_output:
             start -= 1
         return start if self.history[start].function_calls else position
@@ -287,12 +267,8 @@ class Draft:
     def remove(self, group: Group, key: str, reason: str, action: EditAction, stash: bool) -> None:
         """Removes a group."""
         self._removed_groups.add(id(group))
-        self._reasons.setdefault(key, reason)
-        self.turns_removed += group.opens_turn
-        self.turns_summarized += group.opens_turn and action == "summarize"
         for message in group.messages:
-            self.freed += message_tokens(self.current(message), self.counter)
-            position = self.position_of(message)
+            position = self.positions[message.message_id]
             self._record(Edit(position, message, None, key, reason, action, stash))
 
     def shorten(
@@ -300,15 +276,12 @@ class Draft:
     ) -> None:
         """Replaces a message by a shorter form, if that has fewer tokens."""
         current = self.current(message)
-        gain = message_tokens(current, self.counter) - recount(shorter, current, self.counter)
-        if gain > 0:
-            self.freed += gain
-            position = self.position_of(message)
+        if recount(shorter, current, self.counter) < message_tokens(current, self.counter):
+            position = self.positions[message.message_id]
             self._record(Edit(position, message, shorter, key, reason, "shorten", stash))
 
     def insert(self, message: Message, position: int) -> None:
         """Inserts a message before the one at a position."""
-        self.freed -= message_tokens(message, self.counter)
         self._record(Edit(position, None, message))
 
     def withdraw(self, inserted: Message) -> None:
@@ -323,10 +296,7 @@ class Draft:
 
     def replace_synthetic(self, earlier: Message, message: Message) -> None:
         """Replaces a message that core made by another one, in its place."""
-        self.freed -= message_tokens(message, self.counter)
-        if earlier.message_id not in self._changes:  # else the strategy removed it
-            self.freed += message_tokens(earlier, self.counter)
-        self._record(Edit(self.position_of(earlier), earlier, message))
+        self._record(Edit(self.positions[earlier.message_id], earlier, message))
 
     def remove_source(self, removal: SourceRemoval) -> None:
         """Removes something that is not in the history, once."""
@@ -339,25 +309,29 @@ class Draft:
         for change in changes:
             if isinstance(change, SourceRemoval):
                 self.remove_source(change)
-                continue
-            before, after = change.before, change.after
-            self.freed += message_tokens(self.current(before), self.counter) if before else 0
-            self.freed -= message_tokens(after, self.counter) if after else 0
-            self._record(change)
-            self._reasons.setdefault(change.key, change.reason)
-        removed = {edit.message_id: edit.action for edit in self.edits if edit.after is None}
-        for group in self.groups:
-            ids = [message.message_id for message in group.messages]
-            actions = [removed[message_id] for message_id in ids if message_id in removed]
-            if actions:
-                self._removed_groups.add(id(group))
-                self.turns_removed += group.opens_turn
-                self.turns_summarized += group.opens_turn and "summarize" in actions
+            else:
+                self._record(change)
+        removed = {edit.message_id for edit in self.edits if edit.after is None}
+        self._removed_groups |= {
+            id(group)
+            for group in self.groups
+            if any(message.message_id in removed for message in group.messages)
+        }
 
     def _record(self, edit: Edit) -> None:
-        key = edit.message_id if edit.before else (None, edit.message_id)
-        self._changes.pop(key, None)  # so that it counts as the newest change
-        self._changes[key] = edit
+        """Adds an edit, and its figures. It replaces an earlier edit of the same message."""
+        before, after = edit.before, edit.after
+        if before:
+            earlier = self._changes.pop(before.message_id, None)  # this one counts as the newest
+            form = earlier.after if isinstance(earlier, Edit) else before
+            self.freed += message_tokens(form, self.counter) if form else 0
+            self._reasons.setdefault(edit.key, edit.reason)
+            if not after and before.opens_turn:
+                self.turns_removed += 1
+                self.turns_summarized += edit.action == "summarize"
+        if after:
+            self.freed -= message_tokens(after, self.counter)
+        self._changes[edit.message_id if before else (None, edit.message_id)] = edit
 
     # --- what protection forbids, if the request would not fit otherwise ---
 

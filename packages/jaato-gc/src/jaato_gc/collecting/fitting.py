@@ -5,12 +5,12 @@ least to most harmful, and each stops as soon as the request fits. To add one, a
 `_Steps` and name it in `fit`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jaato_gc.collecting.draft import Draft
-from jaato_gc.collecting.floor import fixed_groups, is_user
-from jaato_gc.collecting.shortening import Shortening
+from jaato_gc.collecting.protection import fixed_groups
+from jaato_gc.collecting.shortening import Shortening, Shortens
 from jaato_gc.history import Group, Turn
 from jaato_gc.messages import MODEL, Message, Part, is_notice
 from jaato_gc.policies import GCPolicy
@@ -95,7 +95,7 @@ class _Steps:
         self._fixed = set(map(id, fixed))
         self._waiting = {
             *map(id, self._last_calls),
-            *(id(each) for each in draft.groups if each.policy is GCPolicy.PRESERVABLE),
+            *(id(group) for group in draft.groups if group.policy is GCPolicy.PRESERVABLE),
         }
         """The last calls and PRESERVABLE groups, which have steps of their own."""
         self._places = {id(group): place for place, group in enumerate(draft.groups)}
@@ -118,19 +118,19 @@ class _Steps:
     def remove_calls(self) -> None:
         """Removes older calls of recent turns."""
         groups = (group for turn in self._recent for group in turn.groups if group.is_call)
-        self._remove((each for each in groups if id(each) not in self._waiting), "fit_calls")
+        self._remove((group for group in groups if id(group) not in self._waiting), "fit_calls")
 
     def remove_messages(self) -> None:
         """Removes messages without calls of recent turns, except the newest."""
         groups = (group for turn in self._recent[:-1] for group in _request_last(turn))
-        plain = (each for each in groups if not each.is_call and id(each) not in self._waiting)
-        self._remove(plain, "fit_messages")
+        plain = (group for group in groups if not group.is_call)
+        self._remove((group for group in plain if id(group) not in self._waiting), "fit_messages")
 
     def remove_preservable(self) -> None:
         """Removes PRESERVABLE groups, except the last calls."""
         last = set(map(id, self._last_calls))
-        groups = (each for each in self._draft.groups if each.policy is GCPolicy.PRESERVABLE)
-        self._remove((each for each in groups if id(each) not in last), "fit_preservable")
+        groups = (group for group in self._draft.groups if group.policy is GCPolicy.PRESERVABLE)
+        self._remove((group for group in groups if id(group) not in last), "fit_preservable")
         self._remove_requests()
 
     def remove_newest_turn(self) -> None:
@@ -167,14 +167,14 @@ class _Steps:
     def _may_go(self, group: Group) -> bool:
         if id(group) in self._fixed or is_notice(group.messages[0]):
             return False
-        if not is_user(group):
+        if not group.is_user:
             return True
         self._first = self._next_left(self._first)
         if self._first != self._places[id(group)]:
             return True
         follower = self._next_left(self._first + 1)
         groups = self._draft.groups
-        return follower == len(groups) or is_user(groups[follower])
+        return follower == len(groups) or groups[follower].is_user
 
     def _next_left(self, place: int) -> int:
         """Returns the place of the next group that is left, without system messages."""
@@ -204,7 +204,7 @@ class _Text(NamedTuple):
     group: Group
     message: Message
     part: int
-    what: str
+    what: Shortens
     tokens: int
     is_answered: bool
 
@@ -216,34 +216,27 @@ def _shorten(draft: Draft, calls: Iterable[Group], wanted: int) -> None:
     they are, and the others lose no more than they do.
     """
     enough = draft.freed + wanted
-    texts = sorted(_texts_of(calls, draft), key=lambda each: (not each.is_answered, -each.tokens))
-    answered = [each for each in texts if each.is_answered]
-    if sum(max(0, each.tokens - SMALLEST_RESULT) for each in answered) >= wanted:
+    texts = sorted(_texts_of(calls, draft), key=lambda text: (not text.is_answered, -text.tokens))
+    answered = [text for text in texts if text.is_answered]
+    if sum(max(0, text.tokens - SMALLEST_RESULT) for text in answered) >= wanted:
         texts = answered
-    _shorten_to_half(draft, texts, lambda: draft.freed >= enough)
-
-
-def _shorten_to_half(draft: Draft, texts: Sequence[_Text], is_enough: Callable[[], bool]) -> None:
-    """Shortens texts to half of the longest, and again, until it is enough."""
-    most = max((each.tokens for each in texts), default=0)
-    while most > SMALLEST_RESULT and not is_enough():
+    most = max((text.tokens for text in texts), default=0)
+    while most > SMALLEST_RESULT and draft.freed < enough:  # to half of the longest, and again
         most = max(most // 2, SMALLEST_RESULT)
         characters = most * CHARACTERS_PER_TOKEN
         head = int(characters * HEAD_SHARE)
-        for each in texts:
-            if is_enough():
-                return
-            if each.tokens > most:
-                how = Shortening(NOTE, head, characters - head, what=each.what)  # type: ignore[arg-type]
-                draft.force_shorter(each.group, each.message, each.part, how, "fit_long")
+        for text in texts:
+            if draft.freed < enough and text.tokens > most:
+                how = Shortening(NOTE, head, characters - head, what=text.what)
+                draft.force_shorter(text.group, text.message, text.part, how, "fit_long")
 
 
 def _texts_of(calls: Iterable[Group], draft: Draft) -> Iterator[_Text]:
     counter = draft.counter
-    answers = [at for at, each in enumerate(draft.history) if each.role is MODEL]
+    answers = [at for at, message in enumerate(draft.history) if message.role is MODEL]
     last_answer = answers[-1] if answers else -1
     for group in calls:
-        is_answered = draft.position_of(group.messages[0]) < last_answer
+        is_answered = draft.positions[group.messages[0].message_id] < last_answer
         for message in group.messages:
             for index, part in enumerate(message.parts):
                 for what, text in _texts_in(part):
@@ -251,7 +244,7 @@ def _texts_of(calls: Iterable[Group], draft: Draft) -> Iterator[_Text]:
                     yield _Text(group, message, index, what, tokens, is_answered)
 
 
-def _texts_in(part: Part) -> Iterator[tuple[str, str]]:
+def _texts_in(part: Part) -> Iterator[tuple[Shortens, str]]:
     if part.function_response:
         yield "results", as_text(part.function_response.result)
     if part.function_call and not part.is_signed:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaato_gc.budget import InstructionBudget
+from jaato_gc.collecting.protection import fixed_groups
 from jaato_gc.history import Group, Hold
-from jaato_gc.messages import SYSTEM, USER, Message
+from jaato_gc.messages import SYSTEM, Message
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens, message_tokens
 
@@ -64,7 +65,7 @@ class Floor:
     ) -> "Floor":
         """Returns the floor of a history, from its groups with their holds."""
         counter = budget.counter
-        fixed = fixed_messages(groups, counter, budget.pinned_message_ids)
+        fixed = _fixed_messages(groups, counter, budget.pinned_message_ids)
         elsewhere = {
             source.value: entry.total_tokens()
             for source, entry in budget.entries.items()
@@ -83,9 +84,9 @@ class Floor:
     def by_source(self) -> dict[str, int]:
         """The tokens by source."""
         found = {"conversation": 0, **self.elsewhere}
-        for each in self.messages:
-            source = "system" if each.message.role is SYSTEM else "conversation"
-            found[source] = found.get(source, 0) + each.tokens
+        for fixed in self.messages:
+            source = "system" if fixed.message.role is SYSTEM else "conversation"
+            found[source] = found.get(source, 0) + fixed.tokens
         return found
 
     def __str__(self) -> str:
@@ -97,7 +98,7 @@ class Floor:
     @property
     def recent_text(self) -> str:
         """What is in the way if core may not remove recent content."""
-        fixed, recent = sum(self.by_source.values()), sum(each.tokens for each in self.recent)
+        fixed, recent = sum(self.by_source.values()), sum(message.tokens for message in self.recent)
         named = ", ".join(_largest(self.recent)) or "nothing"
         return (
             f"Fixed are {fixed:,}, and recent or PRESERVABLE are {recent:,}: {named}. Create the "
@@ -122,33 +123,14 @@ class Floor:
 
 def _largest(messages: Sequence[FixedMessage]) -> list[str]:
     """Returns the names of the largest messages, and how many more there are."""
-    named = [str(each) for each in messages[:LARGEST_NAMED]]
+    named = list(map(str, messages[:LARGEST_NAMED]))
     if rest := messages[LARGEST_NAMED:]:
-        named.append(f"{len(rest)} more ({sum(each.tokens for each in rest):,})")
+        named.append(f"{len(rest)} more ({sum(message.tokens for message in rest):,})")
     return named
 
 
-def fixed_groups(groups: Sequence[Group]) -> list[Group]:
-    """Returns the groups that no collection may remove.
-
-    If the first of them is not a user message, the request of its turn is among them.
-    """
-    fixed: list[Group] = []
-    request, is_first = None, True
-    for group in groups:
-        if group.opens_turn:
-            request = group
-        if not (group.hold and group.hold.is_fixed):
-            continue
-        if is_first and request and not group.is_system and not is_user(group):
-            fixed.append(request)
-        is_first = is_first and group.is_system
-        fixed.append(group)
-    return fixed
-
-
-def fixed_messages(
-    groups: Sequence[Group], counter: TokenCounter, pins: Collection[str] = ()
+def _fixed_messages(
+    groups: Sequence[Group], counter: TokenCounter, pins: Collection[str]
 ) -> list[FixedMessage]:
     """Returns the messages that no collection may remove, largest first."""
     fixed: list[FixedMessage] = []
@@ -176,31 +158,3 @@ def _recent_messages(
         if message.message_id not in known
     ]
     return sorted(recent, key=lambda message: -message.tokens)
-
-
-def movable_tokens(
-    history: Sequence[Message],
-    groups: Sequence[Group],
-    budget: InstructionBudget | None,
-    counter: TokenCounter,
-) -> int:
-    """Returns the tokens that are not fixed, including what the host can drop for a strategy."""
-    fixed = sum(message.tokens for message in fixed_messages(groups, counter))
-    return count_tokens(history, counter) - fixed + _collectable_tokens(budget)
-
-
-def _collectable_tokens(budget: InstructionBudget | None) -> int:
-    """Returns the tokens outside of the history that the host can drop for a strategy."""
-    return sum(
-        entry.tokens
-        for source in (budget.collectable_sources if budget else ())
-        if budget and source is not InstructionSource.CONVERSATION and source in budget.entries
-        for entry in budget.entries[source].walk()
-        if entry.binding_policy() is not GCPolicy.LOCKED
-    )
-
-
-def is_user(group: Group) -> bool:
-    """Returns whether a group is a user message."""
-    message = group.messages[0]
-    return message.role is USER and not message.is_tool_output

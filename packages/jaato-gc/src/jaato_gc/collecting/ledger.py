@@ -67,7 +67,8 @@ def add_ledger(draft: Draft) -> None:
     ]
     if not removed:
         return
-    earlier = next((each for each in draft.history if each.message_id == LEDGER_ID), None)
+    place = draft.positions.get(LEDGER_ID)
+    earlier = None if place is None else draft.history[place]
     if earlier is not None and not is_ledger(earlier):
         return  # the host uses this id
     room = draft.freed - max(1, draft.goal.worst_overflow)

@@ -1,10 +1,10 @@
 """The notice that tells the model that something was removed."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from jaato_gc.collecting.draft import Draft
 from jaato_gc.history import Edit, apply_edits, opens_with_user
-from jaato_gc.messages import NOTICE_ID, Message, Role, fill_template, is_notice, notice_message
+from jaato_gc.messages import NOTICE_ID, SYSTEM, fill_template, is_notice, notice_message
 from jaato_gc.tokens import count_tokens, message_tokens
 
 
@@ -35,7 +35,7 @@ def add_notice(draft: Draft) -> None:
     misses_goal = left < goal.worst_overflow or left < (goal.tokens_to_free or 0) <= freed
     if is_worth_it and not misses_goal:
         draft.notification = _notice_text(template, draft, freed, draft.turns_removed)
-        draft.notice_edits = _notice_edits(draft.history, edits, draft.notification, draft.held)
+        draft.notice_edits = _notice_edits(draft, edits, draft.notification)
 
 
 def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
@@ -54,14 +54,13 @@ def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
     return fill_template(template, values)
 
 
-def _notice_edits(
-    history: Sequence[Message], edits: Sequence[Edit], text: str, held: Container[str] = ()
-) -> list[Edit]:
+def _notice_edits(draft: Draft, edits: Sequence[Edit], text: str) -> list[Edit]:
     """Returns the edits that put a notice into a history, in place of any that it had.
 
     It follows the first user message, which rarely goes, so it rarely moves. If anything else would
-    come first, it follows the system messages. Notices in ``held`` stay.
+    come first, it follows the system messages. Held notices stay.
     """
+    history, held = draft.history, draft.held
     removals = [
         Edit(position, message, None)
         for position, message in enumerate(history)
@@ -69,18 +68,18 @@ def _notice_edits(
     ]
     after = apply_edits(history, [*edits, *removals])
     place = 0
-    while place < len(after) and after[place].role is Role.SYSTEM:
+    while place < len(after) and after[place].role is SYSTEM:
         place += 1
     while place < len(after) and after[place].is_tool_output:
         place += 1
     if opens_with_user(after):  # a request with a call is invalid, and nothing may follow that
-        requests = (at for at, each in enumerate(after) if each.opens_turn)
+        requests = (at for at, message in enumerate(after) if message.opens_turn)
         place = next((at + 1 for at in requests if not after[at].function_calls), place)
     notice = notice_message(text)
     if len(removals) == 1 and apply_edits(history, edits)[place : place + 1] == [notice]:
         return []  # the same notice is there already
-    positions = {message.message_id: position for position, message in enumerate(history)}
-    positions |= {edit.message_id: edit.position for edit in edits if edit.before is None}
+    inserted = {edit.message_id: edit.position for edit in edits if edit.before is None}
+    positions = draft.positions | inserted
     follower = after[place] if place < len(after) else None
     position = positions[follower.message_id] if follower else len(history)
     return [Edit(position, None, notice), *removals]

@@ -283,7 +283,7 @@ def removal_list_is_true(
             yield Violation("removal_list_is_true", None, detail)
         keys.add((item.source, item.child_key))
         listed = said["shortened" if item.action == "shorten" else "removed"]
-        listed.update(each for each in item.message_ids if each in real)
+        listed.update(real.intersection(item.message_ids))
     shortened = {before.message_id for before, _ in outcome.replaced}
     for what, done in (("removed", outcome.removed.keys()), ("shortened", shortened)):
         for message_id in sorted((done & real) ^ said[what]):

@@ -7,7 +7,7 @@ from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
 from jaato_gc.history import Group, Hold, Layout, turn_starts
 from jaato_gc.messages import SYSTEM, USER
-from jaato_gc.policies import GCPolicy
+from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
 
 _LOCKED, _PARTIAL = GCPolicy.LOCKED, GCPolicy.PARTIAL
@@ -39,8 +39,8 @@ def recent_turns(
     for number, turn in enumerate(reversed(layout.turns[-most:])):
         # What precedes a request is left of turns that were removed.
         since_request = dropwhile(lambda group: not group.opens_turn, turn.groups)
-        plain = [each for group in since_request if not group.is_call for each in group.messages]
-        room -= count_tokens(plain, counter)
+        plain = (group for group in since_request if not group.is_call)
+        room -= count_tokens((message for group in plain for message in group.messages), counter)
         if room < 0:
             return max(1, number)
     return most
@@ -153,3 +153,43 @@ def _hold_request(groups: list[Group], first_held: int) -> None:
             if not group.hold:
                 groups[place] = group._replace(hold=Hold.FIRST_USER)
             return
+
+
+# --- what is fixed ---
+
+
+def fixed_groups(groups: Sequence[Group]) -> list[Group]:
+    """Returns the groups that no collection may remove.
+
+    If the first of them is not a user message, the request of its turn is among them.
+    """
+    fixed: list[Group] = []
+    request, is_first = None, True
+    for group in groups:
+        if group.opens_turn:
+            request = group
+        if not (group.hold and group.hold.is_fixed):
+            continue
+        if is_first and request and not group.is_system and not group.is_user:
+            fixed.append(request)
+        is_first = is_first and group.is_system
+        fixed.append(group)
+    return fixed
+
+
+def movable_tokens(
+    groups: Sequence[Group], budget: InstructionBudget | None, counter: TokenCounter
+) -> int:
+    """Returns the tokens that are not fixed, including what the host can drop for a strategy."""
+    fixed = set(map(id, fixed_groups(groups)))
+    movable = (group for group in groups if id(group) not in fixed)
+    tokens = count_tokens((message for group in movable for message in group.messages), counter)
+    if budget is None:
+        return tokens
+    elsewhere = budget.collectable_sources - {InstructionSource.CONVERSATION}
+    return tokens + sum(
+        entry.tokens
+        for source in elsewhere & budget.entries.keys()
+        for entry in budget.entries[source].walk()
+        if entry.binding_policy() is not GCPolicy.LOCKED
+    )

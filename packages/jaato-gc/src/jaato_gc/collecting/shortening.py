@@ -22,6 +22,9 @@ _STUB = re.compile(
 _IN_A_NOTE = str.maketrans("[]\n", "() ")
 _IMAGE_STUB = "[attachment cleared to free context space]"
 
+Shortens = Literal["results", "arguments"]
+"""Tool results, or the long arguments of calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
@@ -38,7 +41,7 @@ class Shortening:
     note: str = "to free context space"
     head: int = 0
     tail: int = 0
-    what: Literal["results", "arguments"] = "results"
+    what: Shortens = "results"
     unit: Literal["characters", "lines"] = "characters"
 
 
@@ -173,9 +176,9 @@ def _arguments(value: Any, how: Shortening, key: str | None) -> Any:
     if isinstance(value, str):
         return shortened_text(value, how, key)
     if isinstance(value, dict):
-        return {name: _arguments(each, how, key) for name, each in value.items()}
+        return {name: _arguments(nested, how, key) for name, nested in value.items()}
     if isinstance(value, list):
-        return [_arguments(each, how, key) for each in value]
+        return [_arguments(nested, how, key) for nested in value]
     return value
 
 

@@ -10,12 +10,14 @@ from jaato_gc.history.edits import (
     inverse,
     moved_to,
 )
-from jaato_gc.history.fast_check import FastCheck, proved_violations, unproved_violations
 from jaato_gc.history.invariants import (
+    FastCheck,
     Violation,
     check_history,
     new_violations,
     opens_with_user,
+    proved_violations,
+    unproved_violations,
 )
 from jaato_gc.history.layout import (
     Group,

@@ -128,7 +128,7 @@ def edits_between(before: Sequence[Message], after: Sequence[Message]) -> list[E
     for message in after:
         place = places.get(message.message_id, -1)
         overtakes = is_notice(message) and any(
-            each.message_id in stay for each in before[done : max(place, done)]
+            passed.message_id in stay for passed in before[done : max(place, done)]
         )
         if place < done or overtakes:  # new, or passed already
             edits.append(Edit(done, None, message))

@@ -71,6 +71,11 @@ class Group(NamedTuple):
         """Whether it is a system message, without results of calls in it."""
         return self.messages[0].role is SYSTEM and len(self.messages) == 1
 
+    @property
+    def is_user(self) -> bool:
+        """Whether it is a user message, of a person or of a collection."""
+        return self.messages[0].role is USER and not self.messages[0].is_tool_output
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -145,7 +150,7 @@ def get_preserved_indices(
 ) -> set[int]:
     """Returns the numbers of the turns that stay: the newest ones, and pinned ones."""
     recent = range(max(0, total_turns - max(0, preserve_recent)), total_turns)
-    return {*recent, *(each for each in pinned_indices or () if 0 <= each < total_turns)}
+    return {*recent, *(index for index in pinned_indices or () if 0 <= index < total_turns)}
 
 
 def lay_out(history: Sequence[Message]) -> Layout:
@@ -171,8 +176,8 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
             is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
             groups.append(Group((message,), opens_turn, is_outside))
             continue
-        is_open = any(each in unanswered and each >= pairing.last_exchange for each in together)
-        messages = tuple([history[each] for each in together])
+        is_open = any(at in unanswered and at >= pairing.last_exchange for at in together)
+        messages = tuple([history[at] for at in together])
         # Calls are in a turn, even those of a system message in an invalid history.
         groups.append(Group(messages, opens_turn, False, True, is_open))
     return groups

@@ -1,8 +1,15 @@
-"""Messages: types, JSON form, content digest, and the messages that collections write."""
+"""Messages: types, JSON form, and the messages that collections write."""
 
-from jaato_gc.messages.digest import stash_key
-from jaato_gc.messages.json import message_from_dict, message_to_dict
-from jaato_gc.messages.plain import plain_id, plain_json, plain_message, plain_text, serialised
+from jaato_gc.messages.json import (
+    message_from_dict,
+    message_to_dict,
+    plain_id,
+    plain_json,
+    plain_message,
+    plain_text,
+    serialised,
+    stash_key,
+)
 from jaato_gc.messages.synthetic import (
     LEDGER_ID,
     NOTICE_ID,

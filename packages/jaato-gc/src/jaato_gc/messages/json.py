@@ -1,9 +1,17 @@
-"""Lossless conversion of messages to JSON data and back."""
+"""Messages as JSON data: lossless conversion, comparison, keys, and copies of foreign values.
+
+A subclass of a built-in type can return something else at every access. So a value that other code
+made is read once, into new objects of built-in types: what is checked is what is stored.
+"""
 
 import base64
+import hashlib
+import json
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from jaato_gc.errors import MessageError
 from jaato_gc.messages.types import (
     FunctionCall,
     InlineData,
@@ -12,6 +20,7 @@ from jaato_gc.messages.types import (
     Role,
     SyntheticKind,
     ToolResult,
+    seal,
 )
 from jaato_gc.policies import GCPolicy
 
@@ -111,3 +120,95 @@ def _attachment_from_dict(data: Mapping[str, Any]) -> InlineData:
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def stash_key(message: Message) -> str:
+    """Returns the key of a message in a stash, from its content and id: 16 characters."""
+    text = json.dumps(message_to_dict(message), default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+# --- values that other code made ---
+
+
+def plain_json(value: object) -> Any:
+    """Returns a copy of a JSON value. A subclass of a built-in type becomes that type.
+
+    Raises:
+        ValueError: JSON can't represent the value, or its text is not valid Unicode.
+    """
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        return json.loads(text.encode())
+    except Exception as error:  # methods of an unknown class can raise anything
+        raise ValueError(
+            f"expected a value that JSON can represent, got {_shown(value)}"
+        ) from error
+
+
+def plain_text(value: object) -> str:
+    """Returns a copy of a text.
+
+    Raises:
+        ValueError: It is not a text, or not valid Unicode.
+    """
+    text = plain_id(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"expected valid Unicode, got {_shown(text)}") from error
+    return text
+
+
+def plain_id(value: object) -> str:
+    """Returns a copy of an id or a key. Hosts choose ids, so they may be invalid Unicode.
+
+    Raises:
+        ValueError: It is not a text.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, got {_shown(value)}")
+    return str.__str__(value)
+
+
+def plain_message(message: object) -> Message:
+    """Returns a read-only copy of a message that shares nothing with it.
+
+    Its text may be invalid Unicode, because the output of tools sometimes is.
+
+    Raises:
+        MessageError: It is not a message, or JSON can't represent it.
+    """
+    if not isinstance(message, Message):
+        raise MessageError(f"expected a Message, got {_shown(message)}")
+    try:
+        text = json.dumps(message_to_dict(message), allow_nan=False)
+        copy = message_from_dict(json.loads(text))
+    except Exception as error:
+        name = _shown(message.message_id)
+        raise MessageError(f"message {name} has a value that JSON can't represent") from error
+    seal(copy)
+    return copy
+
+
+def serialised(message: Message) -> str:
+    """Returns a message as text, to compare it with others: ``__eq__`` may be overridden.
+
+    Values that JSON can't represent are equal only to themselves.
+    """
+    try:
+        return json.dumps(message_to_dict(message), sort_keys=True, default=_identity)
+    except (TypeError, ValueError, RecursionError):  # odd keys, huge numbers, cycles
+        return _identity(message)
+
+
+def _shown(value: object) -> str:
+    """Returns the start of a value's text, for errors."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # of an unknown class
+        return f"an object of {type(value)}"
+
+
+def _identity(value: object) -> str:
+    return f"{type(value)} at {id(value)}"
