@@ -67,12 +67,12 @@ class TurnSummarizer:
         self._fold_summaries()
 
     def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
-        """Replaces pieces by a summary, or removes them. Returns whether anything went."""
+        """Replaces pieces by a summary, or removes them. Returns whether anything was removed."""
         try:
             return self._summarize(pieces, reason)
         except SummaryError as error:
             self._accept_failure(error)
-        # Without a summary, no more goes than must.
+        # Content without a summary is lost, so only what the goal requires is removed.
         self._collection.remove_in_order(pieces, "truncated_fallback")
         return True
 
@@ -137,8 +137,9 @@ class TurnSummarizer:
     def _fold_once(self) -> bool:
         """Folds all summaries but the newest into one if there are too many or they are too long.
 
-        Folding fewer would fold again in every collection, and each time loses details. Without a
-        folded summary, the oldest ones are removed, as many as must. Returns whether any went.
+        Each folding loses details, and folding fewer would fold again in every collection. If
+        folding fails, the oldest summaries that are too many are removed. Returns whether any
+        summary was folded or removed.
 
         Raises:
             SummaryError: The summarizer failed or returned no usable summary.
@@ -179,14 +180,14 @@ class TurnSummarizer:
         return True
 
     def _excess(self, summaries: Sequence[Message]) -> int:
-        """Returns how many of the oldest summaries are too many; one may have any size."""
+        """Returns how many of the oldest summaries are too many; the newest may have any size."""
         excess = max(0, len(summaries) - self._settings.max_summaries)
         while excess < len(summaries) - 1 and self._tokens(summaries[excess:]) > self._max_tokens:
             excess += 1
         return excess
 
     def _foldable(self, summaries: Sequence[Message]) -> int:
-        """Returns how many summaries fold into one: all but the newest, if it leaves room."""
+        """Returns how many summaries to fold: all but the newest if that is short, else all."""
         newest_stays = (
             self._settings.max_summaries > 1
             and len(summaries) > 2
