@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._prices import load_prices
-from jaato_gc_lab._reports import Collection, Loss, ReplayReport, Request
+from jaato_gc_lab._reports import Loss, ReplayedCollection, ReplayedRequest, ReplayReport
 
 FIXED = {"system": 900, "tools": 600}
 GROWTH = {"user": 0.07, "model": 0.12, "thoughts": 0.06, "calls": 0.15, "results": 0.6}
@@ -67,7 +67,7 @@ def sample_report(
             cached = min(cached, after // 3)
             total = after
         report.requests.append(
-            Request(turn, total, dict(sizes), min(cached, total), output, total <= limit)
+            ReplayedRequest(turn, total, dict(sizes), min(cached, total), output, total <= limit)
         )
         report.overflows += total > limit
         cached = total
@@ -126,7 +126,7 @@ def _collect(
     after = sum(sizes.values())
     number = len(report.collections)
     report.collections.append(
-        Collection(
+        ReplayedCollection(
             request=position,
             turn=turn,
             trigger="threshold" if number % 4 else "pre_message",

@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaato_gc_lab import ReplayReport, Request
+from jaato_gc_lab import ReplayedRequest, ReplayReport
 from jaato_gc_lab._sawtooth import sawtooth
 
 
 def report(*shares: float, limit: int = 1000) -> ReplayReport:
-    requests = [Request(1, round(share * limit), {}, 0, 0, fits=share <= 1) for share in shares]
+    requests = [
+        ReplayedRequest(1, round(share * limit), {}, 0, 0, fits=share <= 1) for share in shares
+    ]
     return ReplayReport("run", "gc_budget", limit, 80.0, 60.0, requests)
 
 

@@ -33,6 +33,25 @@ main()
 """
 
 
+def started(args: list[str], folder: Path) -> "subprocess.Popen[str]":
+    """Starts Python in a process group of its own, and waits until it says that it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, *args],
+        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while process.poll() is None and not (folder / "ready").exists():
+        time.sleep(0.05)
+    return process
+
+
+def started_comparison(program: str, folder: Path) -> "subprocess.Popen[str]":
+    """Starts a program with the arguments of a long comparison."""
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    args = ["compare", str(sample_path()), "--context-limit", "16k,24k,32k", "--workers", "1"]
+    return started(["program.py", *args, "--report", "page.html"], folder)
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -43,12 +62,7 @@ main()
 )
 def test_ctrl_c_leaves_no_incomplete_files(args: list[str], tmp_path: Path) -> None:
     write_json(tmp_path / "request.json", anthropic_request(8))
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *args],
-        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while process.poll() is None and not (tmp_path / "ready").exists():
-        time.sleep(0.05)
+    process = started(["-c", SLOW, *args], tmp_path)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
 
@@ -79,14 +93,7 @@ if __name__ == "__main__":
 
 
 def test_ctrl_c_stops_a_comparison(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(STARTED, encoding="utf-8")
-    args = ["compare", str(sample_path()), "--context-limit", "16k,24k,32k", "--workers", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "program.py", *args, "--report", "page.html"],
-        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while process.poll() is None and not (tmp_path / "ready").exists():
-        time.sleep(0.05)
+    process = started_comparison(STARTED, tmp_path)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=120)
 
@@ -158,24 +165,11 @@ if __name__ == "__main__":
 """
 
 
-def started_in_a_group(program: str, folder: Path) -> "subprocess.Popen[str]":
-    (folder / "program.py").write_text(program, encoding="utf-8")
-    args = ["compare", str(sample_path()), "--context-limit", "16k,24k,32k", "--workers", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "program.py", *args, "--report", "page.html"],
-        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    while process.poll() is None and not (folder / "ready").exists():
-        time.sleep(0.05)
-    return process
-
-
 @pytest.mark.parametrize("program", [SLOW_START, SLOW_REPLAY], ids=["start", "replay"])
 def test_ctrl_c_prints_no_traceback_and_does_not_wait_for_workers(
     program: str, tmp_path: Path
 ) -> None:
-    process = started_in_a_group(program, tmp_path)
+    process = started_comparison(program, tmp_path)
     try:
         os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
         _, stderr = process.communicate(timeout=60)
@@ -193,7 +187,7 @@ def test_ctrl_c_prints_no_traceback_and_does_not_wait_for_workers(
 def test_workers_end_when_the_command_is_terminated(
     sent: signal.Signals, code: int, tmp_path: Path
 ) -> None:
-    process = started_in_a_group(STARTED, tmp_path)
+    process = started_comparison(STARTED, tmp_path)
     try:
         process.send_signal(sent)
         process.communicate(timeout=30)  # a running worker would keep the pipe open

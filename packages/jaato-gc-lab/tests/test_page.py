@@ -17,7 +17,7 @@ from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._figures import money, short
 from jaato_gc_lab._page import LOSSES, chart_svg, report_page
 from jaato_gc_lab._ranking import rank
-from jaato_gc_lab._reports import Collection, Loss, ReplayReport
+from jaato_gc_lab._reports import Loss, ReplayedCollection, ReplayReport
 from jaato_gc_lab._series import SIDE, downsample, outline, ticks
 from jaato_gc_lab._stacks import sources_chart
 from jaato_gc_lab._steps import MAIN_MARKS
@@ -211,7 +211,9 @@ def test_page_and_chart_without_reports_are_an_error() -> None:
 def test_collection_after_the_last_request_is_inside_the_chart() -> None:
     report = sample_report("budget", requests=20)
     report.collections.append(
-        Collection(20, 3, "manual", "collected", 9_000, 5_000, {"ephemeral": 4_000}, 100, 0.1)
+        ReplayedCollection(
+            20, 3, "manual", "collected", 9_000, 5_000, {"ephemeral": 4_000}, 100, 0.1
+        )
     )
 
     [panel] = usage_chart([report], {"budget": 0}).panels

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lab_runs import turns
 
 from jaato_gc import GCConfig, GCConfigError
-from jaato_gc_lab import Price, Request, load_prices, replay
+from jaato_gc_lab import Price, ReplayedRequest, load_prices, replay
 
 PRICE = Price(
     models=["m"], input=2.0, output=10.0, cache_read=0.2, cache_write=2.5, date=date(2026, 11, 16)
@@ -17,8 +17,8 @@ PRICE = Price(
 FREE_WRITES = PRICE.model_copy(update={"cache_write": None})
 
 
-def request(tokens: int, cached: int = 0, output: int = 0) -> Request:
-    return Request(1, tokens, {}, cached, output)
+def request(tokens: int, cached: int = 0, output: int = 0) -> ReplayedRequest:
+    return ReplayedRequest(1, tokens, {}, cached, output)
 
 
 # --- pricing requests ---

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaato_gc_lab import Cell, CellResult, Comparison, ReplayReport, Request, rank
+from jaato_gc_lab import Cell, CellResult, Comparison, ReplayedRequest, ReplayReport, rank
 from jaato_gc_lab._ranking import is_significant
 
 
@@ -20,7 +20,9 @@ def report(
     lookups: float = 0.0,
     lost: int = 0,
 ) -> ReplayReport:
-    requests = [Request(1, 100, {}, 0, 10, fits=number >= overflows) for number in range(10)]
+    requests = [
+        ReplayedRequest(1, 100, {}, 0, 10, fits=number >= overflows) for number in range(10)
+    ]
     return ReplayReport(
         "run", strategy, 8_000, 80, 60, requests, overflows=overflows,
         violations=["bad"] * violations, cost=cost, lookup_cost=lookups, names_used=10,

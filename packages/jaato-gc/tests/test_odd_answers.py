@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plugin_answers import result
 
 from jaato_gc import (
     FunctionCall,
@@ -20,7 +21,6 @@ from jaato_gc import (
     GCRemovalItem,
     GCResult,
     GCSession,
-    GCTriggerReason,
     InlineData,
     InstructionSource,
     Message,
@@ -61,10 +61,6 @@ from jaato_gc_testing.odd_values import (
 CONVERSATION = InstructionSource.CONVERSATION
 
 Script = Callable[[list[Message]], Any]
-
-
-def result(**fields: Any) -> GCResult:
-    return GCResult(True, 0, 0, 0, "gc_mine", GCTriggerReason.MANUAL, **fields)
 
 
 def talk(plugin: object, **options: Any) -> GCSession:

@@ -5,15 +5,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from plugin_answers import WithoutBudget, result
 
 from jaato_gc import (
     GCConfig,
     GCOutcome,
     GCPlugin,
     GCPolicy,
-    GCResult,
     GCSession,
-    GCTriggerReason,
     Message,
     Role,
     StalePlanError,
@@ -41,23 +40,6 @@ LOW = {"threshold_percent": 5}
 """Makes a collection due before the next request."""
 
 Returned = Callable[[list[Message]], list[Message]]
-
-
-class WithoutBudget(ScriptedPlugin):
-    """A plugin whose `collect` has no budget parameter."""
-
-    def collect(  # type: ignore[override]
-        self,
-        history: list[Message],
-        context_usage: Any,  # noqa: ARG002
-        config: GCConfig,  # noqa: ARG002
-        reason: GCTriggerReason,  # noqa: ARG002
-    ) -> Any:
-        return self.script(history)
-
-
-def result(**fields: Any) -> GCResult:
-    return GCResult(True, 0, 0, 0, "gc_mine", GCTriggerReason.MANUAL, **fields)
 
 
 def synthetic(kind: SyntheticKind, **fields: Any) -> Message:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from plugin_answers import WithoutBudget, result
 
 from jaato_gc import (
     FunctionCall,
@@ -16,7 +17,6 @@ from jaato_gc import (
     GCPlugin,
     GCResult,
     GCSession,
-    GCTriggerReason,
     Message,
     Part,
     Role,
@@ -50,25 +50,6 @@ class Overriding(GCStrategy[StrategySettings]):
 
     def collect(self, history: list[Message], *_: Any) -> Any:
         return self.script(history)
-
-
-class WithoutBudget(ScriptedPlugin):
-    """A plugin as in the seeds' README: its `collect` has no budget parameter."""
-
-    name = "gc_without_budget"
-
-    def collect(  # type: ignore[override]
-        self,
-        history: list[Message],
-        context_usage: Any,  # noqa: ARG002
-        config: GCConfig,  # noqa: ARG002
-        reason: GCTriggerReason,  # noqa: ARG002
-    ) -> Any:
-        return self.script(history)
-
-
-def result(**fields: Any) -> GCResult:
-    return GCResult(True, 0, 0, 0, "gc_mine", GCTriggerReason.MANUAL, **fields)
 
 
 def talk(plugin: object, **settings: Any) -> GCSession:

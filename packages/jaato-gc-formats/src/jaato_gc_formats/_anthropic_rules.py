@@ -34,7 +34,7 @@ class Block(NamedTuple):
         return self.data.get("type")
 
 
-class Turn(NamedTuple):
+class RoleTurn(NamedTuple):
     """Consecutive messages of one role."""
 
     role: Any
@@ -80,8 +80,8 @@ def content_blocks(content: Any) -> list[Fields]:
     return [block for block in blocks if isinstance(block, dict)]
 
 
-def _turns(messages: list[Any]) -> Iterator[Turn]:
-    turn: Turn | None = None
+def _turns(messages: list[Any]) -> Iterator[RoleTurn]:
+    turn: RoleTurn | None = None
     for position, message in enumerate(messages):
         blocks = [
             Block(f"messages.{position}.content.{index}", position, block)
@@ -92,12 +92,12 @@ def _turns(messages: list[Any]) -> Iterator[Turn]:
             continue
         if turn is not None:
             yield turn
-        turn = Turn(message.get("role"), blocks)
+        turn = RoleTurn(message.get("role"), blocks)
     if turn is not None:
         yield turn
 
 
-def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
+def _calls_are_answered(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """The turn after calls is a user turn that starts with a result for each call.
 
     Sources: https://github.com/anthropics/claude-code/issues/3512 and /5989 (dangling calls);
@@ -105,7 +105,7 @@ def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
     """
     for index, turn in enumerate(turns):
         calls = turn.of_type("tool_use") if turn.role == "assistant" else []
-        following = turns[index + 1] if index + 1 < len(turns) else Turn(None, [])
+        following = turns[index + 1] if index + 1 < len(turns) else RoleTurn(None, [])
         first: set[Any] = set()
         for block in following.blocks if following.role == "user" else []:
             if block.type != "tool_result":
@@ -126,7 +126,7 @@ def _calls_are_answered(turns: list[Turn]) -> Iterator[Refusal]:
         )
 
 
-def _results_have_calls(turns: list[Turn]) -> Iterator[Refusal]:
+def _results_have_calls(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """Each result belongs to a call in the previous turn.
 
     Source: https://github.com/datakurre/graph-agent/issues/85.
@@ -145,7 +145,7 @@ def _results_have_calls(turns: list[Turn]) -> Iterator[Refusal]:
         calls = {block.data.get("id") for block in turn.of_type("tool_use")}
 
 
-def _one_result_per_call(turns: list[Turn]) -> Iterator[Refusal]:
+def _one_result_per_call(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """No call has two results.
 
     Source: https://dev-error-db.com, "Duplicate tool_result Blocks for Same tool_use".
@@ -164,7 +164,7 @@ def _one_result_per_call(turns: list[Turn]) -> Iterator[Refusal]:
             seen.add(answered)
 
 
-def _calls_are_well_formed(turns: list[Turn]) -> Iterator[Refusal]:
+def _calls_are_well_formed(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """Each call has a unique id of allowed characters, and an object as its input.
 
     Sources: https://github.com/anthropics/claude-code/issues/21317 and
@@ -210,7 +210,7 @@ def _messages_have_content(messages: list[Any]) -> Iterator[Refusal]:
             )
 
 
-def _texts_are_not_empty(turns: list[Turn]) -> Iterator[Refusal]:
+def _texts_are_not_empty(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """Text blocks are not blank.
 
     Sources: https://github.com/anthropics/claude-code/issues/59812 (empty), /62379 (empty, with
@@ -229,7 +229,7 @@ def _texts_are_not_empty(turns: list[Turn]) -> Iterator[Refusal]:
         yield Refusal("empty_text", f"{block.where}.text", message)
 
 
-def _no_trailing_whitespace(turns: list[Turn]) -> Iterator[Refusal]:
+def _no_trailing_whitespace(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """A final assistant text, which the model continues, does not end with whitespace.
 
     Source: https://github.com/tailcallhq/forgecode/issues/1872.
@@ -246,7 +246,7 @@ def _no_trailing_whitespace(turns: list[Turn]) -> Iterator[Refusal]:
         )
 
 
-def _thoughts_are_signed(turns: list[Turn]) -> Iterator[Refusal]:
+def _thoughts_are_signed(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """Thinking blocks have their signature, and redacted thinking blocks their data.
 
     Sources: the API reference (required fields);
@@ -267,7 +267,7 @@ def _thoughts_are_signed(turns: list[Turn]) -> Iterator[Refusal]:
         )
 
 
-def _turn_starts_with_a_thought(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
+def _turn_starts_with_a_thought(request: Fields, turns: list[RoleTurn]) -> Iterator[Refusal]:
     """With thinking enabled, an assistant turn with tool calls starts with a thinking block.
 
     This applies to the first assistant message after the last user text. Later ones need no
@@ -297,7 +297,7 @@ def _turn_starts_with_a_thought(request: Fields, turns: list[Turn]) -> Iterator[
         )
 
 
-def _tools_are_defined(request: Fields, turns: list[Turn]) -> Iterator[Refusal]:
+def _tools_are_defined(request: Fields, turns: list[RoleTurn]) -> Iterator[Refusal]:
     """A request with calls or results defines tools, even if it only asks for a summary.
 
     Checked only in a whole request, because a list of messages has no tools.

@@ -5,14 +5,14 @@ Import every public name from here. Modules whose names start with an underscore
 
 from jaato_gc_lab._budget_panel import BudgetPanel
 from jaato_gc_lab._compare import compare, find_files
-from jaato_gc_lab._comparison import Cell, CellResult, Comparison, Summary
+from jaato_gc_lab._comparison import Cell, CellResult, Comparison, StrategyTotals
 from jaato_gc_lab._contenders import CONTENDERS, KEEP_LAST, NONE
 from jaato_gc_lab._overhead import estimated_overhead
 from jaato_gc_lab._page import chart_svg, report_page
 from jaato_gc_lab._prices import Price, Prices, load_prices
 from jaato_gc_lab._ranking import RULE, Place, Ranking, rank
 from jaato_gc_lab._replay import replay
-from jaato_gc_lab._reports import BlindEdit, Collection, Loss, ReplayReport, Request
+from jaato_gc_lab._reports import BlindEdit, Loss, ReplayedCollection, ReplayedRequest, ReplayReport
 from jaato_gc_lab._sample import sample_conversation, sample_path
 from jaato_gc_lab._version import __version__
 
@@ -25,7 +25,6 @@ __all__ = [
     "BudgetPanel",
     "Cell",
     "CellResult",
-    "Collection",
     "Comparison",
     "Loss",
     "Place",
@@ -33,8 +32,9 @@ __all__ = [
     "Prices",
     "Ranking",
     "ReplayReport",
-    "Request",
-    "Summary",
+    "ReplayedCollection",
+    "ReplayedRequest",
+    "StrategyTotals",
     "__version__",
     "chart_svg",
     "compare",

@@ -39,7 +39,7 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StrategyTotals:
     """Totals of all runs with one strategy in one window.
 
     Runs whose fixed content exceeds the window count for no strategy.
@@ -189,7 +189,7 @@ class Comparison:
             and (result.cell.strategy, result.cell.context_limit) == (strategy, context_limit)
         }
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[StrategyTotals]:
         """Returns one summary per window and strategy."""
         return [
             self.summary(name, context_limit)
@@ -197,7 +197,7 @@ class Comparison:
             for name in self.strategies
         ]
 
-    def summary(self, strategy: str, context_limit: int) -> Summary:
+    def summary(self, strategy: str, context_limit: int) -> StrategyTotals:
         """Returns the summary of one strategy in one window."""
         own, baseline = (
             self.reports_of(strategy, context_limit),
@@ -216,7 +216,7 @@ class Comparison:
         def total(value_of: Callable[[ReplayReport], Any]) -> Any:
             return sum(map(value_of, reports))
 
-        return Summary(
+        return StrategyTotals(
             strategy=strategy,
             context_limit=context_limit,
             transcripts=len(reports),

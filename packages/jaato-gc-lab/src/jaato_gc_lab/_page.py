@@ -9,7 +9,7 @@ from functools import cached_property
 from markupsafe import Markup
 
 from jaato_gc_lab._charts import CostBar, UsageChart, cost_bars, usage_chart
-from jaato_gc_lab._comparison import Summary
+from jaato_gc_lab._comparison import StrategyTotals
 from jaato_gc_lab._contenders import NONE
 from jaato_gc_lab._contrast import ContrastChart, contrast_chart
 from jaato_gc_lab._dots import MEASURES, DotPlot, Measure, dot_plots
@@ -31,7 +31,7 @@ LOSSES = 8
 
 def report_page(
     reports: Iterable[ReplayReport],
-    summaries: Iterable[Summary],
+    summaries: Iterable[StrategyTotals],
     rankings: Iterable[Ranking] = (),
     *,
     made_on: str = "",
@@ -138,7 +138,7 @@ class Window:
     dots: list[DotPlot]
     dot_runs: int
     ranking: Ranking | None
-    rows: list[Summary]
+    rows: list[StrategyTotals]
 
     @property
     def highest_cost(self) -> float:
@@ -150,7 +150,7 @@ def _window(
     runs: Runs,
     number: int,
     chosen: bool,
-    summaries: Sequence[Summary],
+    summaries: Sequence[StrategyTotals],
     rankings: Sequence[Ranking],
 ) -> Window:
     limit = runs.context_limits[number]

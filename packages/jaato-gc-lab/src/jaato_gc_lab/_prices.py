@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, Positi
 
 from jaato_gc import GCConfigError
 from jaato_gc.plugin import Settings
-from jaato_gc_lab._reports import Request
+from jaato_gc_lab._reports import ReplayedRequest
 
 LOOKUP_TOKENS = 100
 """Output tokens of one tool call that repeats a lookup."""
@@ -50,7 +50,7 @@ class Price(Settings):
     """URL of the page that lists the price."""
     note: str = ""
 
-    def cost(self, requests: Iterable[Request]) -> float:
+    def cost(self, requests: Iterable[ReplayedRequest]) -> float:
         """Returns the cost of requests and their answers.
 
         The prefix that a request shares with the previous one is read from the cache; the rest is
@@ -61,7 +61,7 @@ class Price(Settings):
         return sum(map(self._cost_of, requests))
 
     def lookup_cost(
-        self, requests: Sequence[Request], lacking: Collection[int], reread_tokens: int
+        self, requests: Sequence[ReplayedRequest], lacking: Collection[int], reread_tokens: int
     ) -> float:
         """Returns the minimum cost of looking up removed content again.
 
@@ -74,13 +74,13 @@ class Price(Settings):
             reread_tokens: Tokens of the content that is read again.
         """
         lookups = [
-            Request(each.turn, each.tokens, {}, each.tokens, LOOKUP_TOKENS)
+            ReplayedRequest(each.turn, each.tokens, {}, each.tokens, LOOKUP_TOKENS)
             for position, each in enumerate(requests)
             if position in lacking
         ]
         return self.cost(lookups) + reread_tokens * self._write / _MILLION
 
-    def tokens_read_from_cache(self, request: Request) -> int:
+    def tokens_read_from_cache(self, request: ReplayedRequest) -> int:
         """Returns the tokens of a request that its prompt cache still has."""
         is_cold = (request.idle_seconds or 0) > self.cache_seconds
         is_short = request.cached_tokens < self.min_cached_tokens
@@ -90,7 +90,7 @@ class Price(Settings):
     def _write(self) -> float:
         return self.input if self.cache_write is None else self.cache_write
 
-    def _cost_of(self, request: Request) -> float:
+    def _cost_of(self, request: ReplayedRequest) -> float:
         cached = self.tokens_read_from_cache(request)
         fresh = self._write if request.tokens >= self.min_cached_tokens else self.input
         return (

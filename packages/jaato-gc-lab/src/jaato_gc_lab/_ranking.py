@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from jaato_gc_lab._comparison import Comparison, Summary
+from jaato_gc_lab._comparison import Comparison, StrategyTotals
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._reports import ReplayReport
 
@@ -35,7 +35,7 @@ class Place:
 
     position: int
     strategy: str
-    summary: Summary
+    summary: StrategyTotals
     reason: str
     below_noise: bool
 
@@ -128,7 +128,7 @@ def is_significant(differences: Sequence[float]) -> bool:
     return sums[outside] > 0 or sums[-outside - 1] < 0
 
 
-def _figures(summary: Summary) -> str:
+def _figures(summary: StrategyTotals) -> str:
     parts = []
     if summary.violations:
         parts.append(f"{summary.violations:,} violations")
@@ -142,7 +142,7 @@ def _figures(summary: Summary) -> str:
     return "; ".join(parts)
 
 
-def _refused(summary: Summary) -> str:
+def _refused(summary: StrategyTotals) -> str:
     if not summary.refused:
         return "every request fits"
     if summary.transcripts == 1:
@@ -153,7 +153,7 @@ def _refused(summary: Summary) -> str:
     return f"{of_all} are refused, at the median after {summary.refused_after:.0%} of the run"
 
 
-def _note(baseline: Summary, common: int) -> str:
+def _note(baseline: StrategyTotals, common: int) -> str:
     if not common:
         return "no transcript could be replayed with all strategies"
     if not baseline.refused:

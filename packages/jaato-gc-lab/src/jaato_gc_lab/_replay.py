@@ -26,7 +26,7 @@ from jaato_gc_lab._measures import Losses, Rereads, Wanted
 from jaato_gc_lab._overhead import Overhead, estimated_overhead
 from jaato_gc_lab._prices import Price, Prices, load_prices
 from jaato_gc_lab._recording import Recording, fixed_tokens, tools_tokens_of
-from jaato_gc_lab._reports import Collection, ReplayReport, Request
+from jaato_gc_lab._reports import ReplayedCollection, ReplayedRequest, ReplayReport
 from jaato_gc_lab._sources import Sources, tokens_by_tool
 from jaato_gc_lab._validity import Validity
 
@@ -294,7 +294,7 @@ class _Player:
         tokens = self._session.budget.total_tokens()
         answered = sum(message_tokens(message, self._counter) for message in answer)
         self._report.requests.append(
-            Request(
+            ReplayedRequest(
                 turn=self._turn,
                 tokens=tokens,
                 by_source=self._sources.now(),
@@ -342,7 +342,7 @@ class _Player:
             for item in result.removal_list:
                 freed[item.reason] += item.tokens_freed
             self._report.collections.append(
-                Collection(
+                ReplayedCollection(
                     request=len(self._report.requests),
                     turn=self._turn,
                     trigger=result.trigger_reason.value,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReplayedRequest:
     """One request of a replayed run.
 
     Args:
@@ -30,7 +30,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class ReplayedCollection:
     """One collection of a replayed run.
 
     Args:
@@ -45,7 +45,7 @@ class Collection:
             cache.
         seconds: Duration in seconds.
         error: The error message, or ``None`` if the collection succeeded.
-        before_by_source: Tokens by source before the collection, as in `Request`.
+        before_by_source: Tokens by source before the collection, as in `ReplayedRequest`.
         after_by_source: Tokens by source after the collection.
         freed_by_tool: Freed tokens of calls and results, by tool.
     """
@@ -140,8 +140,8 @@ class ReplayReport:
     context_limit: int
     threshold_percent: float
     target_percent: float
-    requests: list[Request] = field(default_factory=list)
-    collections: list[Collection] = field(default_factory=list)
+    requests: list[ReplayedRequest] = field(default_factory=list)
+    collections: list[ReplayedCollection] = field(default_factory=list)
     cannot_fit: bool = False
     overflows: int = 0
     violations: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jaato_gc_lab._axes import from_top
 from jaato_gc_lab._figures import counted
-from jaato_gc_lab._reports import Collection, ReplayReport
+from jaato_gc_lab._reports import ReplayedCollection, ReplayReport
 from jaato_gc_lab._stacks import SOURCES
 
 MAIN_MARKS = 24
@@ -22,7 +22,7 @@ class Mark:
     x: float
     y: float
     number: int
-    collection: Collection
+    collection: ReplayedCollection
 
     @property
     def sources(self) -> list[tuple[str, int, int]]:

@@ -124,10 +124,10 @@ def _keys_at(path: Sequence[str], model: type[BaseModel] | None) -> list[str]:
     """Returns the valid keys at a path from the outermost model."""
     models = [model] if model else []
     for step in path:
-        fields = [each.model_fields[step] for each in models if step in each.model_fields]
+        fields = [found.model_fields[step] for found in models if step in found.model_fields]
         inner = [found for field in fields for found in _models_in(field.annotation)]
         models = inner or models  # or it is an index, a key of a dict, or a member of a union
-    return [name for each in models for name in each.model_fields]
+    return [name for found in models for name in found.model_fields]
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:
@@ -146,7 +146,7 @@ def unknown_key(key: str, known_keys: Iterable[str], path: Sequence[str] = ()) -
     """
     known = sorted(known_keys)
     near = closest(key, known)
-    shown = [".".join([*path, each]) for each in (known if near is None else [near])]
+    shown = [".".join([*path, name]) for name in (known if near is None else [near])]
     hint = f"did you mean {shown[0]!r}?" if near else f"valid keys are {', '.join(shown)}"
     return f"unknown key {'.'.join([*path, key])!r}: {hint}"
 

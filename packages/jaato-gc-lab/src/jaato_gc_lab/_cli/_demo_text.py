@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from jaato_gc_lab._comparison import Summary
+from jaato_gc_lab._comparison import StrategyTotals
 from jaato_gc_lab._figures import number, percent, short
 from jaato_gc_lab._reports import ReplayReport
 
@@ -28,7 +28,7 @@ def headline(none: ReplayReport, best: ReplayReport) -> str:
     return f"{fact} With {best.strategy}, all fit, with {sent} of the tokens."
 
 
-def rows(summaries: Iterable[Summary]) -> list[tuple[str, ...]]:
+def rows(summaries: Iterable[StrategyTotals]) -> list[tuple[str, ...]]:
     """Returns a row for each strategy. Strategies with the same figures share one."""
     names: dict[tuple[str, ...], list[str]] = {}
     for each in summaries:
@@ -36,7 +36,7 @@ def rows(summaries: Iterable[Summary]) -> list[tuple[str, ...]]:
     return [(", ".join(tied), *figures) for figures, tied in names.items()]
 
 
-def _figures(summary: Summary) -> tuple[str, ...]:
+def _figures(summary: StrategyTotals) -> tuple[str, ...]:
     return (
         number(summary.overflows),
         percent(summary.lost_context_share),

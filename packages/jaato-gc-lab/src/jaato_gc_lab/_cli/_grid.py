@@ -10,7 +10,7 @@ from jaato_gc_lab._cli._drawing import draw, progress, say, say_heading, say_ite
 from jaato_gc_lab._cli._ending import say_unpriced
 from jaato_gc_lab._columns import Columns
 from jaato_gc_lab._compare import compare
-from jaato_gc_lab._comparison import CellResult, Comparison, Summary
+from jaato_gc_lab._comparison import CellResult, Comparison, StrategyTotals
 from jaato_gc_lab._figures import counted, number, percent, seconds, short
 from jaato_gc_lab._files import write_all
 from jaato_gc_lab._overhead import Overhead
@@ -132,7 +132,7 @@ def say_comparison(comparison: Comparison) -> None:
     say(f"Ranking: {RULE[:1].lower()}{RULE[1:]}")
 
 
-def _row(summary: Summary) -> tuple[str, ...]:
+def _row(summary: StrategyTotals) -> tuple[str, ...]:
     return (
         summary.strategy,
         _refused(summary),
@@ -148,13 +148,13 @@ def _row(summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _refused(summary: Summary) -> str:
+def _refused(summary: StrategyTotals) -> str:
     if summary.refused_after is None:
         return "0"
     return f"{number(summary.refused)} ({summary.refused_after:.0%})"
 
 
-def _cost(summary: Summary) -> str:
+def _cost(summary: StrategyTotals) -> str:
     if summary.cost_ratio is None:
         return "-"
     pairs = f" ({number(summary.cost_pairs)})" if summary.cost_pairs < summary.transcripts else ""

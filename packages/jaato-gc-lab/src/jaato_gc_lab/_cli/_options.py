@@ -10,7 +10,7 @@ import click
 from jaato_gc import GCConfig, GCError, GCProfileConfig, load_gc_from_file
 from jaato_gc.plugin import GCStrategy
 from jaato_gc_lab._cli._inputs import InputFile
-from jaato_gc_lab._cli._numbers import PERCENT, OverheadType
+from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +41,29 @@ EXISTING = InputFile()
 NEW = click.Path(path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+strategies_option = click.option(
+    "-s",
+    "--strategies",
+    type=CommaSeparated(click.STRING),
+    metavar="A,B,…",
+    help="Strategies; by default all installed ones.",
+)
+context_limits_option = click.option(
+    "-l",
+    "--context-limit",
+    "context_limits",
+    type=CommaSeparated(TOKENS),
+    default="128k",
+    metavar="TOKENS,…",
+    help="Window sizes (128k).",
+)
+conversation_option = click.option(
+    "-c",
+    "--conversation",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of the conversation, if there are several.",
+)
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 format_option = click.option(
     "--format", metavar="NAME", help="Format of the file; detected by default."

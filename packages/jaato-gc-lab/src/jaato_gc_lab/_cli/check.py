@@ -12,12 +12,13 @@ from jaato_gc_lab._cli._drawing import draw, say, say_json, say_result
 from jaato_gc_lab._cli._ending import replayed, say_unpriced
 from jaato_gc_lab._cli._exits import Exit
 from jaato_gc_lab._cli._grid import run_grid, say_skipped, say_unfit
-from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated
+from jaato_gc_lab._cli._numbers import PERCENT, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     MEASURES,
     config_option,
     configured,
+    context_limits_option,
     json_option,
     model_option,
     overhead_option,
@@ -26,7 +27,7 @@ from jaato_gc_lab._cli._options import (
     workers_option,
 )
 from jaato_gc_lab._columns import Columns
-from jaato_gc_lab._comparison import Comparison, Summary
+from jaato_gc_lab._comparison import Comparison, StrategyTotals
 from jaato_gc_lab._contenders import KEEP_LAST, NONE
 from jaato_gc_lab._figures import counted, number, since
 from jaato_gc_lab._overhead import Overhead
@@ -43,7 +44,7 @@ class Rule:
     """
 
     option: str
-    measure: Callable[[Summary], float]
+    measure: Callable[[StrategyTotals], float]
     format: Callable[[float], str]
 
 
@@ -90,15 +91,7 @@ class Verdict:
     metavar="A,B,…",
     help="Strategies (budget).",
 )
-@click.option(
-    "-l",
-    "--context-limit",
-    "context_limits",
-    type=CommaSeparated(TOKENS),
-    default="128k",
-    metavar="TOKENS,…",
-    help="Window sizes (128k).",
-)
+@context_limits_option
 @click.option(
     "--max-refused",
     type=click.IntRange(0),

@@ -22,6 +22,7 @@ from jaato_gc_lab._cli._options import (
     NEW,
     config_option,
     configured,
+    conversation_option,
     force_option,
     format_option,
     json_option,
@@ -54,13 +55,7 @@ FEW = 12
 @click.option("--in-place", is_flag=True, help="With --apply: replace FILE itself.")
 @click.option("--undo", is_flag=True, help="Restore FILE from its undo file.")
 @force_option
-@click.option(
-    "-c",
-    "--conversation",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of the conversation, if there are several.",
-)
+@conversation_option
 @click.option("--repair", is_flag=True, help="Skip invalid lines and repair other problems.")
 @format_option
 @model_option

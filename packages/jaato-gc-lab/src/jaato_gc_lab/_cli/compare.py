@@ -8,17 +8,18 @@ import click
 from jaato_gc_lab._cli._drawing import say, say_json
 from jaato_gc_lab._cli._ending import say_end
 from jaato_gc_lab._cli._grid import run_grid, say_comparison, say_skipped, write_page
-from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     MEASURES,
     NEW,
     configured,
+    context_limits_option,
     force_option,
     json_option,
     model_option,
     overhead_option,
     prices_option,
+    strategies_option,
     tuning_options,
     workers_option,
 )
@@ -28,22 +29,8 @@ from jaato_gc_lab._overhead import Overhead
 
 @click.command("compare", epilog=MEASURES)
 @click.argument("files", type=EXISTING, nargs=-1, required=True)
-@click.option(
-    "-s",
-    "--strategies",
-    type=CommaSeparated(click.STRING),
-    metavar="A,B,…",
-    help="Strategies; by default all installed ones.",
-)
-@click.option(
-    "-l",
-    "--context-limit",
-    "context_limits",
-    type=CommaSeparated(TOKENS),
-    default="128k",
-    metavar="TOKENS,…",
-    help="Window sizes (128k).",
-)
+@strategies_option
+@context_limits_option
 @tuning_options
 @model_option
 @prices_option

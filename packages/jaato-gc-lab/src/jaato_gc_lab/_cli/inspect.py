@@ -12,7 +12,7 @@ from jaato_gc import GCError, GCPolicy
 from jaato_gc_lab._cli._context_picture import ContextPicture
 from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_item, say_json
 from jaato_gc_lab._cli._numbers import TOKENS
-from jaato_gc_lab._cli._options import EXISTING, format_option, json_option
+from jaato_gc_lab._cli._options import EXISTING, conversation_option, format_option, json_option
 from jaato_gc_lab._cli._subject_cell import subject_cell
 from jaato_gc_lab._columns import Columns, Name
 from jaato_gc_lab._figures import counted, number, percent
@@ -50,13 +50,7 @@ MOST_PROBLEMS = 10
     metavar="TOKENS",
     help="Window of the model, to show how full it is.",
 )
-@click.option(
-    "-c",
-    "--conversation",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of the conversation, if there are several.",
-)
+@conversation_option
 @format_option
 @json_option
 def command(

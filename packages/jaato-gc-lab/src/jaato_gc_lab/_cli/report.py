@@ -9,16 +9,17 @@ from click.core import ParameterSource
 from jaato_gc_lab._cli._drawing import say
 from jaato_gc_lab._cli._ending import say_end, say_unpriced
 from jaato_gc_lab._cli._grid import run_grid, say_skipped, write_page
-from jaato_gc_lab._cli._numbers import TOKENS, CommaSeparated
 from jaato_gc_lab._cli._options import (
     EXISTING,
     MEASURES,
     NEW,
     configured,
+    context_limits_option,
     force_option,
     model_option,
     overhead_option,
     prices_option,
+    strategies_option,
     tuning_options,
     workers_option,
 )
@@ -63,22 +64,8 @@ REPLAY_OPTIONS = {
     metavar="FILE",
     help="Also write the main chart to FILE as SVG: one run with and without collection.",
 )
-@click.option(
-    "-s",
-    "--strategies",
-    type=CommaSeparated(click.STRING),
-    metavar="A,B,…",
-    help="Strategies; by default all installed ones.",
-)
-@click.option(
-    "-l",
-    "--context-limit",
-    "context_limits",
-    type=CommaSeparated(TOKENS),
-    default="128k",
-    metavar="TOKENS,…",
-    help="Window sizes (128k).",
-)
+@strategies_option
+@context_limits_option
 @tuning_options
 @model_option
 @prices_option

@@ -9,7 +9,7 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from jaato_gc.history import Group
 from jaato_gc.messages import FunctionCall, ToolResult
 from jaato_gc.tokens import as_text
+
+
+class ToolKind(StrEnum):
+    """The kind of a tool, which decides how its output is collected."""
+
+    READ = "read"
+    """Shows a file or a part of it."""
+    EDIT = "edit"
+    """Changes a file."""
+    SEARCH = "search"
+    """Lists or finds something."""
+    SHELL = "shell"
+    """Runs a command."""
+    OTHER = "other"
+    """Any other tool."""
 
 
 def _words(text: str) -> Any:
@@ -56,20 +71,21 @@ class ToolNames(BaseModel):
     )
     """Arguments that name the file; the first one in a call counts."""
 
+    @functools.cached_property
+    def _patterns(self) -> list[tuple[ToolKind, re.Pattern[str]]]:
+        kinds = (ToolKind.READ, ToolKind.EDIT, ToolKind.SEARCH, ToolKind.SHELL)
+        return [
+            (kind, re.compile("|".join(map(fnmatch.translate, patterns)), re.IGNORECASE))
+            for kind in kinds
+            if (patterns := getattr(self, kind))  # each kind has a field of its name
+        ]
 
-class ToolKind(StrEnum):
-    """The kind of a tool, which decides how its output is collected."""
-
-    READ = "read"
-    """Shows a file or a part of it."""
-    EDIT = "edit"
-    """Changes a file."""
-    SEARCH = "search"
-    """Lists or finds something."""
-    SHELL = "shell"
-    """Runs a command."""
-    OTHER = "other"
-    """Any other tool."""
+    def _kind_named(self, name: str) -> ToolKind:
+        short = name.rpartition("__")[2]  # "tool" of mcp__server__tool
+        for kind, pattern in self._patterns:
+            if pattern.match(name) or pattern.match(short):
+                return kind
+        return ToolKind.OTHER
 
 
 @dataclass(slots=True, eq=False)
@@ -118,56 +134,49 @@ class ToolUse:
 def find_tool_uses(groups: Iterable[Group], names: ToolNames | None = None) -> list[ToolUse]:
     """Returns the tool uses of a conversation, oldest first."""
     names = names or ToolNames()
-    # Cached, because a conversation has few tools but many calls, and there are dozens of patterns.
-    kind_of_name = functools.cache(functools.partial(_kind_of_name, names))
     return [
-        use for group in groups if group.is_call for use in _uses_in(group, names, kind_of_name)
+        _use(group, exchange, names)
+        for group in groups
+        if group.is_call
+        for exchange in _exchanges_in(group)
     ]
 
 
-def _uses_in(
-    group: Group, names: ToolNames, kind_of_name: Callable[[str], ToolKind]
-) -> Iterator[ToolUse]:
-    pending: dict[tuple[str | None, str], list[tuple[FunctionCall, tuple[str, int]]]] = {}
+_Place = tuple[str, int]
+_Exchange = tuple[FunctionCall, _Place, ToolResult, _Place]
+
+
+def _exchanges_in(group: Group) -> Iterator[_Exchange]:
+    pending: dict[tuple[str | None, str], list[tuple[FunctionCall, _Place]]] = {}
     for message in group.messages:
         for index, part in enumerate(message.parts):
-            at = (message.message_id, index)
+            place = (message.message_id, index)
             if call := part.function_call:
-                pending.setdefault(_pairing_key(call.id, call.name), []).append((call, at))
+                pending.setdefault(_pairing_key(call.id, call.name), []).append((call, place))
             elif (result := part.function_response) and (
                 calls := pending.get(_pairing_key(result.call_id, result.name))
             ):
-                yield _use(group, *calls.pop(0), result, at, names, kind_of_name)
+                yield *calls.pop(0), result, place
 
 
 def _pairing_key(call_id: str | None, name: str) -> tuple[str | None, str]:
     return (call_id, "") if call_id else (None, name)
 
 
-def _use(
-    group: Group,
-    call: FunctionCall,
-    call_at: tuple[str, int],
-    result: ToolResult,
-    result_at: tuple[str, int],
-    names: ToolNames,
-    kind_of_name: Callable[[str], ToolKind],
-) -> ToolUse:
+def _use(group: Group, exchange: _Exchange, names: ToolNames) -> ToolUse:
+    call, _, result, _ = exchange
     arguments = call.args if isinstance(call.args, dict) else {}
-    kind = _kind_of(call.name, arguments, kind_of_name)
-    kind, paths, whole_file = _file_access(kind, arguments, names)
+    access = _file_access(call.name, arguments, names)
     signature = (call.name, json.dumps(arguments, sort_keys=True, default=str))
     attempt: tuple[str, ...] = signature
-    if kind in (ToolKind.READ, ToolKind.EDIT):
-        attempt = (call.name, kind, *paths)
-    elif kind is ToolKind.SHELL:
+    if access.kind in (ToolKind.READ, ToolKind.EDIT):
+        attempt = (call.name, access.kind, *access.paths)
+    elif access.kind is ToolKind.SHELL:
         attempt = (call.name, *_goal_of(_command_in(arguments)))
     text = as_text(result.result)
-    return ToolUse(
-        group, call, call_at, result, result_at, kind, paths, whole_file, signature, attempt,
-        failed=result.is_error or _looks_failed(text),
-        is_intact=not _CLEARED.search(text),
-    )  # fmt: skip
+    failed = result.is_error or _FAILURE.match(text[:400]) is not None
+    is_intact = not _CLEARED.search(text)
+    return ToolUse(group, *exchange, *access, signature, attempt, failed, is_intact)
 
 
 def places_by_touch(groups: Sequence[Group], uses: Iterable[ToolUse]) -> list[float]:
@@ -214,12 +223,17 @@ class _FileAccess(NamedTuple):
     whole_file: bool = False
 
 
-def _file_access(kind: ToolKind, arguments: dict[str, Any], names: ToolNames) -> _FileAccess:
+def _file_access(name: str, arguments: dict[str, Any], names: ToolNames) -> _FileAccess:
     """Returns the kind of a call and the files that it accesses.
 
     A name alone can be misleading: a read or an edit without a path, and a shell without a
     command, are tools of kind ``OTHER``.
     """
+    kind = names._kind_named(name)
+    operation = arguments.get("command")  # of an editor that is one tool for several operations
+    if kind is not ToolKind.SHELL and isinstance(operation, str):
+        by_operation = names._kind_named(operation)
+        kind = kind if by_operation is ToolKind.OTHER else by_operation
     if kind is ToolKind.SHELL:
         return _file_access_of_command(_command_in(arguments))
     paths = _paths_in(arguments, names)
@@ -228,37 +242,6 @@ def _file_access(kind: ToolKind, arguments: dict[str, Any], names: ToolNames) ->
     if kind in (ToolKind.READ, ToolKind.EDIT) and not paths:
         return _FileAccess(ToolKind.OTHER)
     return _FileAccess(kind, paths, kind is ToolKind.READ and not _reads_a_part(arguments, names))
-
-
-def _kind_of(
-    name: str, arguments: dict[str, Any], kind_of_name: Callable[[str], ToolKind]
-) -> ToolKind:
-    """Returns the kind of a tool by its ``command`` argument, or else by its name.
-
-    Some editors have one tool for several operations, and ``command`` selects one of them.
-    """
-    by_name = kind_of_name(name)
-    if by_name is ToolKind.SHELL:
-        return by_name
-    command = arguments.get("command")
-    by_command = kind_of_name(command) if isinstance(command, str) else ToolKind.OTHER
-    return by_name if by_command is ToolKind.OTHER else by_command
-
-
-def _kind_of_name(names: ToolNames, name: str) -> ToolKind:
-    name = name.lower()
-    short = name.rpartition("__")[2]  # "tool" of mcp__server__tool
-    patterns = {
-        ToolKind.READ: names.read,
-        ToolKind.EDIT: names.edit,
-        ToolKind.SEARCH: names.search,
-        ToolKind.SHELL: names.shell,
-    }
-    for kind, patterns_of_kind in patterns.items():
-        for pattern in map(str.lower, patterns_of_kind):
-            if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(short, pattern):
-                return kind
-    return ToolKind.OTHER
 
 
 _PART_ARGUMENTS: Final = re.compile(r"offset|limit|line|range|start|end|pages?$", re.IGNORECASE)
@@ -367,7 +350,3 @@ _FAILURE: Final = re.compile(
     r"exit code:? [1-9]|[^\n]{0,80}(?:command not found|no such file or directory))",
     re.IGNORECASE,
 )
-
-
-def _looks_failed(text: str) -> bool:
-    return _FAILURE.match(text[:400]) is not None

@@ -182,7 +182,8 @@ def _read_entry_points(_import_path: object) -> tuple[PluginEntryPoint, ...]:
             for entry_point in distribution.entry_points:
                 if entry_point.group in groups:
                     name, version = _name_and_version(distribution)
-                    if entry_point.group == FACTORY_GROUP and _is_for_jaato(name):
+                    is_factory = entry_point.group == FACTORY_GROUP
+                    if is_factory and _normalized(name) == FACTORIES_FOR_JAATO:
                         continue
                     key = (groups.index(entry_point.group), name, entry_point.name)
                     core_range = _core_range(distribution)
@@ -200,13 +201,9 @@ def _name_and_version(distribution: "Distribution") -> tuple[str, str]:
     return metadata.get("Name", "an unknown distribution"), metadata.get("Version", "-")
 
 
-def _is_for_jaato(distribution: str) -> bool:
-    return _normalized(distribution) == FACTORIES_FOR_JAATO
-
-
 def _core_range(distribution: "Distribution") -> str | None:
-    needs = distribution.requires or ()
-    return next((each for each in needs if re.match(r"jaato[-_.]gc\s*[(<>=!~]", each)), None)
+    is_core = re.compile(r"jaato[-_.]gc\s*[(<>=!~]").match
+    return next(filter(is_core, distribution.requires or ()), None)
 
 
 def _names_in(variable: str) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCConfigError, GCError
 from jaato_gc.plugins.json_files import DEFAULT_PROFILES, find_gc_file, find_profile, read_json
-from jaato_gc.plugins.protocol import GCPlugin, StrategyInfo
+from jaato_gc.plugins.protocol import GCPlugin
 from jaato_gc.plugins.registry import PluginRegistry
 from jaato_gc.summaries import SummarizerFunction, SummarySettings
 
@@ -95,16 +95,18 @@ class GCProfileConfig(GCConfig):
         registry = registry or PluginRegistry()
         config, options = self.to_gc_config(), self.to_plugin_config()
         info = registry.info(self.type)
-        foreign = [
-            key
-            for key in SHARED_OPTIONS
-            if key in options and key not in self.plugin_config and not _has_option(info, key)
-        ]
+        model, foreign = info.config_model, []
+        if model is not None:  # without one, a strategy may have any option
+            foreign = [
+                key
+                for key in SHARED_OPTIONS
+                if key in options and key not in {*self.plugin_config, *model.model_fields}
+            ]
+            named = options.get("summarizer")
+            if isinstance(named, str) and issubclass(model, SummarySettings):
+                options["summarizer"] = _function_named(named)
         for key in foreign:
             del options[key]
-        named = options.get("summarizer")
-        if isinstance(named, str) and _summarizes(info):
-            options["summarizer"] = _function_named(named)
         plugin = registry.create(self.type, options, from_json=self._from_json)
         config.merged(getattr(plugin, "overrides", {}))  # raise now, while the file is known
         registry.configure(self.plugins, from_json=self._from_json)
@@ -212,16 +214,6 @@ def _load(
         raise type(error)(f"{where}: {error}") from error.__cause__
 
 
-def _has_option(info: StrategyInfo, key: str) -> bool:
-    """Returns whether a strategy has an option, as far as its plugin says."""
-    return info.config_model is None or key in info.config_model.model_fields
-
-
-def _summarizes(info: StrategyInfo) -> bool:
-    """Returns whether the option ``summarizer`` of a strategy is a function."""
-    return info.config_model is not None and issubclass(info.config_model, SummarySettings)
-
-
 def _function_named(name: str) -> SummarizerFunction:
     """Returns the function that a file names as ``"module:function"``."""
     where = f"summarizer={name!r:.80}"
@@ -258,7 +250,7 @@ def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
     if named is not None:
         if not isinstance(named, str):
             raise GCConfigError(f"plugin={named!r:.80}: must be the name of a strategy")
-        if given is not None and _short(given) != _short(named):
+        if given is not None and str(given).removeprefix("gc_") != named.removeprefix("gc_"):
             raise GCConfigError(
                 f"type={given!r} and plugin={named!r} name different strategies: keep one of them"
             )
@@ -268,7 +260,3 @@ def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
             raise GCConfigError(f"{key!r} is given twice, inside and outside config: keep one")
         settings[key] = value
     return settings
-
-
-def _short(name: object) -> str:
-    return str(name).removeprefix("gc_")

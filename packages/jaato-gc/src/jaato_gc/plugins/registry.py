@@ -1,7 +1,8 @@
 """The registry of plugins: strategies, formats, stashes, counters and observers."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from jaato_gc.config import validate_options
@@ -9,8 +10,7 @@ from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins.base import GCStrategy
 from jaato_gc.plugins.discovery import BLOCKED_VARIABLE, InstalledPlugin, PluginStatus
-from jaato_gc.plugins.hook_calls import call
-from jaato_gc.plugins.loading import PluginLoader
+from jaato_gc.plugins.loading import PluginLoader, call, new_manager
 from jaato_gc.plugins.plugin_options import find_plugin, read_options
 from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
 from jaato_gc.settings import closest, options_from_json
@@ -90,26 +90,12 @@ class PluginRegistry:
             GCConfigError: An option is unknown or has an invalid value.
         """
         plugin, info = self._choose(name)
-        options = dict(config or {})
-        try:
+        with _blaming(plugin, f"to set up {info.name!r}", passed_on=GCConfigError):
             strategy = info.factory()
             missing = _missing_members(strategy)
             if not missing:
-                if from_json:
-                    options = _from_json(info, strategy, options)
-                # Our own base class validates its options itself.
-                if info.config_model is not None and not isinstance(strategy, GCStrategy):
-                    validate_options(info.name, options, info.config_model)
-                strategy.initialize(options)
+                strategy.initialize(_options_for(strategy, info, config or {}, from_json))
                 return strategy
-        except GCConfigError:
-            raise
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            raise GCPluginError(
-                f"{plugin.origin} failed to set up {info.name!r}: {type(error).__name__}: {error}"
-            ) from error
         raise GCPluginError(f"{plugin.origin}: strategy {info.name!r} lacks {', '.join(missing)}")
 
     def configure(
@@ -143,13 +129,8 @@ class PluginRegistry:
             except GCConfigError as error:
                 raise GCConfigError(f"options for plugin {name!r}: {error}") from error.__cause__
         for plugin, settings in validated:
-            try:
+            with _blaming(plugin, f"in {hook}"):
                 call(takers[id(plugin)], {"options": settings})
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                cause = f"{type(error).__name__}: {error}"
-                raise GCPluginError(f"{plugin.origin} failed in {hook}: {cause}") from error
 
     def token_counter(self, model: str | None = None) -> TokenCounter:
         """Returns the counter for a model: from a plugin, or core's choice."""
@@ -182,12 +163,12 @@ class PluginRegistry:
 
     def hooks(self) -> dict[str, tuple[str, ...]]:
         """Returns the hooks of this version of core, each with its arguments."""
-        callers = vars(self._loader.manager.hook).values()
-        return {each.name: tuple(each.spec.argnames) for each in callers if each.spec}
+        hooks = vars(new_manager().hook).values()
+        return {hook.name: tuple(hook.spec.argnames) for hook in hooks if hook.spec}
 
     def is_observed(self, hook: str) -> bool:
         """Returns whether any plugin implements a hook."""
-        return any(True for _ in self._loader.implementations(hook))
+        return bool(self._loader.implementations(hook))
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Calls every observer of a hook. Errors are logged and do not stop the others."""
@@ -256,7 +237,7 @@ def _find(
 ) -> list[tuple[InstalledPlugin, StrategyInfo]]:
     """Returns the plugins that offer a strategy, by the first spelling that any of them offers."""
     offers = _offers(plugins, lambda plugin: plugin.strategies)
-    return next((offers[each] for each in _spellings(name) if each in offers), [])
+    return next((offers[spelling] for spelling in _spellings(name) if spelling in offers), [])
 
 
 def _offers(
@@ -283,10 +264,30 @@ def _unambiguous(
     return {name: offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1}
 
 
-def _from_json(info: StrategyInfo, strategy: GCPlugin, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options from a JSON document as the strategy's model has them."""
+@contextmanager
+def _blaming(
+    plugin: InstalledPlugin, action: str, passed_on: type[Exception] | tuple[()] = ()
+) -> Iterator[None]:
+    """Turns what a plugin raises into an error that names the plugin."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, passed_on) or not is_failure(error):
+            raise
+        cause = f"{type(error).__name__}: {error}"
+        raise GCPluginError(f"{plugin.origin} failed {action}: {cause}") from error
+
+
+def _options_for(
+    strategy: GCPlugin, info: StrategyInfo, options: Mapping[str, Any], from_json: bool
+) -> dict[str, Any]:
+    """Returns the options that a strategy is initialized with, validated if there is a model."""
     model = strategy.settings_model if isinstance(strategy, GCStrategy) else info.config_model
-    return options if model is None else options_from_json(info.name, options, model)
+    if model is not None and from_json:
+        options = options_from_json(info.name, options, model)
+    if model is not None and not isinstance(strategy, GCStrategy):  # that validates them itself
+        validate_options(info.name, options, model)
+    return dict(options)
 
 
 def _missing_members(strategy: GCPlugin) -> list[str]:

@@ -1,6 +1,7 @@
 """Replacing turns by summaries in a collection."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from jaato_gc.collecting import Collection, GCTriggerReason, Piece, include_request
 from jaato_gc.errors import SummaryError
@@ -32,7 +33,7 @@ class TurnSummarizer:
     def __init__(self, collection: Collection, settings: SummarySettings) -> None:
         self._collection = collection
         self._settings = settings
-        present = [each.message_id for each in collection.history if each.synthetic]
+        present = [message.message_id for message in collection.history if message.synthetic]
         self._writer = SummaryWriter(settings, collection.counter, present)
         self._written: dict[int, Summary] = {}
         """The summaries of this collection, by position."""
@@ -54,8 +55,7 @@ class TurnSummarizer:
         pieces = collection.pieces(turns)
         while collection.needs_more and self._replace(self._choose_oldest(pieces), reason):
             pass
-        while self._fold_summaries():
-            pass  # a folded summary may be too long beside the newest
+        self._fold_summaries()
 
     def summarize(self, pieces: Sequence[Piece], reason: str) -> None:
         """Replaces all of these pieces by one summary, even if the goal is reached.
@@ -64,16 +64,15 @@ class TurnSummarizer:
             SummaryError: The summarizer failed or returned no usable summary.
         """
         self._replace(pieces, reason)
-        while self._fold_summaries():
-            pass  # a folded summary may be too long beside the newest
+        self._fold_summaries()
 
     def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
-        """Replaces pieces by a summary, or removes them. Returns whether anything went."""
+        """Replaces pieces by a summary, or removes them. Returns whether anything was removed."""
         try:
             return self._summarize(pieces, reason)
         except SummaryError as error:
             self._accept_failure(error)
-        # Without a summary, no more goes than must.
+        # Content without a summary is lost, so only what the goal requires is removed.
         self._collection.remove_in_order(pieces, "truncated_fallback")
         return True
 
@@ -111,31 +110,36 @@ class TurnSummarizer:
     def _summarize(self, pieces: Sequence[Piece], reason: str) -> bool:
         """Replaces pieces by one summary. Returns whether that makes the history smaller."""
         collection = self._collection
-        groups = [self._removable(piece.groups) for piece in pieces]
-        told = [[message for group in each for message in group.messages] for each in groups]
-        if not any(told):
+        removable = [self._removable(piece.groups) for piece in pieces]
+        turns = [
+            [message for group in groups for message in group.messages] for groups in removable
+        ]
+        everything = list(chain.from_iterable(turns))
+        if not everything:
             return False
-        everything = [message for each in told for message in each]
         try:
-            summary = self._writer.write(told)
+            summary = self._writer.write(turns)
         except NotShorterError:
             if self._tokens(everything) > FEW_TOKENS:
                 raise
             return False  # too little content for any shorter summary: not a failure
         if not self._pays_off(summary, everything):
             return False
-        self._insert(
-            summary, collection.position_before(group for each in groups for group in each)
-        )
-        for piece, removable in zip(pieces, groups, strict=True):
-            collection.remove(removable, piece.key, reason, "summarize")
+        self._insert(summary, collection.position_before(chain.from_iterable(removable)))
+        for piece, groups in zip(pieces, removable, strict=True):
+            collection.remove(groups, piece.key, reason, "summarize")
         return True
 
-    def _fold_summaries(self) -> bool:
+    def _fold_summaries(self) -> None:
+        while self._fold_once():
+            pass  # a folded summary may be too long beside the newest
+
+    def _fold_once(self) -> bool:
         """Folds all summaries but the newest into one if there are too many or they are too long.
 
-        Folding fewer would fold again in every collection, and each time loses details. Without a
-        folded summary, the oldest ones are removed, as many as must. Returns whether any went.
+        Each folding loses details, and folding fewer would fold again in every collection. If
+        folding fails, the oldest summaries that are too many are removed. Returns whether any
+        summary was folded or removed.
 
         Raises:
             SummaryError: The summarizer failed or returned no usable summary.
@@ -146,14 +150,14 @@ class TurnSummarizer:
             for group in self._removable(collection.groups)
             if group.messages[0].synthetic is SyntheticKind.SUMMARY
         }
-        chain = {position: group.messages[0] for position, group in old.items()}
-        chain |= {position: summary.message for position, summary in self._written.items()}
-        chain = dict(sorted(chain.items()))
-        excess = self._excess(list(chain.values()))
+        summaries = {position: group.messages[0] for position, group in old.items()}
+        summaries |= {position: summary.message for position, summary in self._written.items()}
+        summaries = dict(sorted(summaries.items()))
+        excess = self._excess(list(summaries.values()))
         if not excess:
             return False
-        oldest = list(chain)[: self._foldable(list(chain.values()))]
-        messages = [chain[position] for position in oldest]
+        oldest = list(summaries)[: self._foldable(list(summaries.values()))]
+        messages = [summaries[position] for position in oldest]
         reason, summary = "summarized", None
         try:
             summary = self._writer.write([[message] for message in messages])
@@ -164,7 +168,7 @@ class TurnSummarizer:
             if not (collection.under_pressure or self._written):
                 return False  # below pressure, a summary goes only if another one comes
             reason, summary = "truncated_fallback", None
-            oldest = list(chain)[:excess]
+            oldest = list(summaries)[:excess]
         action: EditAction = "summarize" if summary else "remove"
         for position in oldest:
             if position in old:
@@ -175,21 +179,21 @@ class TurnSummarizer:
             self._insert(summary, oldest[0])
         return True
 
-    def _excess(self, chain: Sequence[Message]) -> int:
-        """Returns how many of the oldest summaries are too many; one may have any size."""
-        excess = max(0, len(chain) - self._settings.max_summaries)
-        while excess < len(chain) - 1 and self._tokens(chain[excess:]) > self._max_tokens:
+    def _excess(self, summaries: Sequence[Message]) -> int:
+        """Returns how many of the oldest summaries are too many; the newest may have any size."""
+        excess = max(0, len(summaries) - self._settings.max_summaries)
+        while excess < len(summaries) - 1 and self._tokens(summaries[excess:]) > self._max_tokens:
             excess += 1
         return excess
 
-    def _foldable(self, chain: Sequence[Message]) -> int:
-        """Returns how many summaries fold into one: all but the newest, if it leaves room."""
+    def _foldable(self, summaries: Sequence[Message]) -> int:
+        """Returns how many summaries to fold: all but the newest if that is short, else all."""
         newest_stays = (
             self._settings.max_summaries > 1
-            and len(chain) > 2
-            and self._tokens(chain[-1:]) <= self._max_tokens // 2
+            and len(summaries) > 2
+            and self._tokens(summaries[-1:]) <= self._max_tokens // 2
         )
-        return len(chain) - newest_stays
+        return len(summaries) - newest_stays
 
     @property
     def _max_tokens(self) -> int:

@@ -104,9 +104,9 @@ def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_CO
     """Returns the tokens of some messages. Each message is tokenised once."""
     name = counter.name
     total = 0
-    for each in messages:
-        counted_by, tokens = each._counted
-        total += tokens if counted_by == name else message_tokens(each, counter)
+    for message in messages:
+        counted_by, tokens = message._counted
+        total += tokens if counted_by == name else message_tokens(message, counter)
     return total
 
 

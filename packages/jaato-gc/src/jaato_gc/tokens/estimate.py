@@ -10,8 +10,6 @@ encoding does.
 from operator import mul
 from typing import Final
 
-__all__ = ["ESTIMATE_TOLERANCE", "estimate_tokens"]
-
 ESTIMATE_TOLERANCE: Final = 0.05
 """Expected relative error, either way, of a *total* over many texts of one kind.
 
