@@ -680,7 +680,7 @@ DESIGN_NAMES = {
     "check_before_send preserve_recent_turns pinned_turn_indices plugin_config continuous_mode",
     "GCResult": "success items_collected tokens_before tokens_after tokens_freed plugin_name "
     "trigger_reason notification details error removal_list outcome cache gc_id",
-    "GCRemovalItem": "source child_key tokens_freed reason message_ids action keep",
+    "GCRemovalItem": "source child_key tokens_freed reason message_ids action stash",
     "GCOutcome": "NOT_NEEDED REACHED SHORT NO_GAIN FAILED REJECTED",
     "GCTriggerReason": "THRESHOLD MANUAL TURN_LIMIT PRE_MESSAGE CONTEXT_LIMIT",
     "GCPolicy": "LOCKED PRESERVABLE PARTIAL EPHEMERAL",

@@ -1,79 +1,41 @@
 """Collecting: when, how much, what is protected, and how a collection is planned."""
 
-from jaato_gc.collecting.account import cache_impact, make_result, removal_list
-from jaato_gc.collecting.collection import Collection, Piece, include_request, opened
-from jaato_gc.collecting.draft import Change, Draft, PlanRequest
-from jaato_gc.collecting.fitting import CORE
-from jaato_gc.collecting.floor import Floor
-from jaato_gc.collecting.goal import Goal
-from jaato_gc.collecting.ledger import without_messages
-from jaato_gc.collecting.outcome import Outcome, check_collection, is_user_text
-from jaato_gc.collecting.planning import Failure, GCPlan, make_plan, rejection
-from jaato_gc.collecting.protection import protect
-from jaato_gc.collecting.results import (
-    CacheImpact,
-    GCOutcome,
-    GCRemovalItem,
-    GCResult,
-    GCTriggerReason,
-    Shortfall,
-)
-from jaato_gc.collecting.shortening import (
-    Shortening,
-    shortened,
-    with_shorter_values,
-    without_shortenable,
-)
-from jaato_gc.collecting.triggers import (
-    ContextUsage,
-    Limits,
-    SessionUsage,
-    crossed_threshold,
-    is_cache_cold,
-    min_free_tokens,
-    should_collect,
-    trigger_tokens,
-)
-
-__all__ = [
-    "CORE",
-    "CacheImpact",
-    "Change",
-    "Collection",
-    "ContextUsage",
-    "Draft",
-    "Failure",
-    "Floor",
-    "GCOutcome",
-    "GCPlan",
-    "GCRemovalItem",
-    "GCResult",
-    "GCTriggerReason",
-    "Goal",
-    "Limits",
-    "Outcome",
-    "Piece",
-    "PlanRequest",
-    "SessionUsage",
-    "Shortening",
-    "Shortfall",
-    "cache_impact",
-    "check_collection",
-    "crossed_threshold",
-    "include_request",
-    "is_cache_cold",
-    "is_user_text",
-    "make_plan",
-    "make_result",
-    "min_free_tokens",
-    "opened",
-    "protect",
-    "rejection",
-    "removal_list",
-    "shortened",
-    "should_collect",
-    "trigger_tokens",
-    "with_shorter_values",
-    "without_messages",
-    "without_shortenable",
-]
+from jaato_gc.collecting.account import cache_impact as cache_impact
+from jaato_gc.collecting.account import make_result as make_result
+from jaato_gc.collecting.account import removal_list as removal_list
+from jaato_gc.collecting.collection import Collection as Collection
+from jaato_gc.collecting.collection import Piece as Piece
+from jaato_gc.collecting.collection import include_request as include_request
+from jaato_gc.collecting.collection import opened as opened
+from jaato_gc.collecting.draft import Draft as Draft
+from jaato_gc.collecting.draft import PlanRequest as PlanRequest
+from jaato_gc.collecting.fitting import CORE as CORE
+from jaato_gc.collecting.floor import Floor as Floor
+from jaato_gc.collecting.ledger import without_messages as without_messages
+from jaato_gc.collecting.outcome import Outcome as Outcome
+from jaato_gc.collecting.outcome import check_collection as check_collection
+from jaato_gc.collecting.outcome import is_user_text as is_user_text
+from jaato_gc.collecting.planning import Failure as Failure
+from jaato_gc.collecting.planning import GCPlan as GCPlan
+from jaato_gc.collecting.planning import make_plan as make_plan
+from jaato_gc.collecting.planning import rejection as rejection
+from jaato_gc.collecting.protection import protect as protect
+from jaato_gc.collecting.results import CacheImpact as CacheImpact
+from jaato_gc.collecting.results import GCOutcome as GCOutcome
+from jaato_gc.collecting.results import GCRemovalItem as GCRemovalItem
+from jaato_gc.collecting.results import GCResult as GCResult
+from jaato_gc.collecting.results import GCTriggerReason as GCTriggerReason
+from jaato_gc.collecting.results import Shortfall as Shortfall
+from jaato_gc.collecting.shortening import Shortening as Shortening
+from jaato_gc.collecting.shortening import shortened as shortened
+from jaato_gc.collecting.shortening import with_shorter_values as with_shorter_values
+from jaato_gc.collecting.shortening import without_shortenable as without_shortenable
+from jaato_gc.collecting.triggers import ContextUsage as ContextUsage
+from jaato_gc.collecting.triggers import Goal as Goal
+from jaato_gc.collecting.triggers import Limits as Limits
+from jaato_gc.collecting.triggers import SessionUsage as SessionUsage
+from jaato_gc.collecting.triggers import crossed_threshold as crossed_threshold
+from jaato_gc.collecting.triggers import is_cache_cold as is_cache_cold
+from jaato_gc.collecting.triggers import min_free_tokens as min_free_tokens
+from jaato_gc.collecting.triggers import should_collect as should_collect
+from jaato_gc.collecting.triggers import trigger_tokens as trigger_tokens

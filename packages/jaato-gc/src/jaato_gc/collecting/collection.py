@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget, SourceEntry
 from jaato_gc.collecting.draft import Draft, PlanRequest, RemovalSoFar
-from jaato_gc.collecting.goal import Goal
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import (
@@ -16,7 +15,7 @@ from jaato_gc.collecting.shortening import (
     shortened,
     with_shorter_values,
 )
-from jaato_gc.collecting.triggers import ContextUsage
+from jaato_gc.collecting.triggers import ContextUsage, Goal
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import EditAction, Group, SourceRemoval, Turn

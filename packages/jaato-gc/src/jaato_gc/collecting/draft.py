@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget
-from jaato_gc.collecting.goal import goal_of
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
-from jaato_gc.collecting.triggers import ContextUsage, is_under_pressure
+from jaato_gc.collecting.triggers import ContextUsage, goal_of, is_under_pressure
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out

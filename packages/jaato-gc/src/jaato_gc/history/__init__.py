@@ -1,64 +1,29 @@
 """Histories: pairing of calls and results, groups and turns, validity, repair and edits."""
 
-from jaato_gc.history.edits import (
-    Edit,
-    EditAction,
-    SourceRemoval,
-    apply_edits,
-    edits_between,
-    in_order,
-    inverse,
-    moved_to,
-)
-from jaato_gc.history.invariants import (
-    FastCheck,
-    Violation,
-    check_history,
-    new_violations,
-    opens_with_user,
-    proved_violations,
-    unproved_violations,
-)
-from jaato_gc.history.layout import (
-    Group,
-    Hold,
-    Layout,
-    Turn,
-    flatten_turns,
-    get_preserved_indices,
-    lay_out,
-    split_into_turns,
-    turn_starts,
-)
-from jaato_gc.history.pairing import pair_calls
-from jaato_gc.history.repair import ensure_tool_call_integrity, repair_history
-
-__all__ = [
-    "Edit",
-    "EditAction",
-    "FastCheck",
-    "Group",
-    "Hold",
-    "Layout",
-    "SourceRemoval",
-    "Turn",
-    "Violation",
-    "apply_edits",
-    "check_history",
-    "edits_between",
-    "ensure_tool_call_integrity",
-    "flatten_turns",
-    "get_preserved_indices",
-    "in_order",
-    "inverse",
-    "lay_out",
-    "moved_to",
-    "new_violations",
-    "opens_with_user",
-    "pair_calls",
-    "proved_violations",
-    "repair_history",
-    "split_into_turns",
-    "turn_starts",
-    "unproved_violations",
-]
+from jaato_gc.history.edits import Edit as Edit
+from jaato_gc.history.edits import EditAction as EditAction
+from jaato_gc.history.edits import SourceRemoval as SourceRemoval
+from jaato_gc.history.edits import apply_edits as apply_edits
+from jaato_gc.history.edits import edits_between as edits_between
+from jaato_gc.history.edits import in_order as in_order
+from jaato_gc.history.edits import inverse as inverse
+from jaato_gc.history.edits import moved_to as moved_to
+from jaato_gc.history.invariants import FastCheck as FastCheck
+from jaato_gc.history.invariants import Violation as Violation
+from jaato_gc.history.invariants import check_history as check_history
+from jaato_gc.history.invariants import new_violations as new_violations
+from jaato_gc.history.invariants import opens_with_user as opens_with_user
+from jaato_gc.history.invariants import proved_violations as proved_violations
+from jaato_gc.history.invariants import unproved_violations as unproved_violations
+from jaato_gc.history.layout import Group as Group
+from jaato_gc.history.layout import Hold as Hold
+from jaato_gc.history.layout import Layout as Layout
+from jaato_gc.history.layout import Turn as Turn
+from jaato_gc.history.layout import flatten_turns as flatten_turns
+from jaato_gc.history.layout import get_preserved_indices as get_preserved_indices
+from jaato_gc.history.layout import lay_out as lay_out
+from jaato_gc.history.layout import split_into_turns as split_into_turns
+from jaato_gc.history.layout import turn_starts as turn_starts
+from jaato_gc.history.pairing import pair_calls as pair_calls
+from jaato_gc.history.repair import ensure_tool_call_integrity as ensure_tool_call_integrity
+from jaato_gc.history.repair import repair_history as repair_history

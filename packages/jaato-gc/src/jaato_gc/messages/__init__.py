@@ -1,71 +1,32 @@
 """Messages: types, JSON form, and the messages that collections write."""
 
-from jaato_gc.messages.json import (
-    message_from_dict,
-    message_to_dict,
-    plain_id,
-    plain_json,
-    plain_message,
-    plain_text,
-    serialised,
-    stash_key,
-)
-from jaato_gc.messages.synthetic import (
-    LEDGER_ID,
-    NOTICE_ID,
-    fenced,
-    fill_template,
-    is_ledger,
-    is_notice,
-    notice_message,
-    summary_message,
-    summary_text,
-)
-from jaato_gc.messages.types import (
-    MODEL,
-    SYSTEM,
-    TOOL,
-    USER,
-    FunctionCall,
-    InlineData,
-    Message,
-    Part,
-    Role,
-    SyntheticKind,
-    ToolResult,
-    mint_message_id,
-    seal,
-)
-
-__all__ = [
-    "LEDGER_ID",
-    "MODEL",
-    "NOTICE_ID",
-    "SYSTEM",
-    "TOOL",
-    "USER",
-    "FunctionCall",
-    "InlineData",
-    "Message",
-    "Part",
-    "Role",
-    "SyntheticKind",
-    "ToolResult",
-    "fenced",
-    "fill_template",
-    "is_ledger",
-    "is_notice",
-    "message_from_dict",
-    "message_to_dict",
-    "mint_message_id",
-    "notice_message",
-    "plain_id",
-    "plain_json",
-    "plain_message",
-    "plain_text",
-    "seal",
-    "serialised",
-    "stash_key",
-    "summary_message",
-    "summary_text",
-]
+from jaato_gc.messages.json import message_from_dict as message_from_dict
+from jaato_gc.messages.json import message_to_dict as message_to_dict
+from jaato_gc.messages.json import plain_id as plain_id
+from jaato_gc.messages.json import plain_json as plain_json
+from jaato_gc.messages.json import plain_message as plain_message
+from jaato_gc.messages.json import plain_text as plain_text
+from jaato_gc.messages.json import serialised as serialised
+from jaato_gc.messages.json import stash_key as stash_key
+from jaato_gc.messages.synthetic import LEDGER_ID as LEDGER_ID
+from jaato_gc.messages.synthetic import NOTICE_ID as NOTICE_ID
+from jaato_gc.messages.synthetic import fenced as fenced
+from jaato_gc.messages.synthetic import fill_template as fill_template
+from jaato_gc.messages.synthetic import is_ledger as is_ledger
+from jaato_gc.messages.synthetic import is_notice as is_notice
+from jaato_gc.messages.synthetic import notice_message as notice_message
+from jaato_gc.messages.synthetic import summary_message as summary_message
+from jaato_gc.messages.synthetic import summary_text as summary_text
+from jaato_gc.messages.types import MODEL as MODEL
+from jaato_gc.messages.types import SYSTEM as SYSTEM
+from jaato_gc.messages.types import TOOL as TOOL
+from jaato_gc.messages.types import USER as USER
+from jaato_gc.messages.types import FunctionCall as FunctionCall
+from jaato_gc.messages.types import InlineData as InlineData
+from jaato_gc.messages.types import Message as Message
+from jaato_gc.messages.types import Part as Part
+from jaato_gc.messages.types import Role as Role
+from jaato_gc.messages.types import SyntheticKind as SyntheticKind
+from jaato_gc.messages.types import ToolResult as ToolResult
+from jaato_gc.messages.types import mint_message_id as mint_message_id
+from jaato_gc.messages.types import seal as seal
