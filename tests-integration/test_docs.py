@@ -307,7 +307,7 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
 
 
 WITH_A_REASON = {
-    "Edit", "Garbage", "_of_result", "_remove", "drop_repeated_lines",
+    "Edit", "Garbage", "_of_result", "_remove", "_replace", "drop_repeated_lines",
     "remove", "remove_in_order", "remove_oldest", "remove_source", "shorten", "summarize",
     "summarize_oldest", "force", "_force", "force_shorter"}  # fmt: skip
 """Functions and methods with a reason among their arguments."""
@@ -404,6 +404,10 @@ def details_in(tree: ast.AST) -> set[str]:
             case ast.Call(func=ast.Attribute(attr="setdefault", value=owner)):
                 if "details" in ast.unparse(owner):
                     found |= strings_in(node.args)
+            case ast.Call(func=ast.Attribute(attr="_result_of"), args=[*_, ast.Dict(keys=keys)]):
+                found |= strings_in(keys)
+            case ast.Call(func=ast.Attribute(attr="edit" | "_edit"), keywords=given):
+                found |= {keyword.arg for keyword in given if keyword.arg}
             case ast.Call(func=ast.Attribute(attr="update", value=owner), keywords=given):
                 if "details" in ast.unparse(owner):
                     found |= {keyword.arg for keyword in given if keyword.arg}

@@ -70,10 +70,10 @@ class Journal:
         commit.assign(self, entries=entries, recorded=self.recorded + 1)
 
     def mark_undone(self, commit: Commit, undone: JournalEntry) -> None:
-        """Prepares the undo of a collection."""
+        """Prepares the undo of a collection. The stash no longer has anything of it to return."""
         entries = list(self.entries)
         entries[entries.index(undone)] = replace(undone, state="undone", applied=None)
-        commit.assign(self, entries=tuple(entries))
+        commit.assign(self, entries=self._bounded(entries))
 
     def fill(self, entries: Sequence[JournalEntry]) -> None:
         """Fills an empty journal with saved entries, as far as its limits allow."""
