@@ -42,10 +42,6 @@ class Commit:
         """Adds an item at the end of a list, where it has been when this is called."""
         self.then(partial(setitem, items, slice(len(items), None), [item]))
 
-    def include(self, items: set[Any], item: object) -> None:
-        """Adds an item to a set."""
-        self.then(partial(items.add, item))
-
     def write(self) -> None:
         """Makes all changes. May be interrupted, and called again."""
         for write in self._writes:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
@@ -112,7 +113,7 @@ class LiveHistory:
         commit.add(self.messages, message)
         commit.put(self.places, message.message_id, self.appended)
         if own_turn in self.pinned_turns:
-            commit.include(budget.pinned_message_ids, message.message_id)
+            commit.then(partial(budget.pinned_message_ids.add, message.message_id))
         if own_turn != turn:  # the turn before has ended
             commit.assign(self, pinned_turns=self.pinned_turns - {turn})
         commit.assign(

@@ -6,7 +6,7 @@ somewhere in a later turn.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -225,11 +225,16 @@ def _config(config: GCConfig, plugin: GCPlugin) -> dict[str, Any]:
     return given
 
 
-def _jsonable(options: Mapping[str, Any] | None, plugin: GCPlugin) -> dict[str, Any]:
+def _jsonable(options: Any, plugin: GCPlugin) -> dict[str, Any]:
     """Returns options as JSON data, without a summarizer: it is given to the session again."""
     if options and _uses_summarizer(plugin):
         options = {key: value for key, value in options.items() if key != "summarizer"}
-    return dict(to_jsonable_python(options))
+    return {key: to_jsonable_python(_ordered(value)) for key, value in dict(options).items()}
+
+
+def _ordered(value: Any) -> Any:
+    """Returns a set as a list, so that saving a session twice gives the same text."""
+    return sorted(value, key=repr) if isinstance(value, Set) else value
 
 
 def _uses_summarizer(plugin: GCPlugin) -> bool:
