@@ -8,6 +8,7 @@ from jaato_gc import Message
 from jaato_gc.plugin import TokenCounter
 from jaato_gc_formats import counter_for, formats
 from jaato_gc_formats._anthropic import AnthropicMessages
+from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_testing import CounterConformance, FormatConformance
 
 PIXEL = "iVBORw0KGgo="
@@ -151,6 +152,15 @@ class TestGemini(FormatConformance):
     @staticmethod
     def samples() -> list[list[Any]]:
         return [GEMINI, [{"contents": GEMINI}]]
+
+
+def test_every_format_has_a_suite_whose_samples_have_calls() -> None:
+    suites: list[Any] = [TestOpenAIChat, TestOpenAIResponses, TestAnthropic, TestGemini]
+    apis = {name for name, made in formats().items() if isinstance(made, ApiFormat)}
+    assert {suite.factory().name for suite in suites} == apis
+    for suite in suites:
+        (conversation,) = suite.factory().read(suite.samples()[0])
+        assert any(message.function_calls for message in conversation.messages)
 
 
 class DropsCalls(AnthropicMessages):

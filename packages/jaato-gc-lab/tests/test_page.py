@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import PRICE, STRATEGIES, sample_grid, sample_report
 
+from jaato_gc_lab import _page
 from jaato_gc_lab._charts import cost_parts, usage_chart
 from jaato_gc_lab._comparison import Cell, CellResult, Comparison
 from jaato_gc_lab._figures import money, short
@@ -475,3 +477,15 @@ def test_colours_have_enough_contrast_in_light_and_dark_mode(mode: int) -> None:
         if name.startswith(("strategy", "part")) or name in ("edge", "focus"):
             assert contrast(colours[name], colours["paper"]) >= 3, name
     assert contrast(colours["tip-text"], colours["tip"]) >= 4.5
+
+
+def test_the_page_shows_everything_that_it_is_given() -> None:
+    """A chart whose data or drawing no template uses is not on the page."""
+    folder = Path(_page.__file__).parent / "templates"
+    templates = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.j2"))
+
+    for name in re.findall(r"macro (\w+)\(", templates):
+        assert len(re.findall(rf"\b{name}\(", templates)) > 1, f"no template calls {name}"
+    for kind in (_page.Window, _page.Cell, _page.Page):
+        for field in fields(kind):
+            assert re.search(rf"\.{field.name}\b", templates), f"no template uses {field.name}"

@@ -18,8 +18,10 @@ from jaato_gc import (
     SyntheticKind,
     ToolResult,
     check_history,
+    repair_history,
 )
 from jaato_gc.history import FastCheck
+from jaato_gc.history.invariants import HISTORY_INVARIANTS, PROVED, Rule, unique_ids
 from jaato_gc.plugin import Violation, check_collection, fenced, shortened
 from jaato_gc_testing import broken_histories, histories
 
@@ -45,8 +47,46 @@ def results(message_id: str, *call_ids: str, result: str = "ok") -> Message:
 CALL, RESULT = calls("c", "x"), results("r", "x", result="line\n" * 200)
 
 
+IMAGE = Part(inline_data=InlineData("image/png", b"x"))
+BREAKING: dict[str, list[Message]] = {
+    "something_to_send": [SYSTEM],
+    "unique_ids": [USER, USER],
+    "user_first": [ANSWER, USER],
+    "no_empty_message": [USER, ANSWER.with_parts([])],
+    "tool_messages_have_results": [USER, RESULT.with_parts([IMAGE])],
+    "calls_by_model": [USER, replace(CALL, role=Role.USER), RESULT],
+    "unique_call_ids": [USER, calls("c", "x", "x"), results("r", "x", "x")],
+    "results_in_place": [USER, CALL, replace(RESULT, role=Role.MODEL)],
+    "results_have_calls": [USER, RESULT],
+    "results_follow_calls": [USER, CALL, ANSWER, RESULT],
+    "calls_have_results": [USER, CALL, USER_2],
+}
+"""A short history that breaks a rule, for every rule."""
+
+
 def broken_rules(*history: Message) -> list[tuple[str, str | None]]:
     return [(each.invariant, each.message_id) for each in check_history(history)]
+
+
+# --- every rule ---
+
+
+def test_every_rule_has_a_history_that_breaks_it() -> None:
+    assert list(BREAKING) == [rule.__name__ for rule in HISTORY_INVARIANTS]
+    for name, history in BREAKING.items():
+        assert name in {rule for rule, _ in broken_rules(*history)}
+
+
+@pytest.mark.parametrize("rule", PROVED - {unique_ids}, ids=lambda rule: rule.__name__)
+def test_the_quick_check_refuses_what_breaks_a_rule_that_it_proves(rule: Rule) -> None:
+    assert not FastCheck(BREAKING[rule.__name__], is_beginning=True).is_valid
+
+
+@pytest.mark.parametrize("name", BREAKING.keys() - {"something_to_send"})
+def test_what_breaks_a_rule_is_repaired_or_refused_by_name(name: str) -> None:
+    repaired = repair_history(BREAKING[name])
+
+    assert name not in {rule for rule, _ in broken_rules(*repaired)}
 
 
 # --- one history: for each rule, one that passes and one that does not ---

@@ -25,7 +25,7 @@ PATHS: dict[str, str | tuple[str, ...]] = {
     "anthropic": "/messages",
     "gemini": ("GenerateContent", "generateContent"),
 }
-"""How the URLs of each API end."""
+"""How the URLs of each API end. Without an entry, its requests are recognised by their fields."""
 TIMES = ("created", "created_at", "createTime")
 """Fields of a response with the time of its creation. Not every API has one."""
 MODELS = ("model", "modelVersion")
@@ -77,7 +77,7 @@ class HttpExchange:
     def _api_of(self, request: Fields, uri: str) -> ApiFormat | None:
         candidates = [api for api in self._apis if request.get(api.items_key)]
         for api in candidates:
-            if uri.endswith(PATHS[api.name]):
+            if uri.endswith(PATHS.get(api.name, ())):
                 return api
         best = max(candidates, key=lambda api: api.recognize([request]), default=None)
         if best is None or best.recognize([request]) < MIN_CONFIDENCE:

@@ -18,13 +18,10 @@ from jaato_gc.collecting.shortening import (
 from jaato_gc.collecting.triggers import ContextUsage, Goal
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
-from jaato_gc.history import EditAction, Group, SourceRemoval, Turn
+from jaato_gc.history import ACTIONS, EditAction, Group, SourceRemoval, Turn
 from jaato_gc.messages import Message, SyntheticKind, plain_id, plain_message, plain_text
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
-
-_REMOVALS: dict[str, EditAction] = {"remove": "remove", "summarize": "summarize"}
-_NOTICE, _LEDGER = SyntheticKind.NOTICE, SyntheticKind.LEDGER
 
 
 class Piece(NamedTuple):
@@ -161,7 +158,8 @@ class Collection:
             return True
         # A notice is never collected: the next one replaces it.
         kind = group.messages[0].synthetic
-        return kind is not _NOTICE and (kind is not _LEDGER or self.under_pressure)
+        is_kept = kind is SyntheticKind.LEDGER and not self.under_pressure
+        return not is_kept and kind is not SyntheticKind.NOTICE
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
@@ -271,13 +269,13 @@ class Collection:
         """
         self._check_open()
         key, reason = plain_id(key), plain_text(reason)
-        chosen = _REMOVALS.get(plain_text(action))
-        if chosen is None:
-            raise ValueError(f"expected action 'remove' or 'summarize', got {action!r:.80}")
+        removals = [name for name in ACTIONS if name != "shorten"]
+        if plain_text(action) not in removals:
+            raise ValueError(f"expected an action of {removals}, got {action!r:.80}")
         for group in groups:
             self._check_is_own(group)
             if self.may_remove(group):
-                self._draft.remove(group, key, reason, chosen, bool(stash))
+                self._draft.remove(group, key, reason, ACTIONS[action], bool(stash))
 
     def remove_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str

@@ -1,5 +1,6 @@
 """Histories: pairing of calls and results, groups and turns, validity, repair and edits."""
 
+from jaato_gc.history.edits import ACTIONS as ACTIONS
 from jaato_gc.history.edits import Edit as Edit
 from jaato_gc.history.edits import EditAction as EditAction
 from jaato_gc.history.edits import SourceRemoval as SourceRemoval

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from jaato_gc.messages import Message, is_notice
 from jaato_gc.policies import InstructionSource
 
 EditAction = Literal["remove", "shorten", "summarize"]
+ACTIONS: dict[str, EditAction] = {action: action for action in get_args(EditAction)}
+"""The actions by name. All but ``shorten`` remove messages."""
 
 
 class Edit(NamedTuple):

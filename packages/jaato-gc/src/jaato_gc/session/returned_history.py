@@ -18,6 +18,7 @@ from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
 from jaato_gc.history import (
+    ACTIONS,
     Edit,
     EditAction,
     Group,
@@ -40,7 +41,6 @@ from jaato_gc.messages import (
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import message_tokens
 
-_ACTIONS: dict[str, EditAction] = {"shorten": "shorten", "summarize": "summarize"}
 _UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
 """Accounts for a message that the removal list does not name."""
 _SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
@@ -163,7 +163,7 @@ def _removal_item(item: Any) -> GCRemovalItem:
             0,
             plain_text(getattr(item, "reason", "")),
             list(map(plain_id, ids)),
-            _ACTIONS.get(str(getattr(item, "action", "")), "remove"),
+            ACTIONS.get(str(getattr(item, "action", "")), "remove"),
             bool(getattr(item, "stash", True)),
         )
 
