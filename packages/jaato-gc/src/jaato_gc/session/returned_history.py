@@ -41,8 +41,6 @@ from jaato_gc.messages import (
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import message_tokens
 
-_UNNAMED = GCRemovalItem(InstructionSource.CONVERSATION)
-"""Accounts for a message that the removal list does not name."""
 _SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
@@ -319,7 +317,7 @@ def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Dra
     for edit in edits:
         if edit.before is not None and not is_notice(edit.before):
             message_id = edit.message_id
-            item = named.get(message_id, _UNNAMED)
+            item = named.get(message_id, GCRemovalItem(InstructionSource.CONVERSATION))
             key = item.child_key or turn_keys.get(message_id, message_id)
             reason = item.reason or "collected"
             action: EditAction = "remove" if item.action == "shorten" else item.action
