@@ -648,3 +648,20 @@ def test_a_collection_of_sources_only_can_be_undone_when_the_journal_is_full() -
     session.undo()
 
     assert session.history == before
+
+
+def test_after_an_undo_only_a_new_message_or_a_host_edit_allows_automatic_collections() -> None:
+    session = talk()
+    assert session.set_context_limit(session.budget.total_tokens()) is not None
+    session.undo()
+    session.manual_gc(target_percent=95)  # asked for, so it ends no pause
+    assert session.after_turn() is None
+
+    session.undo()
+    assert session.after_turn() is None
+    session.append(Message.from_text(Role.USER, "go on"))
+    assert session.after_turn() is not None
+
+    session.undo()
+    session.replace("u1", Message.from_text(Role.USER, "shorter", message_id="u1"))
+    assert session.after_turn() is not None

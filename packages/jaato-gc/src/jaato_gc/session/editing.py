@@ -75,6 +75,7 @@ class Editor:
         left = {edit.after.message_id for edit in edits if edit.after}
         pinned = live.budget.pinned_message_ids - (removed - left)
         commit.assign(live.budget, pinned_message_ids=pinned)
+        self.schedule.resume(commit)
         return apply(live, journal, commit, result, edits, live.messages, keys=keys)
 
     # --- undo and restore ---

@@ -49,8 +49,6 @@ class LiveHistory:
         """Turns to pin when they begin, by their number in the whole session."""
         self.appended = 0
         """How many messages were appended so far."""
-        self.revision = 0
-        """How often the history was changed so far."""
         self.places: dict[str, int] = {}
         """How many messages were appended before each message: where it is in the whole session.
 
@@ -120,7 +118,6 @@ class LiveHistory:
             self,
             turns=self.turns + message.opens_turn,
             appended=self.appended + 1,
-            revision=self.revision + 1,
             uncertain_tokens=self.uncertain_tokens + tokens,
             _fast_check=self._fast_check.after(message),
         )
@@ -167,7 +164,6 @@ class LiveHistory:
         commit.assign(
             self,
             messages=messages,
-            revision=self.revision + 1,
             _checked=checked,
             _fast_check=fast_check,
             _lent=set(),  # views keep the entries that were replaced

@@ -61,7 +61,6 @@ class _LiveState(_State):
     turns: int
     pinned_turns: list[int] = Field(strict=False)  # a set in the session
     appended: int
-    revision: int
     places: dict[str, int]
     reports: int
     uncertain_tokens: int

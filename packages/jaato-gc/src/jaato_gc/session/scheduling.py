@@ -34,7 +34,7 @@ class Schedule:
         self._live = live
         self._guard = live.guard
         self.paused_at: int | None = None
-        """The revision of the history after an undo, which must not be collected again at once."""
+        """The number of appended messages at an undo, which must not be collected again at once."""
         self.threshold_told = False
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
@@ -154,8 +154,12 @@ class Schedule:
             self.waits_until = total + max(1, min_free_tokens(self.config, window))
 
     def pause(self, commit: Commit) -> None:
-        """Prepares a pause after an undo or a restore: until the history changes again."""
-        commit.assign(self, paused_at=self._live.revision + 1)
+        """Prepares a pause after an undo or a restore: until a message is appended."""
+        commit.assign(self, paused_at=self._live.appended)
+
+    def resume(self, commit: Commit) -> None:
+        """Prepares the end of a pause, because the host edits the history."""
+        commit.assign(self, paused_at=None)
 
     # --- whether a collection is due ---
 
@@ -204,7 +208,7 @@ class Schedule:
         """Returns whether automatic collections are allowed at the moment."""
         return (
             not strategy.disabled
-            and self.paused_at != self._live.revision
+            and self.paused_at != self._live.appended
             and self._live.budget.total_tokens() >= self.waits_until
             and strategy.config.auto_trigger
         )
