@@ -77,12 +77,15 @@ def test_every_rule_has_a_history_that_breaks_it() -> None:
         assert name in {rule for rule, _ in broken_rules(*history)}
 
 
-@pytest.mark.parametrize("rule", PROVED - {unique_ids}, ids=lambda rule: rule.__name__)
+PROVED_BY_MESSAGES = [rule for rule in HISTORY_INVARIANTS if rule in PROVED - {unique_ids}]
+
+
+@pytest.mark.parametrize("rule", PROVED_BY_MESSAGES, ids=lambda rule: rule.__name__)
 def test_the_quick_check_refuses_what_breaks_a_rule_that_it_proves(rule: Rule) -> None:
     assert not FastCheck(BREAKING[rule.__name__], is_beginning=True).is_valid
 
 
-@pytest.mark.parametrize("name", BREAKING.keys() - {"something_to_send"})
+@pytest.mark.parametrize("name", [name for name in BREAKING if name != "something_to_send"])
 def test_what_breaks_a_rule_is_repaired_or_refused_by_name(name: str) -> None:
     repaired = repair_history(BREAKING[name])
 
