@@ -208,9 +208,8 @@ def test_options_in_readmes_are_options(name: str) -> None:
     readme = (ROOT / "packages" / STRATEGY_PACKAGES[name] / "README.md").read_text(encoding="utf-8")
     model: Any = discover_gc_plugins()[name].config_model
 
-    own = (
-        vars(model).get("__annotations__", {}).keys()
-    )  # those that it inherits have a table elsewhere
+    # Options that it inherits have a table elsewhere.
+    own = vars(model).get("__annotations__", {}).keys()
     listed = set(named(section(readme, "Options")))
     assert own <= listed <= model.model_fields.keys(), "the table of options has them all"
 
