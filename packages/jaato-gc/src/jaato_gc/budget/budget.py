@@ -193,7 +193,9 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        self._add_tokens(AT_ONCE, entry, tokens - entry._tokens)
+        commit = Commit()
+        self._add_tokens(commit, entry, tokens - entry._tokens)
+        self._guard.commit(commit)
 
     @guarded
     def add_child(

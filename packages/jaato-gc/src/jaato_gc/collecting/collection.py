@@ -269,13 +269,13 @@ class Collection:
         """
         self._check_open()
         key, reason = plain_id(key), plain_text(reason)
-        removals = [name for name in ACTIONS if name != "shorten"]
-        if plain_text(action) not in removals:
-            raise ValueError(f"expected an action of {removals}, got {action!r:.80}")
+        chosen = ACTIONS.get(plain_text(action))
+        if chosen is None or chosen == "shorten":
+            raise ValueError(f"expected an action that removes, got {action!r:.80}")
         for group in groups:
             self._check_is_own(group)
             if self.may_remove(group):
-                self._draft.remove(group, key, reason, ACTIONS[action], bool(stash))
+                self._draft.remove(group, key, reason, chosen, bool(stash))
 
     def remove_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str

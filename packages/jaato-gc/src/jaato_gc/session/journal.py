@@ -135,9 +135,7 @@ class Journal:
             raise self._not_found(gc_id)
         entry = found[-1]
         if entry.applied and entry.applied.forgotten:
-            raise UndoError(
-                f"content of {entry.gc_id!r} was forgotten: it can't be undone any more"
-            )
+            raise UndoError(f"content of {entry.gc_id!r} was forgotten, so it can't be undone")
         return entry
 
     def _not_found(self, gc_id: str | None) -> UndoError:
