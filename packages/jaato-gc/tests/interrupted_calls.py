@@ -9,6 +9,7 @@ from jaato_gc import (
     GCConfig,
     GCPolicy,
     GCSession,
+    InstructionSource,
     Message,
     Part,
     PluginRegistry,
@@ -204,6 +205,18 @@ def _unpin() -> Prepared:
     return Prepared(session, lambda: session.unpin("u4"))
 
 
+def _report_usage() -> Prepared:
+    session = _session(QUESTION)
+    session.before_send()
+    return Prepared(session, lambda: session.report_usage(session.budget.counted_tokens() + 20))
+
+
+def _update_tokens() -> Prepared:
+    session = _session()
+    source = InstructionSource.ENRICHMENT
+    return Prepared(session, lambda: session.budget.update_tokens(source, 20))
+
+
 CALLS: dict[str, Callable[[], Prepared]] = {
     "manual_gc": _collection,
     "before_send that collects": _automatic_collection,
@@ -222,5 +235,7 @@ CALLS: dict[str, Callable[[], Prepared]] = {
     "before_send that repairs": _repair,
     "pin": _pin,
     "unpin": _unpin,
+    "report_usage": _report_usage,
+    "update_tokens of the budget": _update_tokens,
 }
 """Each makes a session and the call, the same every time."""
