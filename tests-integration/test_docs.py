@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from documents import load_script
+from pydantic import ValidationError
 from repository import own_strategies
 
 import jaato_gc
@@ -26,6 +27,7 @@ from jaato_gc import (
     Confidence,
     FunctionCall,
     GCConfig,
+    GCConfigError,
     GCOutcome,
     GCPolicy,
     GCRemovalItem,
@@ -212,6 +214,21 @@ def test_options_in_readmes_are_options(name: str) -> None:
     own = vars(model).get("__annotations__", {}).keys()
     listed = set(named(section(readme, "Options")))
     assert own <= listed <= model.model_fields.keys(), "the table of options has them all"
+
+
+@pytest.mark.parametrize("name", ["core", *sorted(STRATEGY_PACKAGES)])
+def test_no_number_among_the_options_may_be_negative(name: str) -> None:
+    model: Any = GCConfig if name == "core" else discover_gc_plugins()[name].config_model
+    unbounded = []
+    for option, field in model.model_fields.items():
+        if {int, float} & {field.annotation, *get_args(field.annotation)}:
+            try:
+                model(**{option: -1})
+            except (ValidationError, GCConfigError):
+                continue
+            unbounded.append(option)
+
+    assert unbounded == [], "give them a type such as NonNegativeInt, or a bound"
 
 
 IN_WORDS: dict[str, object] = {"none": None, "true": True, "false": False, "[]": [], "{}": {}}

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from jaato_gc import GCConfig, GCPluginError, GCSession, PluginRegistry
+from jaato_gc import (
+    GCConfig,
+    GCPluginError,
+    GCResult,
+    GCSession,
+    GCTriggerReason,
+    PluginRegistry,
+)
 from jaato_gc.plugin import hookimpl
 from jaato_gc.plugins import hookspecs
 from jaato_gc_testing import MemoryStash, OldestFirst, new_session, speak
@@ -34,6 +41,17 @@ KNOWN: dict[str, set[Any]] = {
     "threshold": {80.0},
 }
 """The values that these tests give."""
+
+TYPES: dict[str, type] = {
+    "context_usage": dict,
+    "history": tuple,
+    "options": dict,
+    "reason": GCTriggerReason,
+    "result": GCResult,
+    "seconds": float,
+    "snapshot": dict,
+}
+"""The types of all other arguments."""
 
 FORMS: dict[str, str] = {
     "without a default": "self, {name}",
@@ -113,6 +131,15 @@ def test_an_argument_has_its_value_however_an_implementation_names_it(
     assert not any(isinstance(value, str) and value == MISSING for value in values)
     if argument in KNOWN:
         assert set(values) <= KNOWN[argument]
+    else:
+        assert all(isinstance(value, TYPES[argument]) for value in values)
+
+
+def test_these_tests_know_what_every_argument_is() -> None:
+    arguments = {argument for arguments in WITH_ARGUMENTS.values() for argument in arguments}
+
+    assert arguments == KNOWN.keys() | TYPES.keys()
+    assert not KNOWN.keys() & TYPES.keys()
 
 
 def test_a_keyword_that_no_core_has_is_refused() -> None:

@@ -11,7 +11,6 @@ Every write of a commit sets a final value, so writing it twice does no harm.
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from operator import setitem
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -33,14 +32,6 @@ class Commit:
     def assign(self, owner: object, **values: Any) -> None:
         """Sets attributes of an object."""
         self.then(partial(_assign, owner, values))
-
-    def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
-        """Sets a key of a dict."""
-        self.then(partial(setitem, mapping, key, value))
-
-    def add(self, items: list[Any], item: object) -> None:
-        """Adds an item at the end of a list, where it has been when this is called."""
-        self.then(partial(setitem, items, slice(len(items), None), [item]))
 
     def write(self) -> None:
         """Makes all changes. May be interrupted, and called again."""

@@ -255,14 +255,23 @@ class InstructionBudget:
         self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
     ) -> None:
         """Prepares another message under an existing entry."""
-        commit.add(entry._message_ids, message_id)
-        commit.put(self._by_message, message_id, entry)
+        place = len(entry._message_ids)
+
+        def write() -> None:
+            entry._message_ids[place:] = [message_id]
+            self._by_message[message_id] = entry
+
+        commit.then(write)
         self._add_tokens(commit, entry, tokens)
 
     def _add_tokens(self, commit: Commit, entry: SourceEntry, tokens: int) -> None:
-        policy = entry.binding_policy()
-        commit.assign(entry, _tokens=entry._tokens + tokens)
-        commit.put(self._by_policy, policy, self._by_policy[policy] + tokens)
+        policy, own = entry.binding_policy(), entry._tokens + tokens
+        under_policy = self._by_policy[policy] + tokens
+
+        def write() -> None:
+            entry._tokens, self._by_policy[policy] = own, under_policy
+
+        commit.then(write)
         entry._add_to_totals(commit, tokens)
 
     @guarded

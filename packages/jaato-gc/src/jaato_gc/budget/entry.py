@@ -252,15 +252,13 @@ class SourceEntry:
     def copy(self) -> "SourceEntry":
         """Returns another entry with the same values, and copies of everything below it."""
         copied = SourceEntry(
-            self._source,
-            self._tokens,
-            self._gc_policy,
-            self._label,
-            {key: child.copy() for key, child in self._children.items()},
-            self._metadata,
-            self._created_at,
-            self._message_ids,
+            self._source, self._tokens, self._gc_policy, self._label, created_at=self._created_at
         )
+        copied._message_ids = self._message_ids.copy()
+        copied._metadata, copied._total = self._metadata, self._total
+        for key, child in self._children.items():
+            copied._children[key] = below = child.copy()
+            below._parent = copied
         copied._key, copied._born = self._key, self._born
         return copied
 

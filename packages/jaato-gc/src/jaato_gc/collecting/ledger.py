@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.repeated_lines import is_omission
-from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of
+from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of, words_in
 from jaato_gc.history import Group, apply_edits
 from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced, is_ledger, seal
 from jaato_gc.tokens import TokenCounter, message_tokens
@@ -106,7 +106,7 @@ def ledger_message(
     """
     past = list(_entries_in(earlier))
     uses = [*_entries_of_uses(removed), *past]
-    known = {name for message in left for text in texts_of(message) for name in names_in(text)}
+    known = {word for message in left for text in texts_of(message) for word in words_in(text)}
     known |= {entry.text.lstrip("/") for entry in uses if entry.kind in ("changed", "read")}
     names = (entry for entry in chain(_names_of(removed), past) if entry.text not in known)
     candidates = dict.fromkeys(SHARES, uses) | {"name": names}

@@ -67,7 +67,7 @@ def find_repetitions(
         if message_id in losers and (repetition := _without_repeated(message, later)):
             found.append(repetition)
             continue
-        for text in _texts(message):
+        for text in filter(_is_long_enough, _texts(message)):
             later.update(dict.fromkeys(_runs(_bare_lines(text)), message_id))
     found.reverse()
     return found
@@ -78,7 +78,7 @@ def _without_repeated(message: Message, later: dict[tuple[str, ...], str]) -> Re
     parts = list(message.parts)
     for index, part in enumerate(parts):
         answer = part.function_response
-        if answer and isinstance(answer.result, str):
+        if answer and isinstance(answer.result, str) and _is_long_enough(answer.result):
             shorter = _shorter(answer.result, later, copies)
             if shorter != answer.result:
                 parts[index] = replace(part, function_response=replace(answer, result=shorter))
@@ -123,6 +123,11 @@ def _texts(message: Message) -> Iterator[str]:
             yield from strings_in(part.function_call.args)
         if part.function_response:
             yield from strings_in(part.function_response.result)
+
+
+def _is_long_enough(text: str) -> bool:
+    """Returns whether a text may have a run of lines: most messages are too short."""
+    return text.count("\n") >= RUN - 1
 
 
 def _bare_lines(text: str) -> list[str]:

@@ -6,6 +6,7 @@ from jaato_gc.facts.names import facts_within as facts_within
 from jaato_gc.facts.names import is_mentioned as is_mentioned
 from jaato_gc.facts.names import names_in as names_in
 from jaato_gc.facts.names import texts_of as texts_of
+from jaato_gc.facts.names import words_in as words_in
 from jaato_gc.facts.tool_uses import ToolKind as ToolKind
 from jaato_gc.facts.tool_uses import ToolNames as ToolNames
 from jaato_gc.facts.tool_uses import ToolUse as ToolUse

@@ -108,19 +108,21 @@ class LiveHistory:
             logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
         commit = Commit()
         own_turn = booking.book(commit, message, tokens)
-        commit.add(self.messages, message)
-        commit.put(self.places, message.message_id, self.appended)
         if own_turn in self.pinned_turns:
             commit.then(partial(budget.pinned_message_ids.add, message.message_id))
         if own_turn != turn:  # the turn before has ended
             commit.assign(self, pinned_turns=self.pinned_turns - {turn})
-        commit.assign(
-            self,
-            turns=self.turns + message.opens_turn,
-            appended=self.appended + 1,
-            uncertain_tokens=self.uncertain_tokens + tokens,
-            _fast_check=self._fast_check.after(message),
-        )
+        length, appended = len(self.messages), self.appended
+        turns, uncertain = self.turns + message.opens_turn, self.uncertain_tokens + tokens
+        check = self._fast_check.after(message)
+
+        def write() -> None:
+            self.messages[length:] = [message]
+            self.places[message.message_id] = appended
+            self.turns, self.appended, self.uncertain_tokens = turns, appended + 1, uncertain
+            self._fast_check = check
+
+        commit.then(write)
         self._guard.commit(commit)
         return message
 
