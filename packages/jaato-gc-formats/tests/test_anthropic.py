@@ -744,6 +744,66 @@ def test_bound_thoughts_before_a_changed_message_are_not_refused() -> None:
     assert bound_refusals([*THOUGHTFUL[:4], {"role": "user", "content": "No."}]) == []
 
 
+def thoughtful_answer(seal: str) -> dict[str, Any]:
+    thought = {"type": "thinking", "thinking": "", "signature": seal}
+    return {"role": "assistant", "content": [thought, {"type": "text", "text": "Yes."}]}
+
+
+def test_the_answer_to_the_request_before_is_bound_to_that_request() -> None:
+    answer = thoughtful_answer("new")
+    changed = {"role": "user", "content": "[removed]"}
+
+    assert bound_refusals([*THOUGHTFUL, answer]) == []
+    assert bound_refusals([*THOUGHTFUL[:4], changed, answer]) == ["unbound_thought"]
+
+
+def test_the_thoughts_that_are_sent_are_an_unbroken_run() -> None:
+    question = {"role": "user", "content": "And?"}
+    long = [
+        question, thoughtful_answer("1"), question, thoughtful_answer("2"), question,
+        thoughtful_answer("3"), question,
+    ]  # fmt: skip
+    silent = {"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+    before = {"model": BINDING, "messages": long}
+
+    def refused(*numbers: int) -> list[str]:
+        messages = [silent if index in numbers else each for index, each in enumerate(long)]
+        return [each.rule for each in API.check({"model": BINDING, "messages": messages}, before)]
+
+    assert refused(1) == refused(1, 3) == refused(5) == refused(1, 3, 5) == []
+    assert refused(3) == ["unbound_thought"]
+
+
+def test_nothing_before_a_compaction_is_bound() -> None:
+    compaction = {"type": "compaction", "content": "They said hello."}
+    compacted = [*THOUGHTFUL, {"role": "assistant", "content": [compaction]}]
+    later = [thoughtful_answer("later"), {"role": "user", "content": "Good."}]
+    before = {"model": BINDING, "messages": [*compacted, *later]}
+
+    after = {"model": BINDING, "messages": [compacted[-1], *later]}
+
+    assert list(API.check(after, before)) == []
+
+
+def test_cache_marks_are_no_change() -> None:
+    marked = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
+
+    assert bound_refusals([{"role": "user", "content": [marked]}, *THOUGHTFUL[1:]]) == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["claude-opus-5-5", "anthropic.claude-fable-5-1-v1:0", "us.anthropic.claude-haiku-5-5",
+     "claude-sonnet-5-5@20260901"],
+)  # fmt: skip
+def test_models_that_bind_thoughts_think_only_adaptively(model: str) -> None:
+    request = {"model": model, "messages": THOUGHTFUL, "thinking": {"type": "enabled"}}
+
+    assert [each.rule for each in API.check(request)] == ["thinking_not_adaptive"]
+    assert not list(API.check({**request, "thinking": {"type": "adaptive"}}))
+    assert not list(API.check({**request, "model": "claude-opus-4-5"}))
+
+
 def test_thoughts_are_not_refused_if_they_are_not_bound_or_may_be_dropped() -> None:
     dropping = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 

@@ -5,10 +5,19 @@ from typing import Any
 
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
-from jaato_gc_formats._anthropic_rules import content_blocks, refusals
+from jaato_gc_formats._anthropic_blocks import binds_thoughts, content_blocks
+from jaato_gc_formats._anthropic_rules import refusals
 from jaato_gc_formats._anthropic_stream import joined
 from jaato_gc_formats._api_format import ApiFormat
+from jaato_gc_formats._bound_thoughts import (
+    View,
+    has_unknown_views,
+    remember_view,
+    remember_views,
+    with_valid_thoughts,
+)
 from jaato_gc_formats._call_ids import with_call_ids
+from jaato_gc_formats._history import History
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import (
     INSIDE,
@@ -72,6 +81,19 @@ class AnthropicMessages(ApiFormat):
         return max(score, 0.9) if score and own else score
 
     # --- reading ---
+
+    def to_history(self, data: Any) -> History:
+        """Reads a request or a list of messages into a history.
+
+        Answers with thoughts remember the request that they are in if its model binds thoughts.
+        """
+        history = super().to_history(data)
+        request = history.request
+        if request is None or not self.has_unknown_views(history, request):
+            return history
+        return History(
+            self.remember_views(history, self.from_messages(history, request)), self.name, request
+        )
 
     def read_item(self, item: Fields) -> Message:
         fields = without(item, "role", "content")
@@ -167,8 +189,35 @@ class AnthropicMessages(ApiFormat):
                 rest.append(written)
         return results + rest  # the API requires results to come first
 
+    def from_messages(self, messages: Sequence[Message], request: Fields | None) -> Any:
+        """Returns the messages as a list of items, or as ``request`` with its messages replaced."""
+        written = super().from_messages(messages, request)
+        return written if request is None else self.with_valid_thoughts(written, messages)[0]
+
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)
+
+    # --- thoughts ---
+
+    def with_valid_thoughts(
+        self, request: Fields, messages: Sequence[Message], *, keep_unknown: bool = True
+    ) -> tuple[Fields, View | None]:
+        if not binds_thoughts(request.get("model")):
+            return request, None
+        valid, view = with_valid_thoughts(request, messages, keep_unknown=keep_unknown)
+        if valid is not request:
+            items = valid["messages"]
+            items[-1:] = map(_without_trailing_whitespace, items[-1:])
+        return valid, view
+
+    def remember_view(self, messages: Sequence[Message], view: View) -> list[Message]:
+        return remember_view(messages, self.write(messages), view)
+
+    def has_unknown_views(self, messages: Sequence[Message], request: Fields) -> bool:
+        return binds_thoughts(request.get("model")) and has_unknown_views(messages)
+
+    def remember_views(self, messages: Sequence[Message], request: Fields) -> list[Message]:
+        return remember_views(messages, self.with_valid_thoughts(request, messages)[0])
 
 
 def _merge_results(items: list[Fields]) -> Fields:

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from jaato_gc_formats._anthropic_binding import thinking_is_adaptive, thoughts_are_bound
+from jaato_gc_formats._anthropic_blocks import THOUGHTS, binds_thoughts, content_blocks
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import Fields, plain
 
 MAX_BREAKPOINTS = 4
 VALID_ID = re.compile(r"[a-zA-Z0-9_-]+")
-THOUGHTS = ("thinking", "redacted_thinking")
-BINDING_MODELS = re.compile(r"claude-((fable|mythos)-5-[1-9]|(opus|sonnet|haiku)-5-[5-9])")
-"""Models that bind thinking blocks to all earlier messages."""
 
 
 class Block(NamedTuple):
@@ -49,7 +48,7 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
 
     Args:
         request: The request.
-        before: The request before a collection, to check whether bound thinking blocks are still
+        before: The last request that was sent, to check whether bound thinking blocks are still
             valid.
     """
     messages = request.get("messages")
@@ -67,17 +66,10 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
     yield from _thoughts_are_signed(turns)
     yield from _turn_starts_with_a_thought(request, turns)
     yield from _tools_are_defined(request, turns)
+    yield from thinking_is_adaptive(request)
     yield from _breakpoints_within_limit(request)
     if before is not None:
-        yield from _thoughts_are_bound(request, before)
-
-
-def content_blocks(content: Any) -> list[Fields]:
-    """Returns the content of a message as blocks. A string becomes one text block."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    blocks = [plain(block) for block in content or ()]
-    return [block for block in blocks if isinstance(block, dict)]
+        yield from thoughts_are_bound(request, before)
 
 
 def _turns(messages: list[Any]) -> Iterator[RoleTurn]:
@@ -278,6 +270,8 @@ def _turn_starts_with_a_thought(request: Fields, turns: list[RoleTurn]) -> Itera
     thinking = plain(request.get("thinking"))
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
         return
+    if binds_thoughts(request.get("model")):  # refused by `thinking_is_adaptive` already
+        return
     if turns[-1].role != "user" or not turns[-1].of_type("tool_result"):
         return
     first: Block | None = None
@@ -340,45 +334,3 @@ def _breakpoints(value: Any) -> int:
         return 0
     nested = sum(_breakpoints(value.get(key)) for key in ("tools", "system", "messages", "content"))
     return nested + bool(value.get("cache_control"))
-
-
-def _thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
-    """Some models bind thinking blocks to the exact text of all earlier messages.
-
-    A collection changes that text. A request can ask the API to drop such blocks itself.
-
-    Source: the documentation's page "Fix a thinking block bound to a different conversation",
-    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
-    """
-    if not BINDING_MODELS.match(str(request.get("model"))) or _drops_unbound_thoughts(request):
-        return
-    old, new = before.get("messages") or [], request.get("messages") or []
-    pairs = enumerate(zip(old, new, strict=False))
-    changed = next((position for position, (one, other) in pairs if one != other), len(new))
-    if any(request.get(key) != before.get(key) for key in ("system", "tools")):
-        changed = 0
-    thoughts = {
-        _signature(block) for each in old for block in content_blocks(each.get("content"))
-    } - {None}
-    for position in range(changed, len(new)):
-        for index, block in enumerate(content_blocks(new[position].get("content"))):
-            if _signature(block) in thoughts:
-                yield Refusal(
-                    "unbound_thought",
-                    f"messages.{position}.content.{index}",
-                    "Invalid `signature` in `thinking` block. The block is bound to a different "
-                    "conversation. Remove the block, or set "
-                    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
-                )
-
-
-def _signature(block: Fields) -> str | None:
-    if block.get("type") not in THOUGHTS:
-        return None
-    return block.get("signature") or block.get("data")
-
-
-def _drops_unbound_thoughts(request: Fields) -> bool:
-    thinking = plain(request.get("thinking"))
-    binding = thinking.get("block_binding") if isinstance(thinking, dict) else None
-    return isinstance(binding, dict) and binding.get("prefix_mismatch_behavior") == "drop_block"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from jaato_gc import Message, Role, UsageReport
+from jaato_gc_formats._bound_thoughts import View
 from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._exchanges import split_exchanges
 from jaato_gc_formats._history import Conversation, History, Problem
@@ -125,6 +126,45 @@ class ApiFormat(ABC):
                 the provider binds to other content: if a collection removes one of the two, the
                 remaining request does not show it.
         """
+
+    # --- implemented by formats whose provider binds thoughts to what was sent before them ---
+
+    def with_valid_thoughts(
+        self,
+        request: Fields,
+        messages: Sequence[Message],  # noqa: ARG002
+        *,
+        keep_unknown: bool = True,  # noqa: ARG002
+    ) -> tuple[Fields, View | None]:
+        """Returns a request without the thoughts that the provider would refuse.
+
+        The second value is what the answer to the request is made from; ``None`` if the model does
+        not bind thoughts.
+
+        Args:
+            request: The whole request.
+            messages: The messages that it was written from.
+            keep_unknown: Whether to keep the thoughts of answers that do not remember what they
+                were made from.
+        """
+        return request, None
+
+    def remember_view(self, messages: Sequence[Message], view: View) -> list[Message]:  # noqa: ARG002
+        """Returns the messages of an answer, which remember what they were made from."""
+        return list(messages)
+
+    def has_unknown_views(self, messages: Sequence[Message], request: Fields) -> bool:  # noqa: ARG002
+        """Returns whether some messages have bound thoughts, and not what they were made from."""
+        return False
+
+    def remember_views(self, messages: Sequence[Message], request: Fields) -> list[Message]:  # noqa: ARG002
+        """Returns messages whose answers count as made from the messages before them.
+
+        Args:
+            messages: The messages. Those that remember what they were made from are not changed.
+            request: The whole request, written from the messages.
+        """
+        return list(messages)
 
     # --- derived from these ---
 

@@ -202,9 +202,9 @@ def check_request(
         data: A request or a list of its messages. Rules about other fields, such as ``tools``, are
             checked only in a whole request.
         format: The provider's format; detected by default.
-        before: The request before a collection. Some providers bind reasoning to the items that
-            followed it, or thinking blocks to all earlier messages. Whether a collection broke
-            such a link can be checked only by comparing the two requests.
+        before: The last request that was sent. Some providers bind reasoning to the items that
+            followed it, or thinking blocks to all that was sent before them. Whether a collection
+            broke such a link can be checked only by comparing the two requests.
         registry: The registry that provides the formats; by default, all installed plugins.
 
     Raises:

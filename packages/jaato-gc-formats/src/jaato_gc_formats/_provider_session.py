@@ -1,11 +1,12 @@
 """A session for a loop around a provider's client, in the provider's format."""
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
 from jaato_gc.plugin import GCPlugin, HostOptions
 from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
+from jaato_gc_formats._bound_thoughts import View
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
@@ -70,6 +71,7 @@ class ProviderSession:
             if tool_call.id
         }
         self._booking = RequestBooking(self._api, session)
+        self._sent: View | None = None
         self._follow_call()
 
     @classmethod
@@ -193,7 +195,8 @@ class ProviderSession:
             FormatError: One of the items is invalid. None of them is added then.
         """
         shaped = [self._api.user_item(item) if isinstance(item, str) else item for item in items]
-        return self._append_all(self._api.read(shaped, self._names))
+        # All are read first: an invalid item must leave the history unchanged.
+        return self._append_all(self._as_imported(list(self._api.read(shaped, self._names))))
 
     def request(self) -> dict[str, Any]:
         """Returns the keyword arguments for the client's call, after collecting if necessary.
@@ -205,15 +208,16 @@ class ProviderSession:
         """
         fields = self._follow_call()
         messages = self.session.before_send()
-        has_prompt = any(map(self._api.stands_beside, messages)) and self._api.system_keys
-        if has_prompt:
-            messages = [*self._booking.prompt, *messages]
-        written: dict[str, Any] = self._api.from_messages(messages, {})
-        items = written.pop(self._api.items_key)
+        # After a collection, what an answer was made from is known only if it remembers it.
+        request, self._sent = self._api.with_valid_thoughts(
+            self._written(messages, fields),
+            messages,
+            keep_unknown=self.session.collection_count == 0,
+        )
+        items = request.pop(self._api.items_key)
         call = dict(self.call)
-        if has_prompt:
-            fields = {**without(fields, *self._api.system_keys), **written}
-            call = {**call, self._api.call_key: fields} if self._api.call_key else fields
+        if request != fields:  # the history has a system prompt
+            call = {**call, self._api.call_key: request} if self._api.call_key else request
         return {**call, self._api.items_key: items}
 
     def answer(self, response: Any) -> list[Message]:
@@ -230,6 +234,7 @@ class ProviderSession:
                 error in place of one.
         """
         said = list(self._api.read(self._api.answer_items(response), self._names))
+        said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
         usage = self._api.usage(response)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
@@ -309,8 +314,29 @@ class ProviderSession:
         return self.answer(self._api.read_stream(list(events)))
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
-        read = list(messages)  # read all first: an invalid item must leave the history unchanged
-        return [self.session.append(message) for message in read]
+        return [self.session.append(message) for message in messages]
+
+    def _written(self, messages: Sequence[Message], fields: Fields) -> Fields:
+        """Returns the fields of the whole request, messages included."""
+        if not (self._api.system_keys and any(map(self._api.stands_beside, messages))):
+            written: Fields = self._api.from_messages(messages, {})
+            return {**fields, **written}
+        written = self._api.from_messages([*self._booking.prompt, *messages], {})
+        return {**without(fields, *self._api.system_keys), **written}
+
+    def _as_answer(self, messages: list[Message], sent: View) -> list[Message]:
+        """Returns the messages of an answer to the last request, which remember its view."""
+        self._sent = None
+        return self._api.remember_view(messages, sent)
+
+    def _as_imported(self, messages: list[Message]) -> list[Message]:
+        """Returns new messages whose answers count as made from the history before them."""
+        fields = fields_of(self._api, self.call)
+        if not self._api.has_unknown_views(messages, fields):
+            return messages
+        history = self.session.history
+        together = [*history, *messages]
+        return self._api.remember_views(together, self._written(together, fields))[len(history) :]
 
 
 def _set_defaults(options: HostOptions, format: str, call: Mapping[str, Any]) -> PluginRegistry:

@@ -87,6 +87,8 @@ def preview(value: Any) -> str:
 
 READ_AS = "read as"
 """Key of a message's ``extra`` for the format it was read from. No provider has such a field."""
+MADE_FROM = "made from"
+"""Key of an answer's ``extra`` for the digest of what it was made from: see `_bound_thoughts`."""
 
 
 def message_extra(format: str, fields: Fields, parts: list[Part]) -> Fields | None:
@@ -105,7 +107,7 @@ def own_fields(message: Message, format: str) -> Fields:
     extra = message.extra or {}
     if extra.get(READ_AS) != format:
         return {}
-    return without(extra, READ_AS)
+    return without(extra, READ_AS, MADE_FROM)
 
 
 def own_extra(message: Message, part: Part, format: str) -> Fields:
