@@ -6,7 +6,7 @@ from typing import Any
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._anthropic_blocks import binds_thoughts, content_blocks
-from jaato_gc_formats._anthropic_rules import refusals
+from jaato_gc_formats._anthropic_rules import MAX_BREAKPOINTS, count_breakpoints, refusals
 from jaato_gc_formats._anthropic_stream import joined
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._bound_thoughts import (
@@ -18,6 +18,7 @@ from jaato_gc_formats._bound_thoughts import (
 )
 from jaato_gc_formats._call_ids import with_call_ids
 from jaato_gc_formats._history import History
+from jaato_gc_formats._marks import count_marks, with_part_extra
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import (
     INSIDE,
@@ -37,6 +38,7 @@ from jaato_gc_formats._wire import (
     own_extra,
     own_fields,
     plain,
+    unmarked,
     without,
 )
 
@@ -44,6 +46,7 @@ ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
 ROLE_NAMES = {
     Role.USER: "user", Role.TOOL: "user", Role.MODEL: "assistant", Role.SYSTEM: "system",
 }  # fmt: skip
+MARK = "cache_control"
 TEXT = "text"
 """Kept in ``extra`` for content that was a string instead of a list of blocks."""
 VALUE = "value"
@@ -68,6 +71,7 @@ class AnthropicMessages(ApiFormat):
     items_key = "messages"
     system_keys = ("system",)
     output_keys = ("max_tokens",)
+    mark_field = MARK
     input_usage = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     output_usage = "output_tokens"
 
@@ -197,6 +201,35 @@ class AnthropicMessages(ApiFormat):
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)
 
+    # --- cache marks ---
+
+    def with_mark(self, message: Message, mark: Any) -> Message | None:
+        if "clear_at" in own_fields(message, self.name):
+            return None
+        for index in reversed(range(len(message.parts))):
+            part = message.parts[index]
+            extra = own_extra(message, part, self.name)
+            is_result = part.function_response is not None
+            if part.thought is not None or OPAQUE in extra or is_inside(part):
+                continue
+            if is_result or (message.role is not Role.TOOL and not part.is_empty):
+                return with_part_extra(message, index, self.name, {MARK: mark})
+        return None
+
+    def within_mark_limit(self, request: Fields) -> Fields:
+        excess = count_breakpoints(request) - MAX_BREAKPOINTS
+        if excess <= 0:
+            return request
+        items: list[Any] = []
+        for item in request["messages"]:
+            fields = plain(item)
+            marks = count_marks(fields, MARK)
+            if marks and excess > 0:
+                item = unmarked(fields)
+                excess -= marks
+            items.append(item)
+        return {**request, "messages": items}
+
     # --- thoughts ---
 
     def with_valid_thoughts(
@@ -304,7 +337,7 @@ def _write_block(part: Part, extra: Fields) -> Fields | None:
         return {"type": "text", "text": part.text, **extra}
     if extra["source"].get("type") == "text":
         return {**extra, "source": {**extra["source"], "data": part.text}}
-    cache = {"cache_control": extra["cache_control"]} if "cache_control" in extra else {}
+    cache = {MARK: extra[MARK]} if MARK in extra else {}
     return {"type": "text", "text": part.text, **cache}  # replaces a removed attachment
 
 

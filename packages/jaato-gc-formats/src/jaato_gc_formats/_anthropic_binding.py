@@ -15,9 +15,8 @@ from jaato_gc_formats._anthropic_blocks import (
     is_thought,
     seal_of,
 )
-from jaato_gc_formats._marks import unmarked
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, plain
+from jaato_gc_formats._wire import Fields, plain, unmarked
 
 
 def thinking_is_adaptive(request: Fields) -> Iterator[Refusal]:

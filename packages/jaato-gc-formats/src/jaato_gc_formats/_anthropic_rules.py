@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from jaato_gc_formats._anthropic_binding import thinking_is_adaptive, thoughts_are_bound
 from jaato_gc_formats._anthropic_blocks import THOUGHTS, binds_thoughts, content_blocks
+from jaato_gc_formats._marks import count_marks
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import Fields, plain
 
@@ -314,9 +315,7 @@ def _breakpoints_within_limit(request: Fields) -> Iterator[Refusal]:
 
     Source: https://github.com/tghamm/Anthropic.SDK/issues/50.
     """
-    found = _breakpoints({key: request.get(key) for key in ("tools", "system", "messages")})
-    if request.get("cache_control"):
-        found += 1
+    found = count_breakpoints(request)
     if found > MAX_BREAKPOINTS:
         yield Refusal(
             "too_many_breakpoints",
@@ -326,11 +325,7 @@ def _breakpoints_within_limit(request: Fields) -> Iterator[Refusal]:
         )
 
 
-def _breakpoints(value: Any) -> int:
-    value = plain(value)
-    if isinstance(value, list | tuple):
-        return sum(map(_breakpoints, value))
-    if not isinstance(value, dict):
-        return 0
-    nested = sum(_breakpoints(value.get(key)) for key in ("tools", "system", "messages", "content"))
-    return nested + bool(value.get("cache_control"))
+def count_breakpoints(request: Fields) -> int:
+    """Returns the number of cache breakpoints of a request."""
+    parts = [request.get(key) for key in ("tools", "system", "messages")]
+    return bool(request.get("cache_control")) + count_marks(parts, "cache_control")

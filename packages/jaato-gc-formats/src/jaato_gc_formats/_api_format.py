@@ -51,6 +51,8 @@ class ApiFormat(ABC):
     """Fields of a request that limit the length of the response, in tokens."""
     usage_key: ClassVar[str] = "usage"
     """Field of a response that contains the usage report."""
+    mark_field: ClassVar[str] = ""
+    """Field of a block that marks the end of a cached prefix. Empty if there is none."""
     input_usage: ClassVar[tuple[str, ...]] = ()
     """Fields of the usage report that add up to the tokens of the request."""
     output_usage: ClassVar[str] = ""
@@ -126,6 +128,16 @@ class ApiFormat(ABC):
                 the provider binds to other content: if a collection removes one of the two, the
                 remaining request does not show it.
         """
+
+    # --- implemented by formats with cache marks ---
+
+    def with_mark(self, message: Message, mark: Any) -> Message | None:  # noqa: ARG002
+        """Returns a message with a cache mark at its end; ``None`` if it can't have one."""
+        return None
+
+    def within_mark_limit(self, request: Fields) -> Fields:
+        """Returns a request with as many cache marks as the provider accepts, the last ones."""
+        return request
 
     # --- implemented by formats whose provider binds thoughts to what was sent before them ---
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from jaato_gc import Message
 from jaato_gc_formats._anthropic_blocks import COMPACTION, content_blocks, is_thought, seal_of
-from jaato_gc_formats._marks import unmarked
-from jaato_gc_formats._wire import MADE_FROM, READ_AS, Fields, plain
+from jaato_gc_formats._wire import MADE_FROM, READ_AS, Fields, plain, unmarked
 
 NOTHING_SAID = {"type": "text", "text": "[no answer]"}
 """Takes the place of an answer that is thoughts alone, where it can't be missing."""

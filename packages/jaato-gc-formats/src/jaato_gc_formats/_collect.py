@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from jaato_gc import GCConfig, GCOutcome, GCResult, GCSession, GCTriggerReason, PluginRegistry
 from jaato_gc.plugin import GCPlugin, SummarizerFunction, TokenCounter
+from jaato_gc_formats._cache_marks import CacheMarks
 from jaato_gc_formats._convert import default_registry, detect, find_api, from_messages
 from jaato_gc_formats._counting import counter_for, tools_of
 from jaato_gc_formats._history import History
@@ -69,11 +70,10 @@ def collect(
     )
     plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
     session.set_gc_plugin(plugin, config)
-    for message in history:
-        session.append(message)
+    booked = [session.append(message) for message in history]
     RequestBooking(api, session).follow({"tools": tools_of(history.request)})
     result = session.after_turn() or _not_needed(session)
-    left = session.history if result.success else history
+    left = CacheMarks(api, booked).placed(session.history) if result.success else history
     session.close()
     return Collected(from_messages(left, api.name, like=history, registry=registry), result)
 

@@ -26,7 +26,7 @@ from jaato_gc_formats._prices import (
     sealed_tokens,
 )
 from jaato_gc_formats._tool_text import as_typescript
-from jaato_gc_formats._wire import plain
+from jaato_gc_formats._wire import unmarked
 
 TOOL_USE = "(tool use)"
 """Budget entry for the general instructions about tools that a provider adds to a request."""
@@ -214,7 +214,7 @@ def tool_entries(tools: Iterable[Any], counter: TokenCounter) -> dict[str, int]:
     """Returns the budget entries for the tools of a request: their tokens by name."""
     entries = {}
     for number, tool in enumerate(tools):
-        schema = plain(tool)
+        schema = unmarked(tool)
         entries[_tool_name(schema) or f"tool_{number}"] = tool_tokens(schema, counter)
     if entries and (tokens := _costs_of(counter).request):
         entries[TOOL_USE] = tokens
@@ -231,7 +231,7 @@ def tool_tokens(schema: Any, counter: TokenCounter) -> int:
 
 def request_tokens(messages: Iterable[Message], tools: Iterable[Any], counter: TokenCounter) -> int:
     """Returns the tokens of a whole request."""
-    schemas = [tool_tokens(plain(tool), counter) for tool in tools]
+    schemas = [tool_tokens(unmarked(tool), counter) for tool in tools]
     per_request = _costs_of(counter).request if schemas else 0
     return count_tokens(messages, counter) + sum(schemas) + per_request
 

@@ -1,21 +1,41 @@
-"""Cache marks: where a provider's prompt cache ends. They are no part of what is said."""
+"""Finds, counts and sets cache marks, which say where a provider's prompt cache ends."""
 
+from dataclasses import replace
 from typing import Any
 
-MARKS = ("cache_control", "prompt_cache_breakpoint")
-"""Fields of Anthropic's blocks and tools, and of OpenAI's content blocks."""
-_INSIDE = ("content", "output", "source")
-"""Fields whose value may have blocks. No others: the arguments of a call may have such names."""
+from jaato_gc import Message
+from jaato_gc_formats._wire import HOLDERS, OPAQUE, READ_AS, Fields, plain
 
 
-def unmarked(value: Any) -> Any:
-    """Returns plain items, blocks or tools without their cache marks."""
+def find_mark(value: Any, field: str) -> Any:
+    """Returns the last mark in blocks or in the ``extra`` of a part; ``None`` if there is none."""
     if isinstance(value, list | tuple):
-        return [unmarked(each) for each in value]
+        return next((mark for each in reversed(value) if (mark := find_mark(each, field))), None)
     if not isinstance(value, dict):
-        return value
-    return {
-        key: unmarked(each) if key in _INSIDE else each
-        for key, each in value.items()
-        if key not in MARKS
-    }
+        return None
+    return value.get(field) or next(
+        (mark for key in (*HOLDERS, OPAQUE) if (mark := find_mark(value.get(key), field))), None
+    )
+
+
+def count_marks(value: Any, field: str) -> int:
+    """Returns the number of marks in items, blocks or tools."""
+    value = plain(value)
+    if isinstance(value, list | tuple):
+        return sum(count_marks(each, field) for each in value)
+    if not isinstance(value, dict):
+        return 0
+    return bool(value.get(field)) + sum(count_marks(value.get(key), field) for key in HOLDERS)
+
+
+def with_part_extra(message: Message, index: int, format: str, fields: Fields) -> Message | None:
+    """Returns a message with fields added to a part; ``None`` if it is of another format."""
+    extra = message.extra or {}
+    if READ_AS not in extra and any(part.extra for part in message.parts):
+        return None
+    if extra.get(READ_AS, format) != format:
+        return None
+    part = message.parts[index]
+    part = replace(part, extra={**(part.extra or {}), **fields})
+    parts = (*message.parts[:index], part, *message.parts[index + 1 :])
+    return replace(message, parts=parts, extra={READ_AS: format, **extra})

@@ -29,6 +29,8 @@ from jaato_gc_formats._openai_chat_rules import refusals
 from jaato_gc_formats._openai_chat_stream import joined
 from jaato_gc_formats._openai_common import (
     LEGACY,
+    MARK,
+    with_content_mark,
     with_missing_ids,
     without_parsed,
 )
@@ -81,6 +83,7 @@ class OpenAIChat(ApiFormat):
     summary = "OpenAI Chat Completions messages"
     items_key = "messages"
     output_keys = ("max_completion_tokens", "max_tokens")
+    mark_field = MARK
     input_usage = ("prompt_tokens",)
     output_usage = "completion_tokens"
 
@@ -254,6 +257,12 @@ class OpenAIChat(ApiFormat):
             ),
             lambda each: {"type": "text", "text": each.text},
         )
+
+    def with_mark(self, message: Message, mark: Any) -> Message | None:
+        is_legacy = own_fields(message, self.name).get("role") == "function"
+        if message.role is Role.MODEL or is_legacy:
+            return None
+        return with_content_mark(message, mark, self.name, "text")
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)

@@ -7,9 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from jaato_gc import InlineData, Message, Part
+from jaato_gc_formats._marks import with_part_extra
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, attachment_url, original_items, own_extra, own_fields
+from jaato_gc_formats._wire import (
+    OPAQUE,
+    Fields,
+    attachment_url,
+    original_items,
+    own_extra,
+    own_fields,
+)
 
+MARK = "prompt_cache_breakpoint"
+"""Field of a content block that ends a cached prefix."""
 LEGACY = "legacy"
 """Key of ``extra`` that marks a call in ``function_call``: without an id, answered by name."""
 
@@ -110,3 +120,28 @@ def _without_parsed_fields(fields: Fields) -> Fields:
         for name, value in fields.items()
         if name not in ("parsed", "parsed_arguments")
     }
+
+
+def with_content_mark(message: Message, mark: Any, format: str, text_type: str) -> Message | None:
+    """Returns a message with a cache mark on its last text or result.
+
+    Args:
+        message: The message.
+        mark: The mark.
+        format: The format that it is written in.
+        text_type: The type of a text block in a result.
+    """
+    for index in reversed(range(len(message.parts))):
+        part = message.parts[index]
+        extra = own_extra(message, part, format)
+        answer = part.function_response
+        if answer and isinstance(answer.result, str) and answer.result:
+            kept = extra.get("content")
+            blocks = [{"type": text_type, "text": len(answer.result)}] if kept is None else kept
+            last = blocks[-1] if isinstance(blocks, list | tuple) and blocks else None
+            if isinstance(last, dict) and "text" in last:
+                marked = [*blocks[:-1], {**last, MARK: mark}]
+                return with_part_extra(message, index, format, {"content": marked})
+        elif part.text and not answer and extra.get("type") != "refusal" and OPAQUE not in extra:
+            return with_part_extra(message, index, format, {MARK: mark})
+    return None

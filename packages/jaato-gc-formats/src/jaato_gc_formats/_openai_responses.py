@@ -28,7 +28,13 @@ from typing import Any
 from jaato_gc import GCPolicy, InlineData, Message, Part, Role
 from jaato_gc_formats._api_format import ApiFormat, fill_tool_names
 from jaato_gc_formats._errors import FormatError, reading
-from jaato_gc_formats._openai_common import mistyped, with_missing_ids, without_parsed
+from jaato_gc_formats._openai_common import (
+    MARK,
+    mistyped,
+    with_content_mark,
+    with_missing_ids,
+    without_parsed,
+)
 from jaato_gc_formats._openai_responses_calls import (
     ITEM,
     read_answer,
@@ -82,6 +88,8 @@ LIST = "list"
 """Key of ``extra`` that marks the first part of a message whose content was a list."""
 BESIDE = "beside"
 """Key of ``extra`` that marks a message read from the request's ``instructions``."""
+MARKED_KINDS = {None, "message", "function_call_output", "custom_tool_call_output"}
+"""Types of items whose blocks may have cache marks."""
 COMPACTED = "[earlier conversation, compacted by OpenAI; only OpenAI can read it]"
 REFUSED_WHEN_EMPTY = ("status", "encrypted_content", "content", "phase", "namespace")
 
@@ -95,6 +103,7 @@ class OpenAIResponses(ApiFormat):
     system_keys = ("instructions",)
     stored_keys = ("previous_response_id", "conversation")
     output_keys = ("max_output_tokens",)
+    mark_field = MARK
     input_usage = ("input_tokens",)
     output_usage = "output_tokens"
 
@@ -269,6 +278,15 @@ class OpenAIResponses(ApiFormat):
         ]:
             return {**fields, "content": first["text"]}
         return {**fields, "content": blocks}
+
+    def with_mark(self, message: Message, mark: Any) -> Message | None:
+        if message.role is Role.MODEL or self.stands_beside(message):
+            return None
+        extras = [own_extra(message, part, self.name) for part in message.parts]
+        kinds = {extra.get(ITEM, {}).get("type") for extra in extras}
+        if kinds - MARKED_KINDS or any(WHOLE in extra for extra in extras):
+            return None
+        return with_content_mark(message, mark, self.name, "input_text")
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)

@@ -7,6 +7,7 @@ from jaato_gc.plugin import as_text
 from jaato_gc_formats._openai_common import attachment_note, sendable_url
 from jaato_gc_formats._openai_responses_kinds import ASSISTANT
 from jaato_gc_formats._wire import (
+    MARKS,
     OPAQUE,
     Fields,
     attachment_base64,
@@ -73,7 +74,7 @@ def write_block(part: Part, extra: Fields, role: str) -> Fields:
     if part.inline_data:
         return _write_attachment(part.inline_data, extra, role)
     if extra.get("type") in ATTACHMENTS:  # the text replaces a removed attachment
-        extra = {}
+        extra = {key: extra[key] for key in MARKS if key in extra}
     field = "refusal" if extra.get("type") == "refusal" else "text"
     return {"type": text_type(role), **extra, field: part.text or ""}
 

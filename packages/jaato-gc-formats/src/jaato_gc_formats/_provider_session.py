@@ -7,6 +7,7 @@ from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_re
 from jaato_gc.plugin import GCPlugin, HostOptions
 from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._bound_thoughts import View
+from jaato_gc_formats._cache_marks import CacheMarks
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
@@ -71,6 +72,7 @@ class ProviderSession:
             if tool_call.id
         }
         self._booking = RequestBooking(self._api, session)
+        self._marks = CacheMarks(self._api, session.history)
         self._sent: View | None = None
         self._follow_call()
 
@@ -207,13 +209,14 @@ class ProviderSession:
             GCConfigError: An argument of the call is managed by the session.
         """
         fields = self._follow_call()
-        messages = self.session.before_send()
+        messages = self._marks.placed(self.session.before_send())
         # After a collection, what an answer was made from is known only if it remembers it.
         request, self._sent = self._api.with_valid_thoughts(
             self._written(messages, fields),
             messages,
             keep_unknown=self.session.collection_count == 0,
         )
+        request = self._api.within_mark_limit(request)
         items = request.pop(self._api.items_key)
         call = dict(self.call)
         if request != fields:  # the history has a system prompt
@@ -314,7 +317,9 @@ class ProviderSession:
         return self.answer(self._api.read_stream(list(events)))
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
-        return [self.session.append(message) for message in messages]
+        booked = [self.session.append(message) for message in messages]
+        self._marks.follow(booked)
+        return booked
 
     def _written(self, messages: Sequence[Message], fields: Fields) -> Fields:
         """Returns the fields of the whole request, messages included."""

@@ -7,7 +7,7 @@ from jaato_gc import GCPolicy, GCSession, InstructionSource, Message, count_toke
 from jaato_gc.plugin import as_text
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._counting import tool_entries, tools_of
-from jaato_gc_formats._wire import plain
+from jaato_gc_formats._wire import unmarked
 
 SYSTEM_PROMPT = "(system prompt)"
 """Budget entry for the system prompt of the request."""
@@ -46,8 +46,8 @@ class RequestBooking:
 
     def _follow_content(self, fields: Mapping[str, Any]) -> None:
         prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}
-        tools = [plain(tool) for tool in tools_of(fields)]
-        seen = [as_text(plain(value)) for value in (*prompt.values(), *tools)]
+        tools = [unmarked(tool) for tool in tools_of(fields)]
+        seen = [as_text(unmarked(value)) for value in (*prompt.values(), *tools)]
         # The number of prompts distinguishes a prompt from a tool with the same text.
         seen.append(str(len(prompt)))
         if seen == self._booked:

@@ -12,7 +12,8 @@ from typing import Any
 
 from jaato_gc import Message, Part, Role
 from jaato_gc.plugin import as_text
-from jaato_gc_formats._wire import Fields
+from jaato_gc_formats._marks import find_mark
+from jaato_gc_formats._wire import MARKS, Fields, unmarked
 
 INSIDE = "inside"
 """Key of a part's ``extra`` that marks the part as belonging to the result before it."""
@@ -45,7 +46,7 @@ def flatten(content: Any, read_attachment: ReadAttachment) -> tuple[Any, Fields,
                 attachments.append(replace(attached, extra=extra))
                 blocks.append(_ATTACHMENT)
                 continue
-        texts.append(as_text(block))
+        texts.append(as_text(unmarked(block)))
         blocks.append([len(texts[-1]), block])
     return "\n".join(texts), {"content": blocks}, attachments
 
@@ -66,10 +67,16 @@ def unflatten(
     if isinstance(kept, list):
         if isinstance(text, str) and len(text) == _length(kept):
             return _restore_blocks(text, kept, attached, write)
-        return [make_text(Part(text=as_text(text))), *map(write, attached)]
+        return [{**make_text(Part(text=as_text(text))), **_marks(kept)}, *map(write, attached)]
     if attached:
         return [make_text(Part(text=as_text(text))), *map(write, attached)]
     return text if kept == "value" else as_text(text)
+
+
+def _marks(blocks: list[Any]) -> Fields:
+    """Returns the last cache mark of the blocks that one text replaces."""
+    found = ((name, find_mark(blocks, name)) for name in MARKS)
+    return {name: mark for name, mark in found if mark}
 
 
 def _length(blocks: list[Any]) -> int:

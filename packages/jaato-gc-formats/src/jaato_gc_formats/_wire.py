@@ -128,9 +128,30 @@ OPAQUE = "block"
 """Key of a part's ``extra`` for a block that only its provider understands."""
 
 
+MARKS = ("cache_control", "prompt_cache_breakpoint")
+"""Fields of Anthropic's blocks and tools, and of OpenAI's content blocks, that mark the end of a
+cached prefix. They are no part of what is said."""
+HOLDERS = ("content", "output", "source")
+"""Fields whose value may have blocks. No others: the arguments of a call may have such names."""
+
+
+def unmarked(value: Any) -> Any:
+    """Returns items, blocks or tools as plain data without their cache marks."""
+    value = plain(value)
+    if isinstance(value, list | tuple):
+        return [unmarked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: unmarked(each) if key in HOLDERS else each
+        for key, each in value.items()
+        if key not in MARKS
+    }
+
+
 def opaque_part(block: Any) -> Part:
     """Returns a part for a block of an unknown type: counted as text, written unchanged."""
-    return Part(text=as_text(block), extra={OPAQUE: block})
+    return Part(text=as_text(unmarked(block)), extra={OPAQUE: block})
 
 
 OBJECT: Fields = {}
