@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from bound_thinking import ThinkingProvider
 
-from jaato_gc import GCConfig, GCSession, UndoError, discover_gc_plugins, extractive_summary
+from jaato_gc import (
+    GCConfig,
+    GCError,
+    GCSession,
+    UndoError,
+    discover_gc_plugins,
+    extractive_summary,
+)
 from jaato_gc_formats import ProviderSession, check_request, collect, counter_for, to_messages
 
 Fields = dict[str, Any]
@@ -166,7 +173,25 @@ def test_undone_collections_and_changed_calls_leave_no_invalid_thought(seed: int
                 run.agent.session.manual_gc()
             case 3:
                 run.restore()
+            case 4:
+                message = chance.choice(run.agent.session.history)
+                with suppress(GCError):
+                    run.agent.session.remove(message.message_id)
 
+    assert run.refused == []
+
+
+def test_a_restored_session_sends_the_thoughts_that_the_saved_one_would_send() -> None:
+    run = Run()
+    for _ in range(2):
+        run.turn_until_collected()
+        run.turn(steps=2)
+    run.agent.append({"role": "user", "content": "Next."})
+    before = thoughts_of(run.send())
+
+    run.restore()
+
+    assert thoughts_of(run.send()) == before != []
     assert run.refused == []
 
 
