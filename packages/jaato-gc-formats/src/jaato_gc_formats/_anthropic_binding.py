@@ -6,7 +6,8 @@ documentation alone.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from jaato_gc_formats._anthropic_blocks import (
     COMPACTION,
@@ -16,7 +17,7 @@ from jaato_gc_formats._anthropic_blocks import (
     seal_of,
 )
 from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields, plain, unmarked
+from jaato_gc_formats._wire import Fields, plain, unmarked, without
 
 
 def thinking_is_adaptive(request: Fields) -> Iterator[Refusal]:
@@ -55,24 +56,41 @@ def thoughts_are_bound(request: Fields, before: Fields) -> Iterator[Refusal]:
         return  # compacted since: nothing that is bound was sent before
     changed = _first_change(old[old_start:], new[start:])
     if _beside(request) != _beside(before):
-        changed = 0
-    sent = [seal for _, seal in _thoughts(before, 0)]
+        changed = (0, -1)
+    sent = [thought.seal for thought in _thoughts(before)]
     answer = max((at for at, each in new if each.get("role") == "assistant"), default=-1)
     previous = ""
-    for (position, index), seal in _thoughts(request, new[start][0] if start else 0):
+    for thought in _thoughts(request):
+        if thought.place[0] < (new[start][0] if start else 0):
+            continue
         # Other thoughts were put back, by an undo: `before` does not show what they were made from.
-        is_known = seal in sent or position == answer
-        is_changed = is_known and changed is not None and position >= changed
-        has_gap = previous in sent and sent[sent.index(previous) + 1 :][:1] not in ([], [seal])
-        previous = seal
+        is_known = thought.seal in sent or thought.place[0] == answer
+        is_changed = is_known and changed is not None and thought.place > changed
+        following = sent[sent.index(previous) + 1 :][:1] if previous in sent else []
+        has_gap = bool(following) and following != [thought.seal]
+        previous = thought.seal
         if is_changed or has_gap:
             yield Refusal(
                 "unbound_thought",
-                f"messages.{position}.content.{index}",
+                thought.where,
                 "Invalid `signature` in `thinking` block. The block is bound to a different "
                 "conversation. Remove the block, or set "
                 '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
             )
+
+
+class Thought(NamedTuple):
+    """A thought of a request.
+
+    Args:
+        where: The path of its block.
+        place: The position of its message, and how many other blocks are before it in there.
+        seal: Its signature.
+    """
+
+    where: str
+    place: tuple[int, int]
+    seal: str
 
 
 Said = tuple[int, Fields]
@@ -100,11 +118,17 @@ def _start(said: list[Said]) -> int:
     return compacted[-1] if compacted else 0
 
 
-def _first_change(old: list[Said], new: list[Said]) -> int | None:
-    """Returns the position of the first message that is not as it was sent."""
+def _first_change(old: list[Said], new: list[Said]) -> tuple[int, int] | None:
+    """Returns the position of the first message that is not as it was sent.
+
+    The second number is how many of its blocks are as they were; -1 if other fields differ.
+    """
     for (_, before), (position, message) in zip(old, new, strict=False):
         if message != before:
-            return position
+            if without(message, "content") != without(before, "content"):
+                return position, -1
+            pairs = zip(message["content"], before["content"], strict=False)
+            return position, len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     return None
 
 
@@ -113,11 +137,15 @@ def _beside(request: Fields) -> Any:
     return unmarked([content_blocks(request.get("system")), tools])
 
 
-def _thoughts(request: Fields, start: int) -> Iterator[tuple[tuple[int, int], str]]:
+def _thoughts(request: Fields) -> Iterator[Thought]:
     for position, message in enumerate(map(plain, request.get("messages") or ())):
+        others = 0
         for index, block in enumerate(content_blocks(message.get("content"))):
-            if position >= start and is_thought(block):
-                yield (position, index), seal_of(block)
+            if is_thought(block):
+                where = f"messages.{position}.content.{index}"
+                yield Thought(where, (position, others), seal_of(block))
+            else:
+                others += 1
 
 
 def _drops_unbound_thoughts(request: Fields) -> bool:
