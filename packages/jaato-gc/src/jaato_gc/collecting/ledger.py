@@ -106,7 +106,7 @@ def ledger_message(
     """
     past = list(_entries_in(earlier))
     uses = [*_entries_of_uses(removed), *past]
-    known = {word for message in left for text in texts_of(message) for word in words_in(text)}
+    known = set(words_in("\n".join(text for message in left for text in texts_of(message))))
     known |= {entry.text.lstrip("/") for entry in uses if entry.kind in ("changed", "read")}
     names = (entry for entry in chain(_names_of(removed), past) if entry.text not in known)
     candidates = dict.fromkeys(SHARES, uses) | {"name": names}
