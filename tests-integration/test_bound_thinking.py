@@ -126,7 +126,7 @@ class Run:
     def restore(self) -> None:
         saved = self.agent.session.save()
         summarizer = None
-        if self.agent.session.plugin and self.agent.session.plugin.name == "gc_hybrid":
+        if self.agent.session.strategy and self.agent.session.strategy.name == "gc_hybrid":
             summarizer = extractive_summary
         self.agent = ProviderSession.restore(
             "anthropic", saved, call=self.agent.call, summarizer=summarizer

@@ -149,7 +149,7 @@ def test_collect_returns_the_messages_in_their_format_and_the_result(strategy: s
 
 def test_a_request_that_fits_is_returned_unchanged() -> None:
     messages = long_run(2)
-    left, result = collect(messages, context_limit=100_000)
+    left, result = collect(messages, context_limit=100_000, strategy="gc_budget")
 
     assert left == messages
     assert result.outcome is GCOutcome.NOT_NEEDED
@@ -163,8 +163,8 @@ def test_a_whole_request_keeps_its_other_fields_and_its_tools_count() -> None:
     described = {"type": "object", "description": "what it does " * 200}
     tool = {"type": "function", "function": {"name": "read", "parameters": described}}
 
-    plain = collect(request, context_limit=8_000)
-    with_tools = collect({**request, "tools": [tool]}, context_limit=8_000)
+    plain = collect(request, context_limit=8_000, strategy="gc_budget")
+    with_tools = collect({**request, "tools": [tool]}, context_limit=8_000, strategy="gc_budget")
 
     assert plain.request["temperature"] == 0.5
     assert with_tools.request["tools"] == [tool]
@@ -177,7 +177,8 @@ def test_the_configuration_is_applied() -> None:
 
     def left_at(target: float) -> int:
         config = GCConfig(target_percent=target, preserve_recent_turns=1)
-        return collect(messages, context_limit=8_000, config=config).result.tokens_after
+        made = collect(messages, context_limit=8_000, strategy="gc_budget", config=config)
+        return made.result.tokens_after
 
     assert left_at(30.0) < 8_000 * 0.4 < left_at(75.0)
 

@@ -37,9 +37,9 @@ def test_a_file_with_every_key_configures_a_session_with_any_strategy(
     session = GCSession(summarizer=lambda text: text[:20])
     session.set_gc_plugin(*loaded)
 
-    assert isinstance(session.plugin, GCStrategy)
-    assert session.plugin.name == strategy
-    assert not session.plugin.settings.notify_on_gc
+    assert isinstance(session.strategy, GCStrategy)
+    assert session.strategy.name == strategy
+    assert not session.strategy.settings.notify_on_gc
     assert session.config.threshold_percent == 75.0
     assert session.config.target_percent == 55.0
     assert session.config.preserve_recent_turns == 4

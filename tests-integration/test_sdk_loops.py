@@ -289,7 +289,7 @@ def opened(
         format,
         context_limit=context_limit,
         call=copy.deepcopy(copied_call(format)),
-        plugin=strategy,
+        strategy=strategy,
         config=GCConfig(preserve_recent_turns=1),
     )
 

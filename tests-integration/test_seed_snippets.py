@@ -234,7 +234,7 @@ def loading(strategy: str) -> contextlib.AbstractContextManager[object]:
 def test_gc_truncate(seeds: Seeds, client: SeedClient) -> None:
     run(seeds["truncate"], client=client)
 
-    assert isinstance(client.plugin, TruncateGCPlugin)
+    assert isinstance(client.strategy, TruncateGCPlugin)
     assert client.config.threshold_percent == 75.0
     assert client.config.preserve_recent_turns == 10
 
@@ -245,8 +245,8 @@ def test_strategies_with_a_summarizer(strategy: str, seeds: Seeds, client: SeedC
 
     run(seeds[strategy], client=client, my_summarizer=lambda text: text[:20])
 
-    assert client.plugin
-    assert client.plugin.name == f"gc_{strategy}"
+    assert client.strategy
+    assert client.strategy.name == f"gc_{strategy}"
 
 
 def test_client_from_connecting_to_history(
@@ -288,7 +288,7 @@ def test_loading_from_the_default_file(seeds: Seeds, client: SeedClient) -> None
 
     run(seeds["load from file"], client=client)
 
-    assert isinstance(client.plugin, TruncateGCPlugin)
+    assert isinstance(client.strategy, TruncateGCPlugin)
     assert client.config.threshold_percent == 70.0
 
 

@@ -471,7 +471,7 @@ class SessionMachine(RuleBasedStateMachine):
         """Returns the state of a session in which a collection never took place."""
         options = {**self.options, "registry": PluginRegistry(load_installed=False)}
         saved = undone.observed.saved_before
-        session = GCSession.restore(saved, plugin=NoGCPlugin(), **options)
+        session = GCSession.restore(saved, strategy=NoGCPlugin(), **options)
         session.set_gc_plugin(NoGCPlugin(), GCConfig(auto_trigger=False))
         for step in undone.since:
             step(session)
@@ -543,7 +543,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(overrides=OVERRIDES)
     def save_and_restore(self, overrides: dict[str, Any]) -> None:
         before, saved = self.state, self.session.save()
-        restored = GCSession.restore(saved, plugin=self.make_plugin(), **self.options)
+        restored = GCSession.restore(saved, strategy=self.make_plugin(), **self.options)
         assert restored.save() == saved
         results = [each.plan_gc(**overrides).result for each in (self.session, restored)]
         # What is odd about a hostile strategy is an object of its own in each session.

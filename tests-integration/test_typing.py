@@ -52,14 +52,14 @@ TYPES = {
     "session.set_gc_plugin(OldestFirst())": "session.set_gc_plugin('gc_oldest')",
     "session.set_gc_plugin(None, GCConfig())": "session.set_gc_plugin(None, {'max_turns': 5})",
     "ProviderSession.open('gemini', context_limit=1)": "ProviderSession.open('gemini')",
-    "ProviderSession.open('gemini', context_limit=1, plugin='gc_oldest')": (
-        "ProviderSession.open('gemini', context_limit=1, plugin=42)"
+    "ProviderSession.open('gemini', context_limit=1, strategy='gc_oldest')": (
+        "ProviderSession.open('gemini', context_limit=1, strategy=42)"
     ),
     "ProviderSession.open('gemini', context_limit=1, call={'model': 'm'})": (
         "ProviderSession.open('gemini', context_limit=1, call='m')"
     ),
-    "ProviderSession.restore('gemini', '', plugin=OldestFirst())": (
-        "ProviderSession.restore('gemini', '', plugin=OldestFirst)"
+    "ProviderSession.restore('gemini', '', strategy=OldestFirst())": (
+        "ProviderSession.restore('gemini', '', strategy=OldestFirst)"
     ),
 }
 """Calls with values of the right types, and with those of other types."""

@@ -55,6 +55,7 @@ def main(questions: list[str], context_limit: int = 200_000) -> ProviderSession:
     agent = ProviderSession.open(
         "anthropic",
         context_limit=context_limit,
+        strategy="gc_budget",
         call={"model": "claude-sonnet-5", "max_tokens": 1_000, "system": "Be brief."},
         stash=SqlStash("stash.db"),
     )

@@ -58,7 +58,11 @@ def main(questions: list[str], context_limit: int = 1_048_576) -> ProviderSessio
     client = genai.Client()
     model = "gemini-3-pro-preview"
     agent = ProviderSession.open(
-        "gemini", context_limit=context_limit, call={"model": model}, stash=SqlStash("stash.db")
+        "gemini",
+        context_limit=context_limit,
+        strategy="gc_budget",
+        call={"model": model},
+        stash=SqlStash("stash.db"),
     )
     definition, recall = agent.recall_tool()
     agent.call["config"] = {

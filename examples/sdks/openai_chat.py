@@ -63,6 +63,7 @@ def main(questions: list[str], context_limit: int = 272_000) -> ProviderSession:
     agent = ProviderSession.open(
         "openai-chat",
         context_limit=context_limit,
+        strategy="gc_budget",
         call={"model": "gpt-5.4"},
         stash=SqlStash("stash.db"),
     )

@@ -59,6 +59,7 @@ def main(questions: list[str], context_limit: int = 272_000) -> ProviderSession:
     agent = ProviderSession.open(
         "openai-responses",
         context_limit=context_limit,
+        strategy="gc_budget",
         call={
             "model": "gpt-5.4",
             "instructions": "Be brief.",

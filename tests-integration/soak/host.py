@@ -228,7 +228,7 @@ class Host:
     def restored(self, saved: str, strategy: str, witness: Witness) -> WatchedSession:
         """Returns the session that was saved."""
         options: dict[str, Any] = {**self.options, "witness": witness}
-        restored = WatchedSession.restore(saved, plugin=create(strategy), **options)
+        restored = WatchedSession.restore(saved, strategy=create(strategy), **options)
         assert isinstance(restored, WatchedSession)
         return restored
 

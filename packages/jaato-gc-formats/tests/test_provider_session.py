@@ -12,6 +12,7 @@ from jaato_gc import (
     ContextFloorError,
     GCConfig,
     GCConfigError,
+    GCPluginError,
     GCPolicy,
     GCSession,
     GCTriggerReason,
@@ -24,7 +25,8 @@ from jaato_gc import (
     count_tokens,
 )
 from jaato_gc.plugin import StrategyInfo, hookimpl
-from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request
+from jaato_gc_formats import FormatError, ProviderCounter, ProviderSession, check_request, collect
+from jaato_gc_formats import _plugin as formats_plugin
 from jaato_gc_testing import MemoryStash, OldestFirst
 
 Fields = dict[str, Any]
@@ -49,7 +51,7 @@ def open_session(
         format,
         context_limit=context_limit,
         call=call,
-        plugin="gc_oldest",
+        strategy="gc_oldest",
         config=gc_config,
         registry=registry,
     )
@@ -232,7 +234,7 @@ def test_a_restored_session_sends_the_same_request(case: str) -> None:
 
     assert restored.request() == agent.request()
     assert restored.session.get_context_usage() == agent.session.get_context_usage()
-    assert restored.session.plugin is not None
+    assert restored.session.strategy is not None
 
 
 @pytest.mark.parametrize("case", CALL_FIELDS)
@@ -688,7 +690,7 @@ def test_a_request_and_its_response_never_exceed_the_window(lengths: list[int]) 
         ("gemini", "system_instruction", "takes it in 'config'; move it there"),
         ("gemini", "tools", "takes it in 'config'; move it there"),
         ("anthropic", "stash", "pass stash=… instead"),
-        ("anthropic", "plugin", "pass plugin=… instead"),
+        ("anthropic", "strategy", "pass strategy=… instead"),
         ("openai-responses", "previous_response_id", "can't be collected; leave it out"),
         ("openai-responses", "conversation", "can't be collected; leave it out"),
     ],
@@ -702,7 +704,7 @@ def test_an_argument_that_does_not_belong_in_the_call_is_refused(
 
     with refusal:
         ProviderSession.open(
-            format, context_limit=4_000, call={name: "anything"}, plugin=OldestFirst()
+            format, context_limit=4_000, call={name: "anything"}, strategy=OldestFirst()
         )
     agent.call[name] = "anything"
     with refusal:
@@ -710,7 +712,9 @@ def test_an_argument_that_does_not_belong_in_the_call_is_refused(
     with refusal:
         agent.child()
     with refusal:
-        ProviderSession.restore(format, agent.session.save(), call=agent.call, plugin=OldestFirst())
+        ProviderSession.restore(
+            format, agent.session.save(), call=agent.call, strategy=OldestFirst()
+        )
 
 
 def test_an_unset_conversation_of_the_provider_is_accepted() -> None:
@@ -743,7 +747,7 @@ def test_the_configuration_of_google_s_call_is_not_taken_for_ours() -> None:
         ProviderSession.open(
             "gemini",
             context_limit=9,
-            plugin=OldestFirst(),
+            strategy=OldestFirst(),
             config={"tools": []},  # type: ignore[arg-type]
         )
 
@@ -754,16 +758,59 @@ def test_open_passes_the_options_of_the_session_on() -> None:
     agent = ProviderSession.open(
         "anthropic",
         context_limit=4_000,
-        plugin=strategy,
+        strategy=strategy,
         stash=stash,
         agent_id="main-agent",
         on_overflow="raise",
         tool_policies={"read": GCPolicy.PRESERVABLE},
     )
 
-    assert agent.session.plugin is strategy
+    assert agent.session.strategy is strategy
     assert agent.session.stash is stash
     assert agent.session.budget.agent_id == "main-agent"
+
+
+class Several:
+    @hookimpl
+    def jaato_gc_register_strategies(self) -> list[StrategyInfo]:
+        return [StrategyInfo(f"gc_{name}", OldestFirst, "") for name in ("second", "first")]
+
+
+def registry_of(*plugins: object) -> PluginRegistry:
+    registry = PluginRegistry(load_installed=False)
+    registry.register(formats_plugin, "formats")
+    for plugin in plugins:
+        registry.register(plugin, type(plugin).__name__)
+    return registry
+
+
+def test_the_only_installed_strategy_is_the_default() -> None:
+    registry = registry_of(Plugin())
+    agent = ProviderSession.open("anthropic", context_limit=4_000, registry=registry)
+    data = [{"role": "user", "content": "Hello."}]
+
+    collected = collect(data, context_limit=4_000, format="anthropic", registry=registry)
+
+    assert isinstance(agent.session.strategy, OldestFirst)
+    assert collected.result.plugin_name == "gc_oldest"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "error"),
+    [
+        ([], r"no usable strategy is installed: .*pass a strategy as strategy=…"),
+        ([Several()], r"2 strategies are installed: .*strategy='gc_first' .*gc_first, gc_second"),
+    ],
+)
+def test_without_exactly_one_strategy_the_error_says_how_to_choose(
+    plugins: list[object], error: str
+) -> None:
+    registry = registry_of(*plugins)
+
+    with pytest.raises(GCPluginError, match=error):
+        ProviderSession.open("anthropic", context_limit=4_000, registry=registry)
+    with pytest.raises(GCPluginError, match=error):
+        collect([], context_limit=4_000, format="anthropic", registry=registry)
 
 
 def test_a_restored_session_can_have_another_window_and_stash() -> None:
@@ -775,7 +822,7 @@ def test_a_restored_session_can_have_another_window_and_stash() -> None:
         "anthropic",
         agent.session.save(),
         context_limit=9_000,
-        plugin=OldestFirst(),
+        strategy=OldestFirst(),
         stash=stash,
         registry=agent.session.registry,
     )
@@ -790,10 +837,10 @@ def test_a_restored_session_can_have_another_strategy(strategy: Any) -> None:
     agent.append("Hello.")
 
     restored = ProviderSession.restore(
-        "anthropic", agent.session.save(), plugin=strategy, registry=agent.session.registry
+        "anthropic", agent.session.save(), strategy=strategy, registry=agent.session.registry
     )
 
-    assert isinstance(restored.session.plugin, OldestFirst)
+    assert isinstance(restored.session.strategy, OldestFirst)
 
 
 # --- sub-agents and recall ---
@@ -860,7 +907,7 @@ def test_a_child_with_its_own_reserve_keeps_it() -> None:
 def test_the_recall_tool_has_the_shape_of_the_provider(format: str, where: tuple[str, ...]) -> None:
     stash = MemoryStash()
     agent = ProviderSession.open(
-        format, context_limit=4_000, plugin=OldestFirst(), stash=stash, config=RECENT
+        format, context_limit=4_000, strategy=OldestFirst(), stash=stash, config=RECENT
     )
     [key] = stash.put("gc_1", [Message.from_text(Role.USER, "the code is 4711")])
 
@@ -884,7 +931,7 @@ def test_a_recall_tool_needs_a_stash() -> None:
 
 def test_agents_do_not_recall_each_other_s_content() -> None:
     agent = ProviderSession.open(
-        "anthropic", context_limit=4_000, plugin=OldestFirst(), stash=MemoryStash()
+        "anthropic", context_limit=4_000, strategy=OldestFirst(), stash=MemoryStash()
     )
     child = agent.child()
     for each, word in ((agent, "parental"), (child, "childish")):

@@ -21,7 +21,7 @@ ARGUMENTS = {"path": "a.py", "lines": [1, 2]}
 
 
 def agent_of(format: str) -> ProviderSession:
-    agent = ProviderSession.open(format, context_limit=9_000, plugin=OldestFirst())
+    agent = ProviderSession.open(format, context_limit=9_000, strategy=OldestFirst())
     agent.append("What is in a.py?")
     agent.request()
     return agent

@@ -49,7 +49,7 @@ def test_a_new_session_has_no_installed_plugins_and_uses_the_estimate() -> None:
 
     assert session.registry.plugins() == []
     assert session.budget.counter is COUNTER
-    assert session.plugin is None
+    assert session.strategy is None
 
 
 def test_a_new_session_takes_a_strategy_its_configuration_and_options() -> None:
@@ -57,7 +57,7 @@ def test_a_new_session_takes_a_strategy_its_configuration_and_options() -> None:
 
     session = new_session(plugin, GCConfig(preserve_recent_turns=1), context_limit=500)
 
-    assert session.plugin is plugin
+    assert session.strategy is plugin
     assert session.config.preserve_recent_turns == 1
     assert session.budget.context_limit == 500
 

@@ -64,7 +64,7 @@ def restored(saved: str, stash: MemoryStash, **options: Any) -> GCSession:
     """Returns a saved session, with the strategy and the options of all sessions here."""
     return GCSession.restore(
         saved,
-        plugin=ScriptedStrategy(_select),
+        strategy=ScriptedStrategy(_select),
         counter=COUNTER,
         registry=_REGISTRY,
         stash=stash,

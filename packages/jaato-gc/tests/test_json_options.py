@@ -213,8 +213,8 @@ def test_a_session_uses_the_options_of_a_file(
     assert loaded
     session = new_session(*loaded, registry=registry)
 
-    assert getattr(settings_of(session.plugin), key) == expected
-    assert getattr(settings_of(session.child().plugin), key) == expected
+    assert getattr(settings_of(session.strategy), key) == expected
+    assert getattr(settings_of(session.child().strategy), key) == expected
 
 
 RICH_SETTINGS = st.builds(
@@ -333,7 +333,7 @@ def test_a_saved_session_keeps_options_that_json_does_not_have(
     saved = new_session(plugin, GCConfig(max_turns=9), registry=registry).save()
     restored = GCSession.restore(saved, counter=COUNTER, registry=registry)
 
-    assert settings_of(restored.plugin) == settings_of(plugin)
+    assert settings_of(restored.strategy) == settings_of(plugin)
     assert restored.save() == saved
 
 
@@ -346,4 +346,4 @@ def test_a_saved_session_keeps_such_options_in_the_plugin_config(
     session = new_session(RichStrategy(), config, registry=registry)
     restored = GCSession.restore(session.save(), counter=COUNTER, registry=registry)
 
-    assert getattr(settings_of(restored.plugin), key) == expected
+    assert getattr(settings_of(restored.strategy), key) == expected

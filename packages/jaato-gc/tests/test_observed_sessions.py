@@ -185,7 +185,7 @@ def test_leaving_a_with_block_closes_the_session_after_an_error_too(
         _ = 1 / 0
 
     assert strategy.is_shut_down
-    assert session.plugin is None
+    assert session.strategy is None
     assert log.hooks == ["session_started", "session_ended"]
 
 
@@ -193,7 +193,7 @@ def test_a_restored_session_starts_with_the_ids_of_the_saved_one(
     registry: PluginRegistry, log: Log
 ) -> None:
     saved = start(PluginRegistry(load_installed=False)).save()
-    restored = GCSession.restore(saved, plugin=OldestFirst(), counter=COUNTER, registry=registry)
+    restored = GCSession.restore(saved, strategy=OldestFirst(), counter=COUNTER, registry=registry)
 
     assert log.calls == [("jaato_gc_session_started", {"agent_id": "scout", "session_id": "s-1"})]
     assert restored.budget.session_id == "s-1"

@@ -496,7 +496,7 @@ class TestPluginConfig:
         session.set_gc_plugin(old, CONFIG)
         with pytest.raises(GCConfigError, match=error):
             session.set_gc_plugin(*load(options, session.registry, tmp_path))
-        assert session.plugin is old
+        assert session.strategy is old
         assert session.config.preserve_recent_turns == 2
         assert session.manual_gc().success
 

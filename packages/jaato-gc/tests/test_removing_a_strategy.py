@@ -82,7 +82,7 @@ def test_a_session_without_its_strategy_is_like_one_that_never_had_any(remove: R
 
     remove(session)
 
-    assert session.plugin is None
+    assert session.strategy is None
     assert session.config == GCConfig()
     assert session.paused_because is None
     assert plugin.shutdowns == 1
@@ -106,7 +106,7 @@ def test_removing_a_strategy_again_does_nothing(remove: Remove) -> None:
     remove(session)
 
     assert plugin.shutdowns == 1
-    assert session.plugin is None
+    assert session.strategy is None
 
 
 def test_another_strategy_can_be_set_after_one_was_removed() -> None:
@@ -126,7 +126,7 @@ def test_collections_can_be_undone_and_saved_after_the_strategy_was_removed() ->
     restored = restarted(session)
 
     for each in (session, restored):
-        assert each.plugin is None
+        assert each.strategy is None
         each.undo()
         assert message_ids(each) == before
         assert_in_step(each)
@@ -259,7 +259,7 @@ def test_a_strategy_may_be_removed_by_an_observer_of_its_collection() -> None:
     session = filled(Closing(), registry=registry)
 
     assert session.manual_gc().outcome is GCOutcome.REACHED
-    assert session.plugin is None
+    assert session.strategy is None
 
 
 @pytest.mark.usefixtures("_restless")

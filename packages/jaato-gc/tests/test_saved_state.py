@@ -190,7 +190,7 @@ def test_what_undo_needs_is_restored(session: GCSession) -> None:
     restored: AppliedEdits = entry_of(
         GCSession.restore(
             session.save(),
-            plugin=OldestFirst(),
+            strategy=OldestFirst(),
             counter=COUNTER,
             registry=session.registry,
             stash=session.stash,

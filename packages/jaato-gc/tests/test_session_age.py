@@ -141,7 +141,7 @@ def test_a_session_can_be_saved_without_its_journal() -> None:
     again = restarted(session)
     assert again.get_gc_history() == session.get_gc_history()
     again = GCSession.restore(
-        small, plugin=session.plugin, counter=session.budget.counter, registry=session.registry
+        small, strategy=session.strategy, counter=session.budget.counter, registry=session.registry
     )
     assert again.history == session.history
     assert again.get_gc_history() == []

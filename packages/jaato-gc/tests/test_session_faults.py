@@ -99,7 +99,7 @@ def restored(saved: str, **options: Any) -> GCSession:
         "registry": registry,
         "context_limit": 2000,
     } | options
-    return GCSession.restore(saved, plugin=Oldest(), **given)
+    return GCSession.restore(saved, strategy=Oldest(), **given)
 
 
 def message(name: str) -> Message:
@@ -397,7 +397,7 @@ def test_the_history_is_unchanged_if_the_host_fails_to_drop_something(fails_at: 
     assert len(result.removal_list) == result.items_collected == fails_at - 1
     assert result.tokens_freed == [0, 40, 70][fails_at - 1]
     host.assert_in_step(session)
-    session.plugin.elsewhere = list(host.held)  # type: ignore[union-attr]
+    session.strategy.elsewhere = list(host.held)  # type: ignore[union-attr]
     assert session.manual_gc().success
     assert host.held == {}
     host.assert_in_step(session)
@@ -419,7 +419,7 @@ def test_a_pin_set_while_the_host_drops_something_is_respected() -> None:
     session = host.session()
 
     def pin() -> None:
-        session.plugin.elsewhere = []  # type: ignore[union-attr]
+        session.strategy.elsewhere = []  # type: ignore[union-attr]
         session.pin("u2")
 
     host.then = pin

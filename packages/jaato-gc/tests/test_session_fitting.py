@@ -352,7 +352,7 @@ def test_next_collection_waits_after_one_that_missed_its_goal() -> None:
     assert len(session.get_gc_history()) == 1
     assert "waits until" in str(session.paused_because)
     counter = session.budget.counter
-    assert GCSession.restore(session.save(), plugin=NoGCPlugin(), counter=counter).paused_because
+    assert GCSession.restore(session.save(), strategy=NoGCPlugin(), counter=counter).paused_because
     session.append(model(text(20)))
     session.before_send()
     assert len(session.get_gc_history()) == 1

@@ -514,7 +514,7 @@ def test_a_strategy_can_not_end_the_process_in_should_collect_or_shutdown() -> N
     session.after_turn()
     assert plugin.reasons == [GCTriggerReason.THRESHOLD]  # core decided
     session.close()
-    assert session.plugin is None
+    assert session.strategy is None
 
 
 def test_an_observer_can_not_end_the_process() -> None:
@@ -550,10 +550,10 @@ class Unnamed(Rogue):
 @pytest.mark.parametrize("name", [RuntimeError("no name"), SystemExit(3), None, 7, ""])
 def test_a_strategy_without_a_usable_name_is_refused(name: Any) -> None:
     session = filled_session(Oldest())
-    plugin, before = session.plugin, saved_state(session)
+    plugin, before = session.strategy, saved_state(session)
     with pytest.raises(GCPluginError, match=r"Unnamed can.t be used: .*name"):
         session.set_gc_plugin(Unnamed(name))
-    assert session.plugin is plugin
+    assert session.strategy is plugin
     assert saved_state(session) == before
 
 
@@ -567,10 +567,10 @@ def test_the_name_of_a_strategy_is_read_once() -> None:
 @pytest.mark.parametrize("plugin", ["gc_truncate", object(), GCConfig()])
 def test_something_that_is_not_a_strategy_is_refused(plugin: Any) -> None:
     session = filled_session(Oldest())
-    before = session.plugin
+    before = session.strategy
     with pytest.raises(GCPluginError, match=f"{type(plugin).__name__} can't be used: "):
         session.set_gc_plugin(plugin)
-    assert session.plugin is before
+    assert session.strategy is before
 
 
 def test_core_decides_if_should_collect_fails() -> None:
@@ -605,10 +605,10 @@ def test_a_failing_shutdown_is_logged(replace_it: bool, caplog: pytest.LogCaptur
     session = filled_session(Clinging())
     if replace_it:
         session.set_gc_plugin(Oldest())
-        assert isinstance(session.plugin, Oldest)
+        assert isinstance(session.strategy, Oldest)
     else:
         session.close()
-        assert session.plugin is None
+        assert session.strategy is None
     assert "never" in caplog.text
 
 

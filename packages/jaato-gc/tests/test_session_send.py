@@ -1395,8 +1395,8 @@ def test_a_child_from_a_profile(tmp_path: Path) -> None:
     parent = parent_session(tools=lambda _: "seen")
     parent.send_message("Hi")
     child = parent.child("research", profiles=tmp_path)
-    assert child.plugin is not None
-    assert child.plugin.name == "gc_oldest"
+    assert child.strategy is not None
+    assert child.strategy.name == "gc_oldest"
     assert child.config.threshold_percent == 75.0
     assert child.config.target_percent == 50.0
     assert child.history == []
@@ -1462,9 +1462,9 @@ def test_a_child_without_a_gc_block_inherits_strategy_and_settings(
 
     child = child_of(parent, tmp_path)
 
-    assert isinstance(child.plugin, OldestFirst)
-    assert child.plugin is not plugin
-    assert child.plugin.settings == plugin.settings
+    assert isinstance(child.strategy, OldestFirst)
+    assert child.strategy is not plugin
+    assert child.strategy.settings == plugin.settings
     assert child.config == parent.config
     assert child.config.preserve_recent_turns == 2
 
@@ -1472,7 +1472,7 @@ def test_a_child_without_a_gc_block_inherits_strategy_and_settings(
 def test_a_child_of_a_session_without_a_strategy_has_none() -> None:
     parent = GCSession(registry=PluginRegistry(load_installed=False))
 
-    assert parent.child().plugin is None
+    assert parent.child().strategy is None
     assert parent.child({}).config == GCConfig()
 
 
@@ -1486,11 +1486,11 @@ def test_an_inherited_strategy_is_independent_of_the_one_of_the_parent() -> None
     parent = parent_session()
     parent.set_gc_plugin(Closing())
     child = parent.child()
-    inherited = child.plugin
+    inherited = child.strategy
 
     child.close()
     assert shut_down == [inherited]
-    assert parent.plugin is not None
+    assert parent.strategy is not None
     parent.set_gc_plugin(None)
     assert len(shut_down) == 2
 
@@ -1509,9 +1509,9 @@ def test_a_plugin_without_the_base_class_is_inherited_with_its_options() -> None
 
     child = parent.child()
 
-    assert isinstance(child.plugin, Configured)
-    assert child.plugin is not plugin
-    assert child.plugin.options == {"depth": 2}
+    assert isinstance(child.strategy, Configured)
+    assert child.strategy is not plugin
+    assert child.strategy.options == {"depth": 2}
     assert child.config.max_turns == 7
 
 
@@ -1525,7 +1525,7 @@ def test_a_strategy_that_can_not_be_copied_is_an_error_that_names_the_remedy() -
 
     with pytest.raises(GCPluginError, match=r"Unique can't be inherited.*only one.*'gc' block"):
         parent.child()
-    assert parent.child({"gc": {"type": "oldest"}}).plugin
+    assert parent.child({"gc": {"type": "oldest"}}).strategy
 
 
 def test_the_type_of_an_agent_is_its_id_unless_it_is_given() -> None:

@@ -338,15 +338,15 @@ def test_a_strategy_is_restored_with_its_options() -> None:
     plugin.initialize({"summary": "much was said", "preserve_recent_turns": 2})
     session = session_with(plugin, GCConfig(threshold_percent=70.0))
     again = restore(session.save())
-    assert isinstance(again.plugin, Oldest)
-    assert again.plugin.settings.summary == "much was said"
+    assert isinstance(again.strategy, Oldest)
+    assert again.strategy.settings.summary == "much was said"
     assert again.config.preserve_recent_turns == 2
     assert again.config.threshold_percent == 70.0
     assert again.config.target_percent == session.config.target_percent
 
 
 def test_a_session_without_a_strategy_is_restored_without_one() -> None:
-    assert restore(session_with().save()).plugin is None
+    assert restore(session_with().save()).strategy is None
 
 
 def test_a_strategy_whose_options_can_not_be_saved_must_be_given_to_restore() -> None:
@@ -358,10 +358,10 @@ def test_a_strategy_whose_options_can_not_be_saved_must_be_given_to_restore() ->
     session = session_with(Talking())
     speak(session, *range(3))
     saved = session.save()
-    with pytest.raises(GCError, match=r"'gc_oldest'.*plugin="):
+    with pytest.raises(GCError, match=r"'gc_oldest'.*strategy="):
         restore(saved)
     plugin = Talking()
-    assert restore(saved, plugin=plugin).plugin is plugin
+    assert restore(saved, strategy=plugin).strategy is plugin
 
 
 def test_an_unknown_strategy_is_named() -> None:
@@ -380,7 +380,7 @@ def test_the_host_of_the_restored_session_decides_what_can_be_dropped(able_then:
     able: dict[str, Any] = {"on_source_removed": lambda *_: None}
     session = session_with(Enrichment(), **(able if able_then else {}))
     speak(session, *range(3))
-    again = restore(session.save(), plugin=Enrichment(), **({} if able_then else able))
+    again = restore(session.save(), strategy=Enrichment(), **({} if able_then else able))
     assert again.manual_gc().success is not able_then
 
 

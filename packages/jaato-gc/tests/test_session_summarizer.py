@@ -211,11 +211,11 @@ def test_a_summarizer_and_extracting_contradict_each_other() -> None:
 def test_a_strategy_that_needs_a_summarizer_is_refused_without_one(create: Create) -> None:
     session = create()
     session.set_gc_plugin(digest())
-    before = session.plugin
+    before = session.strategy
     with pytest.raises(GCConfigError) as caught:
         session.set_gc_plugin(Demanding())
 
-    assert session.plugin is before
+    assert session.strategy is before
     message = str(caught.value)
     assert message.startswith("gc_demanding needs a summarizer: ")
     assert "GCSession(summarizer=…)" in message
@@ -230,7 +230,7 @@ def test_a_strategy_that_needs_a_summarizer_is_accepted_with_an_option(
     session = create()
     session.set_gc_plugin(Demanding(), GCConfig(plugin_config=options))
 
-    assert isinstance(session.plugin, Demanding)
+    assert isinstance(session.strategy, Demanding)
 
 
 # --- children ---
@@ -368,8 +368,8 @@ def test_a_session_is_restored_by_giving_its_summarizer_again(create: Create, pl
     speak(session, 50, 51)
 
     again = restored(session, summarizer=second)
-    assert isinstance(again.plugin, Digest)
-    assert again.plugin.settings.depth == 2
+    assert isinstance(again.strategy, Digest)
+    assert again.strategy.settings.depth == 2
     assert again.history == session.history
     assert "The second one" in summary_of(again)
 
@@ -384,7 +384,7 @@ def test_a_session_that_used_a_summarizer_is_not_restored_without_one(
         restored(session)
 
     plugin = digest(summarizer=second)
-    assert restored(session, plugin=plugin).plugin is plugin
+    assert restored(session, strategy=plugin).strategy is plugin
 
 
 @pytest.mark.parametrize("options", [{}, {"extractive": True}])
@@ -395,8 +395,8 @@ def test_a_session_that_used_no_summarizer_is_restored_without_one(
     session.set_gc_plugin(digest(**options))
 
     again = restored(session)
-    assert isinstance(again.plugin, Digest)
-    assert again.plugin.settings == digest(**options).settings
+    assert isinstance(again.strategy, Digest)
+    assert again.strategy.settings == digest(**options).settings
 
 
 @pytest.mark.parametrize("place", ["plugin_options", "config"])

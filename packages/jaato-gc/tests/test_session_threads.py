@@ -322,7 +322,7 @@ def test_a_strategy_may_be_removed_while_another_thread_sends() -> None:
             session.before_send()
             session.after_turn()
             assert session.paused_because is None
-            assert session.plugin is None or session.plugin.name
+            assert session.strategy is None or session.strategy.name
 
     in_threads(change, send)
 

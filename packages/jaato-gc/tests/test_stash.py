@@ -932,7 +932,7 @@ def test_a_restored_session_has_the_stash_of_its_own_agent() -> None:
     said = talk(session, *range(3))
     keys = keys_of(session.manual_gc())
     again = GCSession.restore(
-        session.save(), counter=COUNTER, registry=registry(plugin), plugin=Sweep()
+        session.save(), counter=COUNTER, registry=registry(plugin), strategy=Sweep()
     )
     assert plugin.stashes.keys() == {"coder"}
     again.restore_stashed(keys.values())

@@ -9,6 +9,7 @@ from jaato_gc_formats._convert import default_registry, detect, find_api, from_m
 from jaato_gc_formats._counting import counter_for, tools_of
 from jaato_gc_formats._history import History
 from jaato_gc_formats._request_booking import RequestBooking
+from jaato_gc_formats._strategy import find_strategy
 
 
 class Collected(NamedTuple):
@@ -22,7 +23,7 @@ def collect(
     data: Any,
     *,
     context_limit: int,
-    strategy: str | GCPlugin = "gc_budget",
+    strategy: str | GCPlugin | None = None,
     config: GCConfig | None = None,
     format: str | None = None,
     model: str | None = None,
@@ -39,7 +40,8 @@ def collect(
         data: A list of messages or a request in the provider's format, or a `History` from
             `to_messages` or `load`. It is not modified.
         context_limit: The model's context window, in tokens.
-        strategy: Name of an installed strategy, or a strategy.
+        strategy: Name of an installed strategy, or a strategy; by default, the one that is
+            installed.
         config: When to collect and how much to remove.
         format: The provider's format; detected by default.
         model: The model's name, which selects the token counter; by default, the ``model`` of the
@@ -51,10 +53,11 @@ def collect(
 
     Raises:
         FormatError: The data is in no known format, or not in the given one.
-        GCPluginError: The strategy is unknown.
+        GCPluginError: The strategy is unknown. Without a name: none is installed, or several.
         GCConfigError: The configuration is invalid.
     """
     registry = registry or default_registry()
+    used = find_strategy(strategy, registry)
     if isinstance(data, History):
         api, history = find_api(data.format, registry), data
     else:
@@ -68,8 +71,7 @@ def collect(
         journal_bytes=0,
         summarizer=summarizer,
     )
-    plugin = registry.create(strategy) if isinstance(strategy, str) else strategy
-    session.set_gc_plugin(plugin, config)
+    session.set_gc_plugin(used, config)
     booked = [session.append(message) for message in history]
     RequestBooking(api, session).follow({"tools": tools_of(history.request)})
     result = session.after_turn() or _not_needed(session)
@@ -80,7 +82,7 @@ def collect(
 
 def _not_needed(session: GCSession) -> GCResult:
     tokens = session.budget.total_tokens()
-    name = session.plugin.name if session.plugin else ""
+    name = session.strategy.name if session.strategy else ""
     return GCResult(
         True, 0, tokens, tokens, name, GCTriggerReason.THRESHOLD, outcome=GCOutcome.NOT_NEEDED
     )

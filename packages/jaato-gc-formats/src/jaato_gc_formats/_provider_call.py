@@ -12,7 +12,7 @@ HISTORIES = ("messages", "input", "contents")
 """Arguments with the messages, in the calls of all SDKs."""
 PROMPTS = ("system", "instructions", "system_instruction", "systemInstruction")
 """Arguments with the system prompt, in the calls of all SDKs."""
-OPTIONS = {"context_limit", "plugin", *HostOptions.__optional_keys__}
+OPTIONS = {"context_limit", "strategy", *HostOptions.__optional_keys__}
 """Arguments of `ProviderSession.open` that no SDK has."""
 
 

@@ -13,6 +13,7 @@ from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._provider_call import check_call, check_config, check_options, fields_of
 from jaato_gc_formats._request_booking import RequestBooking
+from jaato_gc_formats._strategy import find_strategy
 from jaato_gc_formats._wire import Fields, parse_arguments, without
 
 Event = TypeVar("Event")
@@ -83,7 +84,7 @@ class ProviderSession:
         *,
         context_limit: int,
         call: Mapping[str, Any] | None = None,
-        plugin: str | GCPlugin = "gc_budget",
+        strategy: str | GCPlugin | None = None,
         config: GCConfig | None = None,
         **options: Unpack[HostOptions],
     ) -> "ProviderSession":
@@ -93,7 +94,8 @@ class ProviderSession:
             format: The provider's format.
             context_limit: The model's context window, in tokens.
             call: The other arguments of the client's call, which are sent with every request.
-            plugin: Name of an installed strategy, or a strategy.
+            strategy: Name of an installed strategy, or a strategy; by default, the one that is
+                installed.
             config: When to collect and how much to remove. Unless ``reserve_output_tokens`` is
                 set, the maximum length of the response is reserved, such as ``max_tokens``.
             **options: Other arguments of `GCSession`, such as ``stash``, ``summarizer`` and
@@ -101,16 +103,16 @@ class ProviderSession:
 
         Raises:
             FormatError: The format is unknown.
-            GCPluginError: The strategy is unknown.
+            GCPluginError: The strategy is unknown. Without a name: none is installed, or several.
             GCConfigError: The configuration or an argument is invalid.
             TypeError: There is no such argument.
         """
         if config is not None:
             check_config(config)
         registry = _set_defaults(options, format, call or {})
+        used = find_strategy(strategy, registry)
         session = GCSession(context_limit=context_limit, **options)
-        strategy = registry.create(plugin) if isinstance(plugin, str) else plugin
-        session.set_gc_plugin(strategy, config)
+        session.set_gc_plugin(used, config)
         return cls(format, session, call=call)
 
     @classmethod
@@ -121,7 +123,7 @@ class ProviderSession:
         *,
         call: Mapping[str, Any] | None = None,
         context_limit: int | None = None,
-        plugin: str | GCPlugin | None = None,
+        strategy: str | GCPlugin | None = None,
         **options: Unpack[HostOptions],
     ) -> "ProviderSession":
         """Restores a saved session.
@@ -131,7 +133,7 @@ class ProviderSession:
             saved: The return value of ``session.save()``, from a session created with `open`.
             call: The other arguments of the client's call. They are not saved.
             context_limit: The model's context window, in tokens; by default, the saved one.
-            plugin: Name of an installed strategy, or a strategy; by default, the saved one.
+            strategy: Name of an installed strategy, or a strategy; by default, the saved one.
             **options: Other arguments of `GCSession`, the same as for `open`: callables and the
                 stash are not saved.
 
@@ -142,8 +144,8 @@ class ProviderSession:
             TypeError: There is no such argument.
         """
         registry = _set_defaults(options, format, call or {})
-        strategy = registry.create(plugin) if isinstance(plugin, str) else plugin
-        session = GCSession.restore(saved, plugin=strategy, **options)
+        used = None if strategy is None else find_strategy(strategy, registry)
+        session = GCSession.restore(saved, strategy=used, **options)
         if context_limit is not None:
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)

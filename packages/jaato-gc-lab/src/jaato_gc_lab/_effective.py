@@ -80,14 +80,14 @@ def effective_config(
     loaded = load(file, registry=registry)
     if loaded is None:
         return EffectiveConfig(source, None, _settings(GCConfig(), {}))
-    plugin, config = loaded
+    strategy, config = loaded
     shared = {k: v for k, v in config.plugin_config.items() if k in GCConfig.model_fields}
-    overrides = getattr(plugin, "overrides", None)
+    overrides = getattr(strategy, "overrides", None)
     return EffectiveConfig(
         source,
-        plugin.name,
+        strategy.name,
         _settings(config, {**shared, **(overrides or {})}, kind),
-        _options(plugin, kind, _given_keys(file, kind)),
+        _options(strategy, kind, _given_keys(file, kind)),
     )
 
 
@@ -142,8 +142,8 @@ def _with_derived_target(settings: list[Setting]) -> list[Setting]:
     ]
 
 
-def _options(plugin: GCPlugin, kind: str, given: set[str]) -> list[Setting]:
-    settings = getattr(plugin, "settings", None)
+def _options(strategy: GCPlugin, kind: str, given: set[str]) -> list[Setting]:
+    settings = getattr(strategy, "settings", None)
     if not isinstance(settings, BaseModel):
         return []
     return [

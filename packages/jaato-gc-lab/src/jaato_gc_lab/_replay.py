@@ -93,11 +93,11 @@ def replay(
     if isinstance(strategy, str):
         if strategy in CONTENDERS:  # options are those of another strategy
             config = config.model_copy(update={"plugin_config": {}})
-        plugin = make_strategy(strategy, config, registry)
+        used = make_strategy(strategy, config, registry)
     else:
-        plugin = strategy
+        used = strategy
     log = _Log()
-    session = _session(plugin, config, context_limit, counter, log)
+    session = _session(used, config, context_limit, counter, log)
     tools_tokens = tools_tokens_of(recording.request, counter)
     if overhead == "auto":
         tools_tokens += estimated_overhead(transcript, tools_tokens, counter)
@@ -107,7 +107,7 @@ def replay(
         session.budget.add_child(InstructionSource.PLUGIN, "tools", tools_tokens, GCPolicy.LOCKED)
     report = ReplayReport(
         name if name is not None else recording.name,
-        plugin.name if plugin else NONE,
+        used.name if used else NONE,
         context_limit,
         session.config.threshold_percent,
         session.config.target_percent,
@@ -161,7 +161,7 @@ def _distribution_of(name: str, registry: PluginRegistry) -> str:
 
 
 def _session(
-    plugin: GCPlugin | None,
+    strategy: GCPlugin | None,
     config: GCConfig,
     context_limit: int,
     counter: TokenCounter,
@@ -170,7 +170,7 @@ def _session(
     # A separate registry keeps the replay out of the user's stash and telemetry.
     registry = PluginRegistry(load_installed=False)
     registry.register(log, "replay")
-    if plugin is None:  # a session without a strategy ignores the configuration
+    if strategy is None:  # a session without a strategy ignores the configuration
         context_limit = config.request_limit(context_limit) or context_limit
     session = GCSession(
         context_limit=context_limit,
@@ -180,8 +180,8 @@ def _session(
         journal_bytes=0,
         clock=lambda: log.now,
     )
-    if plugin is not None:
-        session.set_gc_plugin(plugin, config)
+    if strategy is not None:
+        session.set_gc_plugin(strategy, config)
     return session
 
 

@@ -106,27 +106,27 @@ class StrategyConformance(ABC):
 
     def test_has_the_shape_of_a_plugin(self) -> None:
         """The strategy has a name and all methods of `GCPlugin`, and can be shut down."""
-        plugin = self.factory()
-        lacks = [each for each in _MEMBERS if not hasattr(plugin, each)]
-        assert not lacks, f"{type(plugin).__name__} lacks {', '.join(lacks)}"
+        strategy = self.factory()
+        lacks = [each for each in _MEMBERS if not hasattr(strategy, each)]
+        assert not lacks, f"{type(strategy).__name__} lacks {', '.join(lacks)}"
         for each in _MEMBERS[1:]:
-            assert callable(getattr(plugin, each)), (
-                f"{type(plugin).__name__}.{each} can't be called"
+            assert callable(getattr(strategy, each)), (
+                f"{type(strategy).__name__}.{each} can't be called"
             )
-        name = plugin.name
+        name = strategy.name
         is_a_name = isinstance(name, str) and bool(name)
         assert is_a_name, f"name is {name!r}: expected text such as 'gc_mine'"
-        plugin.shutdown()
+        strategy.shutdown()
 
     def test_options_can_come_from_a_file(self) -> None:
         """The options, written as JSON into a configuration file and loaded, give equal settings.
 
         Functions are left out.
         """
-        plugin = self.factory()
-        if not isinstance(plugin, GCStrategy):
+        strategy = self.factory()
+        if not isinstance(strategy, GCStrategy):
             return
-        for key, value, read in through_a_file(plugin, self.factory):
+        for key, value, read in through_a_file(strategy, self.factory):
             assert read == value, f"option {key} is {value!r}, and {read!r} from a file"
 
     def test_does_not_collect_far_below_every_limit(self) -> None:
@@ -293,9 +293,9 @@ class StrategyConformance(ABC):
     @_in_any_situation
     def test_leaves_its_input_alone(self, situation: Situation) -> None:
         """``collect`` does not change the history, its messages, usage, configuration or budget."""
-        plugin = self.factory()
-        session = situation.session(plugin)
-        given = arguments(session, plugin, situation.reason)
+        strategy = self.factory()
+        session = situation.session(strategy)
+        given = arguments(session, strategy, situation.reason)
         history, usage, config = given[:3]
 
         def look() -> dict[str, object]:
@@ -309,7 +309,7 @@ class StrategyConformance(ABC):
             )
 
         with watching("collect", look):
-            plugin.collect(*given)
+            strategy.collect(*given)
 
     @_in_any_situation
     def test_select_only_reads(self, situation: Situation) -> None:
@@ -317,20 +317,20 @@ class StrategyConformance(ABC):
 
         These are read-only, so a session discards a collection whose strategy writes on them.
         """
-        plugin = self.factory()
-        if _has_select(plugin):
-            collection = _collection(plugin, situation)
+        strategy = self.factory()
+        if _has_select(strategy):
+            collection = _collection(strategy, situation)
             with watching("select", lambda: look_of(collection)):
-                plugin.select(collection)
+                strategy.select(collection)
 
     def test_keeps_no_collection(self) -> None:
         """The strategy keeps no reference to a collection after ``select``: it is closed then."""
-        plugin = self.factory()
-        if not _has_select(plugin):
+        strategy = self.factory()
+        if not _has_select(strategy):
             return
         for reason in GCTriggerReason:
-            collection = _collection(plugin, Situation(long_history(8), GCConfig(), reason, 300))
-            plugin.select(collection)
+            collection = _collection(strategy, Situation(long_history(8), GCConfig(), reason, 300))
+            strategy.select(collection)
             kept = weakref.ref(collection)
             del collection
             gc.collect()
@@ -339,10 +339,10 @@ class StrategyConformance(ABC):
     @_in_any_situation
     def test_works_the_same_without_a_session(self, situation: Situation) -> None:
         """``collect`` returns the history and the result that a session gets from ``select``."""
-        plugin = self.factory()
-        if not _has_select(plugin):
+        strategy = self.factory()
+        if not _has_select(strategy):
             return
-        alone = ask(plugin, situation)
+        alone = ask(strategy, situation)
         plan = alone.session.plan_gc(situation.reason)
         assert plan.result.error is None, f"in a session it fails: {plan.result.error}"
         _assert_same("in a session", plan.after, plan.result, alone, "tokens_after")
@@ -350,9 +350,9 @@ class StrategyConformance(ABC):
     @_in_any_situation
     def test_is_deterministic(self, situation: Situation) -> None:
         """The same situation gives the same answer, from the same instance and from another."""
-        plugin = self.factory()
-        first = ask(plugin, situation)
-        for who, other in (("the second time", plugin), ("in another instance", self.factory())):
+        strategy = self.factory()
+        first = ask(strategy, situation)
+        for who, other in (("the second time", strategy), ("in another instance", self.factory())):
             again = ask(other, situation)
             _assert_same(who, again.after, again.result, first)
 
@@ -362,11 +362,11 @@ class StrategyConformance(ABC):
         reason = situation.reason
         if reason not in _GOAL_IS_PLAIN:
             return
-        plugin = self.factory()
-        session = situation.session(plugin)
+        strategy = self.factory()
+        session = situation.session(strategy)
         history = session.history
         result = session.apply(session.plan_gc(reason))
-        assume_answer(plugin, history, result)
+        assume_answer(strategy, history, result)
         if result.outcome is GCOutcome.REACHED:
             plan = session.plan_gc(reason)
             change = difference(plan.before, plan.after)
@@ -375,11 +375,11 @@ class StrategyConformance(ABC):
     @_in_any_situation
     def test_budget_follows(self, situation: Situation) -> None:
         """After a session applied it, the budget equals a recount, and undo restores everything."""
-        plugin = self.factory()
-        session = situation.session(plugin)
+        strategy = self.factory()
+        session = situation.session(strategy)
         history, budget = session.history, session.budget.snapshot()
         result = session.apply(session.plan_gc(situation.reason))
-        assume_answer(plugin, history, result)
+        assume_answer(strategy, history, result)
         counted = count_tokens(session.history, COUNTER) + situation.schema_tokens
         booked = session.budget.counted_tokens()
         assert booked == counted, f"the budget has {booked} tokens, and a recount gives {counted}"
@@ -392,10 +392,10 @@ class StrategyConformance(ABC):
     @_in_any_situation
     def test_says_who_and_why(self, situation: Situation) -> None:
         """The result has the name of the strategy and the given reason."""
-        plugin = self.factory()
-        result = ask(plugin, situation).result
+        strategy = self.factory()
+        result = ask(strategy, situation).result
         name, reason = result.plugin_name, result.trigger_reason
-        assert name == plugin.name, f"plugin_name is {name!r}: expected {plugin.name!r}"
+        assert name == strategy.name, f"plugin_name is {name!r}: expected {strategy.name!r}"
         assert reason is situation.reason, (
             f"trigger_reason is {reason!r}: expected {situation.reason!r}"
         )
@@ -437,10 +437,12 @@ class StrategyConformance(ABC):
     def _operations(self, turns: int) -> int:
         history = long_history(turns)
         tokens = count_tokens(history, COUNTER)
-        plugin = self.factory()
-        session = Situation(history, GCConfig(), GCTriggerReason.THRESHOLD, tokens).session(plugin)
-        given = arguments(session, plugin, GCTriggerReason.THRESHOLD)
-        return count_operations(lambda: plugin.collect(*given))
+        strategy = self.factory()
+        session = Situation(history, GCConfig(), GCTriggerReason.THRESHOLD, tokens).session(
+            strategy
+        )
+        given = arguments(session, strategy, GCTriggerReason.THRESHOLD)
+        return count_operations(lambda: strategy.collect(*given))
 
 
 _MEMBERS = ("name", "initialize", "shutdown", "should_collect", "collect")
@@ -484,11 +486,11 @@ def _lost(group: Group, message: Message) -> str:
     return f"{message.message_id} is protected ({group.hold}) and was removed or changed"
 
 
-def _has_select(plugin: GCPlugin) -> TypeGuard[GCStrategy[Any]]:
+def _has_select(strategy: GCPlugin) -> TypeGuard[GCStrategy[Any]]:
     """Returns whether a session calls ``select`` of a strategy, not its ``collect``."""
-    return isinstance(plugin, GCStrategy) and type(plugin).collect is GCStrategy.collect
+    return isinstance(strategy, GCStrategy) and type(strategy).collect is GCStrategy.collect
 
 
-def _collection(plugin: GCStrategy[Any], situation: Situation) -> Collection:
+def _collection(strategy: GCStrategy[Any], situation: Situation) -> Collection:
     """Returns a collection like the one that a session gives to a strategy."""
-    return Collection.of(*arguments(situation.session(plugin), plugin, situation.reason))
+    return Collection.of(*arguments(situation.session(strategy), strategy, situation.reason))

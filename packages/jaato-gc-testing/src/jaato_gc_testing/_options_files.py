@@ -11,17 +11,17 @@ from jaato_gc.plugin import GCStrategy, StrategyInfo, hookimpl
 
 
 def through_a_file(
-    plugin: GCStrategy[Any], factory: Callable[[], GCPlugin]
+    strategy: GCStrategy[Any], factory: Callable[[], GCPlugin]
 ) -> Iterator[tuple[str, object, object]]:
     """Yields the options of a strategy, each with its value and with the one from a file."""
-    given: Any = plugin.settings
+    given: Any = strategy.settings
     keys = [key for key in type(given).model_fields if not callable(getattr(given, key))]
     registry = PluginRegistry(load_installed=False)
-    registry.register(_Offer(StrategyInfo(plugin.name, factory)), "yours")
+    registry.register(_Offer(StrategyInfo(strategy.name, factory)), "yours")
     with TemporaryDirectory() as folder:
         file = Path(folder, "gc.json")
         options = given.model_dump(mode="json", include=set(keys))
-        file.write_text(json.dumps({"type": plugin.name, **options}), encoding="utf-8")
+        file.write_text(json.dumps({"type": strategy.name, **options}), encoding="utf-8")
         try:
             loaded = load_gc_from_file(file, registry=registry)
         except GCConfigError as error:

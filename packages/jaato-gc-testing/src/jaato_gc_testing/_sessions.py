@@ -103,7 +103,7 @@ class ScriptedPlugin:
 
 
 def new_session(
-    plugin: GCPlugin | None = None,
+    strategy: GCPlugin | None = None,
     config: GCConfig | None = None,
     /,
     provider: Provider | None = None,
@@ -112,7 +112,7 @@ def new_session(
     """Returns a session that counts with the estimate and loads no installed plugins.
 
     Args:
-        plugin: The strategy; without one, the session has none.
+        strategy: The strategy; without one, the session has none.
         config: The configuration.
         provider: Sends a request to the model.
         **options: Other arguments of `GCSession`.
@@ -120,8 +120,8 @@ def new_session(
     options.setdefault("counter", COUNTER)
     options.setdefault("registry", PluginRegistry(load_installed=False))
     session = GCSession(provider, **options)
-    if plugin is not None:
-        session.set_gc_plugin(plugin, config)
+    if strategy is not None:
+        session.set_gc_plugin(strategy, config)
     return session
 
 
@@ -137,7 +137,7 @@ def restarted(session: GCSession, /, **options: Unpack[GCSessionOptions]) -> GCS
     options.setdefault("counter", session.budget.counter)
     options.setdefault("registry", session.registry)
     options.setdefault("stash", session.stash)
-    return GCSession.restore(session.save(), plugin=session.plugin, **options)
+    return GCSession.restore(session.save(), strategy=session.strategy, **options)
 
 
 def turn_messages(number: int, *, calls: int = 0, text: str = LONG_TEXT) -> list[Message]:

@@ -51,7 +51,7 @@ class Situation:
     schema_tokens: int = 0
     correction: int = 0
 
-    def session(self, plugin: GCPlugin) -> GCSession:
+    def session(self, strategy: GCPlugin) -> GCSession:
         """Returns a session with the history and the strategy."""
         session = new_session(context_limit=self.context_limit)
         booked = [session.append(message) for message in self.history]
@@ -62,7 +62,7 @@ class Situation:
                 InstructionSource.PLUGIN, "schemas", self.schema_tokens, GCPolicy.EPHEMERAL
             )
         session.budget.correction = self.correction
-        session.set_gc_plugin(plugin, self.config)
+        session.set_gc_plugin(strategy, self.config)
         return session
 
 
@@ -110,46 +110,46 @@ class Answer:
     result: GCResult
 
 
-def ask(plugin: GCPlugin, situation: Situation) -> Answer:
+def ask(strategy: GCPlugin, situation: Situation) -> Answer:
     """Returns the answer of a strategy: what its ``collect`` returns.
 
     A ``collect`` without ``budget`` is called by the session, which puts back what is locked or
     pinned. It need not handle invalid histories.
     """
-    session = situation.session(plugin)
-    if takes_budget(plugin):
+    session = situation.session(strategy)
+    if takes_budget(strategy):
         history = session.history
-        after, result = plugin.collect(*arguments(session, plugin, situation.reason))
+        after, result = strategy.collect(*arguments(session, strategy, situation.reason))
         return Answer(session, history, after, result)
     plan = session.plan_gc(situation.reason)
-    assume_answer(plugin, plan.before, plan.result)
+    assume_answer(strategy, plan.before, plan.result)
     return Answer(session, list(plan.before), plan.after, plan.result)
 
 
-def assume_answer(plugin: GCPlugin, before: Sequence[Message], result: GCResult) -> None:
+def assume_answer(strategy: GCPlugin, before: Sequence[Message], result: GCResult) -> None:
     """Fails unless the answer is a success. Skips examples that the strategy need not handle.
 
     If the request does not fit otherwise, core replaces a strategy that fails: that is no success.
     """
     error = result.details.get("strategy_error")
-    excused = (error or result.outcome is GCOutcome.REJECTED) and not takes_budget(plugin)
+    excused = (error or result.outcome is GCOutcome.REJECTED) and not takes_budget(strategy)
     if excused and check_history(before):
         reject()
     assert result.success, result.error
     assert error is None, error
 
 
-def arguments(session: GCSession, plugin: GCPlugin, reason: GCTriggerReason) -> list[Any]:
+def arguments(session: GCSession, strategy: GCPlugin, reason: GCTriggerReason) -> list[Any]:
     """Returns the arguments that a session gives to ``collect``."""
     given: list[Any] = [session.history, session.get_context_usage(), session.config, reason]
-    if not takes_budget(plugin):
+    if not takes_budget(strategy):
         return given
     # The budget has the pins as message ids; a strategy that does not see it gets indices.
     given[2] = session.config.model_copy(update={"pinned_turn_indices": ()})
     return [*given, ReadOnlyBudget(session.budget)]
 
 
-def takes_budget(plugin: GCPlugin) -> bool:
+def takes_budget(strategy: GCPlugin) -> bool:
     """Returns whether ``collect`` of a strategy takes a budget."""
-    parameters = inspect.signature(plugin.collect).parameters.values()
+    parameters = inspect.signature(strategy.collect).parameters.values()
     return any(each.name == "budget" or each.kind is each.VAR_POSITIONAL for each in parameters)

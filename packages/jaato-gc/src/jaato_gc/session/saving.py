@@ -249,7 +249,7 @@ def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin
         return None
     if options is None:
         raise SavedSessionError(
-            f"the options of {name!r} could not be saved: give the strategy to restore(plugin=…)"
+            f"the options of {name!r} could not be saved: give the strategy to restore(strategy=…)"
         )
     return registry.create(name, options, from_json=True)
 

@@ -238,10 +238,10 @@ class GCSession:
         return self._schedule.config
 
     @property
-    def plugin(self) -> GCPlugin | None:
+    def strategy(self) -> GCPlugin | None:
         """The strategy."""
-        strategy = self._schedule.strategy
-        return strategy.plugin if strategy else None
+        in_use = self._schedule.strategy
+        return in_use.plugin if in_use else None
 
     @property
     def repair(self) -> bool:
@@ -587,7 +587,7 @@ class GCSession:
         saved: str,
         provider: Provider | None = None,
         *,
-        plugin: GCPlugin | None = None,
+        strategy: GCPlugin | None = None,
         **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session that behaves as the saved one would have.
@@ -595,7 +595,7 @@ class GCSession:
         Args:
             saved: What `save` returned.
             provider: As for a new session.
-            plugin: The strategy, if its name and options do not suffice.
+            strategy: The strategy, if its name and options do not suffice.
             **options: As for a new session: the saved text has no callables (such as the
                 summarizer) and no counter.
 
@@ -609,7 +609,7 @@ class GCSession:
         options.setdefault("session_id", document["budget"]["session_id"])
         session = cls(provider, **options)
         try:
-            load(session, document, plugin)
+            load(session, document, strategy)
         except BaseException:
             session.close()
             raise
