@@ -72,7 +72,7 @@ _configs = partial(
     check_before_send=st.sampled_from([True, True, True, False]),
     preserve_recent_turns=st.integers(0, 3),
     preserve_recent_groups=st.integers(0, 2),
-    max_tokens=st.sampled_from([None, None, 900]),
+    max_context_tokens=st.sampled_from([None, None, 900]),
 )
 RESERVES = st.sampled_from([0, 100])
 CONFIGS = _configs() | _configs(reserve_output_tokens=RESERVES)

@@ -629,8 +629,8 @@ def test_there_is_no_ledger_at_zero_percent() -> None:
         ({"pressure_percent": 81.1}, THRESHOLD, False),
         ({"pressure_percent": 81.1}, MANUAL, False),
         ({"pressure_percent": None}, THRESHOLD, False),
-        ({"pressure_percent": 90.0, "max_tokens": 900}, THRESHOLD, True),  # of that window
-        ({"pressure_percent": 90.1, "max_tokens": 900}, THRESHOLD, False),
+        ({"pressure_percent": 90.0, "max_context_tokens": 900}, THRESHOLD, True),  # of that window
+        ({"pressure_percent": 90.1, "max_context_tokens": 900}, THRESHOLD, False),
     ],
 )
 def test_preservable_content_is_removed_only_under_pressure(

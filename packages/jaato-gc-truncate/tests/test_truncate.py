@@ -827,7 +827,7 @@ def test_a_percentage_with_a_window_is_taken_for_the_whole_context() -> None:
 
 
 def test_a_cap_in_tokens_needs_no_window() -> None:
-    settings = config(50.0, max_tokens=LIMIT)
+    settings = config(50.0, max_context_tokens=LIMIT)
 
     usages: list[ContextUsage] = [{}, {"percent_used": 90.0}, {"context_limit": 0}]
     for usage in usages:

@@ -63,7 +63,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "preserve_recent_groups": 3,
         "pinned_turn_indices": (),
         "plugin_config": {},
-        "max_tokens": None,
+        "max_context_tokens": None,
         "reserve_output_tokens": 0,
         "cache_ttl_seconds": None,
         "cold_percent": 50.0,
@@ -110,8 +110,8 @@ def test_integers_are_accepted_as_percentages() -> None:
         ("pinned_turn_indices", 3),
         ("plugin_config", None),
         ("plugin_config", []),
-        ("max_tokens", 0),
-        ("max_tokens", math.inf),
+        ("max_context_tokens", 0),
+        ("max_context_tokens", math.inf),
         ("reserve_output_tokens", -1),
     ],
 )
@@ -509,7 +509,7 @@ def test_overrides_of_one_collection_prevail_over_options_and_configuration(
 
 
 @pytest.mark.parametrize(
-    ("context_limit", "max_tokens", "window"),
+    ("context_limit", "max_context_tokens", "window"),
     [
         (1000, None, 1000),
         (1000, 400, 400),
@@ -522,9 +522,9 @@ def test_overrides_of_one_collection_prevail_over_options_and_configuration(
     ],
 )
 def test_the_window_is_the_smaller_of_the_models_and_the_cap(
-    context_limit: int | None, max_tokens: int | None, window: int | None
+    context_limit: int | None, max_context_tokens: int | None, window: int | None
 ) -> None:
-    assert GCConfig(max_tokens=max_tokens).window(context_limit) == window
+    assert GCConfig(max_context_tokens=max_context_tokens).window(context_limit) == window
 
 
 def test_figures_in_tokens_are_none_without_a_window() -> None:
@@ -544,7 +544,7 @@ def test_figures_in_tokens_are_shares_of_the_window() -> None:
 
 
 def test_figures_in_tokens_follow_the_cap() -> None:
-    config = GCConfig(threshold_percent=75, target_percent=50, max_tokens=400)
+    config = GCConfig(threshold_percent=75, target_percent=50, max_context_tokens=400)
 
     assert config.target_tokens(1000) == 200
     assert trigger_tokens(config, 1000) == 300
@@ -573,7 +573,7 @@ def test_figures_in_tokens_keep_their_order(
         threshold_percent=threshold,
         target_percent=data.draw(st.integers(0, threshold - 1)),
         reserve_output_tokens=data.draw(st.integers(0, window)),
-        max_tokens=data.draw(st.none() | windows),
+        max_context_tokens=data.draw(st.none() | windows),
     )
     target, trigger = config.target_tokens(window), trigger_tokens(config, window)
     limit, used = config.request_limit(window), config.window(window)
@@ -614,7 +614,7 @@ def test_due_at_the_threshold_means_exactly_that_share_of_the_window(
 
 @pytest.mark.parametrize(("total", "answer"), [(319, NOT_DUE), (320, THRESHOLD)])
 def test_the_threshold_is_a_share_of_the_capped_window(total: int, answer: object) -> None:
-    assert should_collect(usage(total), GCConfig(max_tokens=400)) == answer
+    assert should_collect(usage(total), GCConfig(max_context_tokens=400)) == answer
 
 
 @pytest.mark.parametrize(("total", "answer"), [(699, NOT_DUE), (700, THRESHOLD)])
@@ -676,8 +676,8 @@ def test_the_percentage_decides_if_tokens_and_window_are_unknown(
     assert should_collect({"percent_used": percent}, GCConfig(**settings)) == answer
 
 
-def test_max_tokens_is_the_window_if_the_models_window_is_unknown() -> None:
-    config = GCConfig(max_tokens=1000)
+def test_max_context_tokens_is_the_window_if_the_models_window_is_unknown() -> None:
+    config = GCConfig(max_context_tokens=1000)
 
     assert should_collect({"total_tokens": 799}, config) == NOT_DUE
     assert should_collect({"total_tokens": 800}, config) == THRESHOLD

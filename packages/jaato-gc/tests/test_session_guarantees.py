@@ -823,9 +823,9 @@ def test_a_smaller_window_leads_to_a_collection_at_once() -> None:
     assert session.set_context_limit(limit * 2) is None
 
 
-def test_max_tokens_caps_the_window() -> None:
+def test_max_context_tokens_caps_the_window() -> None:
     total = count_tokens(conversation(), COUNTER)
-    session = filled_session(Oldest(), config={"max_tokens": total})
+    session = filled_session(Oldest(), config={"max_context_tokens": total})
     assert session.after_turn() is not None
     assert session.budget.total_tokens() <= total * 0.6
 

@@ -101,7 +101,7 @@ class GCConfigOverrides(TypedDict, total=False):
     preserve_recent_turns: int
     preserve_recent_groups: int
     pinned_turn_indices: Sequence[int]
-    max_tokens: int | None
+    max_context_tokens: int | None
     reserve_output_tokens: int
     ledger_percent: float
     cold_percent: float
@@ -144,7 +144,7 @@ class GCConfig(Settings):
         default_factory=FrozenDict
     )
     """Options of the strategy. Keys of this class are accepted too, and override it."""
-    max_tokens: PositiveInt | None = None
+    max_context_tokens: PositiveInt | None = None
     """Use no more of the window than this, however large it is."""
     reserve_output_tokens: NonNegativeInt = 0
     """Keep this much of the window free for the answer. If it is not given, the host of a session
@@ -250,8 +250,8 @@ class GCConfig(Settings):
     def window(self, context_limit: int | None) -> int | None:
         """Returns the part of the model's window that may be used."""
         if not context_limit or context_limit < 0:
-            return self.max_tokens
-        return min(context_limit, self.max_tokens or context_limit)
+            return self.max_context_tokens
+        return min(context_limit, self.max_context_tokens or context_limit)
 
     def request_limit(self, context_limit: int | None) -> int | None:
         """Returns the size of the largest request that leaves room for the answer."""
