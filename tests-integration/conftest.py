@@ -1,5 +1,6 @@
-"""What several tests share: the providers, or rather a server on this machine that plays them."""
+"""What several tests share: a server that plays the providers, and the seed documents."""
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))  # pytest's import mode does not
 
 from loopback import Loopback, running
+from seed_documents import Seeds
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,15 @@ def providers(
         for name, value in loopback.environment.items():
             monkeypatch.setenv(name, value)
         yield loopback
+
+
+@pytest.fixture(scope="session")
+def seeds() -> Seeds:
+    """The documents that JAATO_GC_SEEDS names, or those beside the repository."""
+    given = os.environ.get("JAATO_GC_SEEDS")
+    folder = Path(given) if given else Path(__file__).parents[2] / "shared" / "seeds"
+    if not folder.is_dir():
+        if given:
+            pytest.fail(f"JAATO_GC_SEEDS={given}: the folder does not exist")
+        pytest.skip("the seed documents are not beside the repository, and JAATO_GC_SEEDS is unset")
+    return Seeds(folder)

@@ -6,13 +6,15 @@ new user text.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from reprlib import repr as shown
 from typing import Any
 
+from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting import Draft, GCOutcome, Outcome, is_user_text, with_shorter_values
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
@@ -23,7 +25,7 @@ from jaato_gc.history import (
     EditAction,
     Group,
     SourceRemoval,
-    Turn,
+    Violation,
     apply_edits,
     edits_between,
 )
@@ -81,11 +83,9 @@ def adopt_answer(
     put_back = _put_back(wanted, draft, takes_budget=takes_budget)
     edits = _without(wanted, put_back)
     own = [item for item in items if item.source is InstructionSource.CONVERSATION]
-    own = _with_message_ids(own, edits, put_back, draft)
-    if takes_budget and items:
-        outcome = Outcome.of(draft, edits)
-        if violation := next(removal_list_is_true(outcome, own), None):
-            raise RejectedError(str(violation))
+    own, violation = _with_message_ids(own, edits, put_back, draft)
+    if takes_budget and items and violation:
+        raise RejectedError(str(violation))
     beside = [
         SourceRemoval(item.source, item.child_key, 0, item.reason)
         for item in items
@@ -281,32 +281,44 @@ def _ids(groups: Iterable[Group]) -> set[str]:
 
 
 def _with_message_ids(
-    items: Iterable[GCRemovalItem], edits: Iterable[Edit], put_back: set[str], draft: Draft
-) -> list[GCRemovalItem]:
-    """Returns items with the messages they cover, also if they name only a turn or an entry."""
+    items: Sequence[GCRemovalItem], edits: Sequence[Edit], put_back: set[str], draft: Draft
+) -> tuple[list[GCRemovalItem], Violation | None]:
+    """Returns items with the messages they cover, also if they name only a turn or an entry.
+
+    ``turn_8`` is a key of the budget, which is never used again, or the ninth turn of the history.
+    A strategy means one of the two in its whole list: the budget's, if the list is true then.
+
+    Returns:
+        The items, and the first thing that is false about them.
+    """
+    outcome = Outcome.of(draft, edits)
     changed = {edit.message_id for edit in edits if edit.before is not None}
-    turns = {turn.key: turn for turn in draft.turns}
-    covered = []
-    for item in items:
-        ids: Iterable[str] = item.message_ids
-        if not ids:
-            meant = _ids_under(item.child_key, turns, draft)
-            ids = [message_id for message_id in meant if message_id in changed] or meant
-        ids = [message_id for message_id in ids if message_id not in put_back]
-        covered.append(replace(item, message_ids=ids))
-    return covered
+    by_entry, by_turn = partial(_ids_in_entry, draft.budget), _ids_by_turn(draft).get
+    readings = []
+    for first, second in ((by_entry, by_turn), (by_turn, by_entry)):
+        covered = []
+        for item in items:
+            ids: Iterable[str] = item.message_ids
+            if not ids and item.child_key is not None:
+                meant = first(item.child_key) or second(item.child_key) or []
+                ids = [message_id for message_id in meant if message_id in changed] or meant
+            ids = [message_id for message_id in ids if message_id not in put_back]
+            covered.append(replace(item, message_ids=ids))
+        violation = next(removal_list_is_true(outcome, covered), None)
+        if violation is None:
+            return covered, None
+        readings.append((covered, violation))
+    return readings[0]
 
 
-def _ids_under(key: str | None, turns: Mapping[str, Turn], draft: Draft) -> list[str]:
-    if key is None:
-        return []
-    if key in turns:
-        return [message.message_id for message in turns[key].messages]
-    budget = draft.budget
+def _ids_in_entry(budget: InstructionBudget | None, key: str) -> list[str]:
     entry = budget.get_child(InstructionSource.CONVERSATION, key) if budget else None
-    if entry is None:
-        return []
-    return [message_id for booked in entry.walk() for message_id in booked.message_ids]
+    booked = entry.walk() if entry else ()
+    return [message_id for each in booked for message_id in each.message_ids]
+
+
+def _ids_by_turn(draft: Draft) -> dict[str, list[str]]:
+    return {turn.key: [message.message_id for message in turn.messages] for turn in draft.turns}
 
 
 def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Draft) -> list[Edit]:
