@@ -508,6 +508,32 @@ def test_restoring_nothing_changes_nothing() -> None:
     assert InstructionBudget().get_conversation_snapshot() is None
 
 
+def test_the_conversation_can_be_restored_from_a_snapshot_of_the_whole_budget() -> None:
+    budget, other = conversation(), InstructionBudget.create_default()
+
+    other.restore_conversation_from_snapshot(json.loads(json.dumps(budget.snapshot())))
+
+    assert other.get_conversation_snapshot() == budget.get_conversation_snapshot()
+
+
+@pytest.mark.parametrize("saved", [{"a": 1}, {"entries": {}}, {"entries": 5}, [1], "text"])
+def test_what_is_no_snapshot_of_a_conversation_changes_nothing(saved: Any) -> None:
+    budget = conversation()
+    before = budget.snapshot()
+
+    with pytest.raises(GCError, match=r"expected the result of get_conversation_snapshot\(\)"):
+        budget.restore_conversation_from_snapshot(saved)
+
+    assert budget.snapshot() == before
+
+
+def test_an_entry_of_another_source_is_no_conversation() -> None:
+    budget = conversation()
+
+    with pytest.raises(GCError, match="it is an entry of 'plugin'"):
+        budget.restore_conversation_from_snapshot(budget.entries[PLUGIN].to_dict())
+
+
 # --- any sequence of operations ---
 
 SOURCES = st.sampled_from(InstructionSource)

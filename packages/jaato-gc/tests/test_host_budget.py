@@ -180,6 +180,7 @@ def test_a_shortened_result_frees_its_share_of_the_figure() -> None:
         *turn(2),
     ]
     budget = InstructionBudget.create_default(context_limit=1_000)
+    budget.is_recounted = True
     budget.add_child(CONVERSATION, "result", 900, EPHEMERAL, message_ids=["r"])
 
     _, result = collect(history, budget, strategy=Shorter)

@@ -63,7 +63,8 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
 
     def _calls_that_must_go(self, collection: Collection) -> list[Piece]:
         """Returns the oldest calls of recent turns that free enough."""
-        wanted = (collection.goal.tokens_to_free or 0) + self.settings.summary_tokens
+        goal = collection.goal
+        wanted = (goal.tokens_to_free or 0) + self.settings.expected_size(goal.target_tokens)
         chosen: list[Piece] = []
         for piece in collection.pieces(collection.turns):
             if wanted <= 0:

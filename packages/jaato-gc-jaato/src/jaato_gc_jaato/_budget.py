@@ -54,6 +54,7 @@ class HostBudget:
         self.ours = InstructionBudget(
             host.session_id, host.agent_id, context_limit=_limit(host), counter=counter
         )
+        self.ours.is_recounted = True
         self.ours.collectable_sources = {_CONVERSATION, InstructionSource.ENRICHMENT}
         self._book(lighter or {})
 

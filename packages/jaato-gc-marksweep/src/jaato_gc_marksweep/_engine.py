@@ -43,6 +43,17 @@ class IGCEngine(ABC):
         """Returns the segments that can be pruned, in the order of pruning."""
 
     @abstractmethod
+    def build_references(self, segments: Sequence[ContextSegment]) -> dict[str, set[str]]:
+        """Returns the ids that each segment refers to, for `compute_reachability`.
+
+        References are ids in ``references`` and in ``ref:`` tags, known or not. A member of a topic
+        refers to the next one, so that all are reachable from each of them.
+
+        Raises:
+            GCError: Two segments have the same id.
+        """
+        return link_topics(segments, collect_references(segments))
+
     def compute_reachability(
         self, roots: Set[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
@@ -169,10 +180,9 @@ class GCEngine(IGCEngine):
             GCError: Two segments have the same id.
         """
         now = self.now()
-        references = collect_references(segments)
-        refcounts = count_references(references)
+        refcounts = count_references(collect_references(segments))
         kept = {*roots, *(segment.segment_id for segment in segments if segment.pinned)}
-        reachable = self.compute_reachability(kept, link_topics(segments, references))
+        reachable = self.compute_reachability(kept, self.build_references(segments))
         candidates = [
             self._candidate(
                 segment, refcounts[segment.segment_id], now,

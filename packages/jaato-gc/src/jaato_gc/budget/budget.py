@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from reprlib import repr as shown
 from types import MappingProxyType
 from typing import Any
 
@@ -54,6 +55,9 @@ class InstructionBudget:
         """The sources that a collection may remove from, as far as the host can drop content."""
         self.is_booked = False
         """Whether a session books its messages here, as counted. Else a host's figures stand."""
+        self.is_recounted = False
+        """Whether a host counts its history again after a collection. Otherwise, the entries that
+        it books itself are removed as a whole, and their messages are not shortened."""
         self.has_stash = False
         """Whether removed content goes to a stash, so that notes may name the key of it."""
         self.uncertain_tokens: int | None = None
@@ -443,8 +447,24 @@ class InstructionBudget:
 
     @guarded
     def restore_conversation_from_snapshot(self, snapshot: Mapping[str, Any] | None) -> None:
-        """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing."""
+        """Restores the conversation from `get_conversation_snapshot` or from a whole `snapshot`.
+
+        An empty snapshot changes nothing.
+
+        Raises:
+            GCError: It is no snapshot of a conversation.
+        """
         if not snapshot:
             return
-        self._put_source(SourceEntry.from_dict(snapshot))
+        conversation = InstructionSource.CONVERSATION
+        try:
+            entry = SourceEntry.from_dict(snapshot.get("entries", {}).get(conversation, snapshot))
+            if entry.source is not conversation:
+                raise ValueError(f"it is an entry of {entry.source.value!r}")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise GCError(
+                "expected the result of get_conversation_snapshot() or snapshot(), got "
+                f"{shown(snapshot)}: {type(error).__name__}: {error}"
+            ) from error
+        self._put_source(entry)
         self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))

@@ -9,9 +9,12 @@ from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import split_into_turns
-from jaato_gc.messages import Message
+from jaato_gc.messages import Message, SyntheticKind
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import FrameCosts, TokenCounter, count_tokens, message_tokens
+
+SUMMARY_KEY = "gc_summary"
+"""How the keys begin under which hosts book summaries."""
 
 _number = itertools.count(1)
 
@@ -47,8 +50,8 @@ class HostBudget(ReadOnlyBudget):
     """A view of a host's own budget for strategies. What it says is believed.
 
     Messages count what their entries say, not what a counter would. A message that no entry names
-    belongs to the entry of its turn (``turn_3``), if that names no messages, and else to
-    CONVERSATION itself.
+    belongs to the entry of its turn (``turn_3``) or, as a summary, to one that was booked for
+    summaries (``gc_summary_2``), if that names no messages, and else to CONVERSATION itself.
 
     Args:
         budget: The host's budget.
@@ -97,6 +100,25 @@ def _entries_of_messages(
             for message in turn.messages:
                 if budget.entry_of(message.message_id) is None:
                     yield message.message_id, entry
+    yield from _entries_of_summaries(budget, history)
+
+
+def _entries_of_summaries(
+    budget: InstructionBudget, history: Sequence[Message]
+) -> Iterable[tuple[str, SourceEntry]]:
+    """Yields the entries of summaries. A host books all summaries of one collection as one."""
+    conversation = budget.get_entry(InstructionSource.CONVERSATION)
+    summaries = (
+        message
+        for message in history
+        if message.synthetic is SyntheticKind.SUMMARY
+        if budget.entry_of(message.message_id) is None
+    )
+    for key, entry in conversation.children.items() if conversation else ():
+        left = entry.tokens if key.startswith(SUMMARY_KEY) and not entry.message_ids else 0
+        while left > 0 and (summary := next(summaries, None)):
+            yield summary.message_id, entry
+            left -= message_tokens(summary, budget.counter)
 
 
 def _rates(

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget, SourceEntry
 from jaato_gc.collecting.draft import Draft, PlanRequest, RemovalSoFar
+from jaato_gc.collecting.host_entries import has_host_entries
+from jaato_gc.collecting.ledger import reserve_ledger
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import (
@@ -276,6 +278,8 @@ class Collection:
             self._check_is_own(group)
             if self.may_remove(group):
                 self._draft.remove(group, key, reason, chosen, bool(stash))
+                if chosen != "summarize":
+                    reserve_ledger(self._draft, group)
 
     def remove_source(
         self, source: InstructionSource, child_key: str | None, tokens: int, reason: str
@@ -300,9 +304,13 @@ class Collection:
     def leave_ledger(self) -> None:
         """Lists what whole groups that go were about in one message, which is added at the end.
 
-        Its size is ``ledger_percent`` of the target, and is freed in addition to the goal.
+        It takes at most ``ledger_percent`` of the target. What it takes of that is freed in
+        addition to the goal. A host that books entries of its own gets no ledger, because it would
+        have no entry for it.
         """
         self._check_open()
+        if has_host_entries(self.budget):
+            return
         percent, target = self.config.ledger_percent, self.goal.target_tokens
         self._draft.ledger_tokens = int((target or 0) * percent / 100)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaato_gc.budget import InstructionBudget
+from jaato_gc.collecting.host_entries import has_host_entries, host_entry, join_host_entries
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
@@ -21,7 +22,7 @@ from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
 from jaato_gc.messages import Message, stash_key
 from jaato_gc.policies import InstructionSource
-from jaato_gc.tokens import DEFAULT_COUNTER, message_tokens, recount
+from jaato_gc.tokens import DEFAULT_COUNTER, count_tokens, message_tokens, recount
 
 Change = Edit | SourceRemoval
 """A change of the history, or of what is sent beside it."""
@@ -96,18 +97,29 @@ class Draft:
         self.history = tuple(request.history)
         self.config, self.reason, self.budget = request.config, request.reason, request.budget
         self.counter = self.budget.counter if self.budget else DEFAULT_COUNTER
+        self.positions = {message.message_id: at for at, message in enumerate(self.history)}
+        """The position of each message in the history, by id."""
         layout = lay_out(self.history)
+        if self.budget and has_host_entries(self.budget):
+            layout = join_host_entries(layout, self.budget, self.positions)
         goal = goal_of(
             self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
         )
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
         window = None if by_turns else request.window
-        self.recent_turns = recent_turns(layout, self.config, window, self.counter)
+        total = self.budget.total_tokens() if self.budget else 0
+        beside = max(0, total - count_tokens(self.history, self.counter))
+        self.recent_turns = recent_turns(
+            protect(layout, self.config, self.budget, recent=1),
+            self.config,
+            window,
+            (goal.target_tokens or 0) - beside,
+            self.counter,
+        )
         layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
-        total = self.budget.total_tokens() if self.budget else 0
         limit = self.budget.context_limit if self.budget else None
         self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
@@ -132,7 +144,9 @@ class Draft:
         self.notice_reserve = 0
         """Tokens to free beyond the goal, for the notice."""
         self.ledger_tokens = 0
-        """The size of the ledger that is added at the end; 0: none."""
+        """The largest size of the ledger that is added at the end; 0: none."""
+        self.ledger_reserve = 0
+        """Tokens to free beyond the goal, for what the ledger grows by."""
         self.notification: str | None = None
         """The notice that is added."""
         self.notice_edits: list[Edit] = []
@@ -141,8 +155,6 @@ class Draft:
         """The tokens freed so far, less those of inserted messages."""
         self.turns_removed = 0
         self.turns_summarized = 0
-        self.positions = {message.message_id: at for at, message in enumerate(self.history)}
-        """The position of each message in the history, by id."""
         # Only the newest change of a message is kept, in the order in which they were made.
         # An insertion has a key of its own: a returned history may have moved a message.
         self._changes: dict[str | tuple[InstructionSource | None, str | None], Change] = {}
@@ -219,8 +231,7 @@ class Draft:
         wanted = self.goal.tokens_to_free
         if not wanted:
             return 0
-        ledger = self.ledger_tokens if self._removed_groups else 0
-        return wanted + self.notice_reserve + ledger - self.freed
+        return wanted + self.notice_reserve + self.ledger_reserve - self.freed
 
     @property
     def changes(self) -> list[Change]:
@@ -273,7 +284,12 @@ class Draft:
     def shorten(
         self, message: Message, shorter: Message, key: str, reason: str, stash: bool
     ) -> None:
-        """Replaces a message by a shorter form, if that has fewer tokens."""
+        """Replaces a message by a shorter form, if that has fewer tokens.
+
+        One that is in an entry of the host's budget stays: that entry would not follow.
+        """
+        if host_entry(self.budget, message) is not None:
+            return
         current = self.current(message)
         if recount(shorter, current, self.counter) < message_tokens(current, self.counter):
             position = self.positions[message.message_id]

@@ -53,6 +53,33 @@ class LedgerEntry(NamedTuple):
     message_ids: tuple[str, ...]
 
 
+def reserve_ledger(draft: Draft, removed: Group) -> None:
+    """Reserves the tokens that a removed group adds to the ledger at most, if one was asked for.
+
+    They are freed beyond the goal, so reserving all that the ledger may take would remove content
+    for nothing wherever there is little to list.
+    """
+    if not draft.ledger_tokens or removed.is_outside_turns:
+        return
+    count = draft.counter.count_text
+    place = draft.positions.get(LEDGER_ID)
+    earlier = 0 if place is None else message_tokens(draft.history[place], draft.counter)
+    most = max(0, draft.ledger_tokens - earlier)
+    growth = draft.ledger_reserve
+    listed: set[str] = set()
+    for entry in chain(_entries_of_uses([removed]), _names_of([removed])):
+        if growth >= most:
+            break
+        if not (growth or earlier):
+            growth = message_tokens(_message([]), draft.counter) + count(
+                "\n".join(HEADINGS.values())
+            )
+        if entry.text not in listed:
+            listed.add(entry.text)
+            growth += count(f", {entry.text}")
+    draft.ledger_reserve = min(growth, most)
+
+
 def add_ledger(draft: Draft) -> None:
     """Adds the ledger, if one was asked for and whole groups go without a summary."""
     if not draft.ledger_tokens or LEDGER_ID in draft.held:

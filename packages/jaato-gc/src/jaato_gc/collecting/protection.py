@@ -5,7 +5,7 @@ from itertools import dropwhile
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Group, Hold, Layout, turn_starts
+from jaato_gc.history import Group, Hold, Layout, Turn, turn_starts
 from jaato_gc.messages import SYSTEM, USER
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
@@ -15,35 +15,50 @@ _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from ne
 
 
 RECENT_SHARE = 0.2
-"""The share of the window that the messages of recent turns may take."""
+"""The share of the window that the messages of recent turns may take in any case."""
 
 
 def recent_turns(
-    layout: Layout, config: GCConfig, window: int | None, counter: TokenCounter
+    layout: Layout, config: GCConfig, window: int | None, room_in_target: int, counter: TokenCounter
 ) -> int:
     """Returns how many of the newest turns are recent: one at least, the running turn.
 
-    What user and model said in them stays, so they may take a fifth of the window. Otherwise a
-    pasted document or a long answer would leave no room for tool output.
+    What user and model said in them stays, so they may take a fifth of the window or, if that is
+    more, what the target leaves. Otherwise a pasted document or a long answer would leave no room
+    for tool output.
 
     Args:
-        layout: The groups and turns.
+        layout: The groups and turns, with holds, as if only the running turn was recent.
         config: ``preserve_recent_turns`` is the most.
         window: The size of the largest request; ``None`` if it is unknown.
+        room_in_target: The tokens that the target leaves to the history.
         counter: Counts the tokens.
     """
     most = max(1, config.preserve_recent_turns)
     if window is None:
         return most
-    room = window * RECENT_SHARE
-    for number, turn in enumerate(reversed(layout.turns[-most:])):
-        # What precedes a request is left of turns that were removed.
-        since_request = dropwhile(lambda group: not group.opens_turn, turn.groups)
-        plain = (group for group in since_request if not group.is_call)
-        room -= count_tokens((message for group in plain for message in group.messages), counter)
+    said = [_said_in(turn) for turn in reversed(layout.turns[-most:])]
+    recent = {id(group) for groups in said for group in groups}
+    held = (group for group in layout.groups if group.hold and id(group) not in recent)
+    room = max(window * RECENT_SHARE, room_in_target - _tokens(held, counter))
+    for number, groups in enumerate(said):
+        room -= _tokens(groups, counter)
         if room < 0:
             return max(1, number)
     return most
+
+
+def _said_in(turn: Turn) -> list[Group]:
+    """Returns the groups without calls since the request of a turn.
+
+    What precedes the request is left of turns that were removed.
+    """
+    since_request = dropwhile(lambda group: not group.opens_turn, turn.groups)
+    return [group for group in since_request if not group.is_call]
+
+
+def _tokens(groups: Iterable[Group], counter: TokenCounter) -> int:
+    return count_tokens((message for group in groups for message in group.messages), counter)
 
 
 def protect(

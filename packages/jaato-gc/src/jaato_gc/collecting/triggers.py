@@ -222,7 +222,7 @@ def goal_of(
             else:
                 total = count_tokens(history, counter)
         to_free = total - target
-        if refused:
+        if refused and not worst_overflow:  # by a provider that counts more than we do
             to_free = max(to_free, _share_above_target(total, 100.0, config))
     elif refused or percent is not None:
         used = max(percent or 0.0, 100.0 if refused else 0.0)

@@ -89,17 +89,18 @@ class TurnSummarizer:
     def _choose_oldest(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Returns the oldest pieces that free enough, including room for their summary."""
         collection = self._collection
-        wanted = collection.tokens_missing + self._settings.summary_tokens
+        goal = collection.goal
+        wanted = collection.tokens_missing + self._settings.expected_size(goal.target_tokens)
         chosen: list[Piece] = []
         freed, ended = 0, collection.turns_removed
         for piece in pieces:
             groups = self._removable(piece.groups)
             if collection.reason is GCTriggerReason.TURN_LIMIT:
-                if ended >= collection.goal.turns_to_remove:
+                if ended >= goal.turns_to_remove:
                     break
                 if not include_request(groups):
                     continue
-            elif collection.goal.tokens_to_free is not None and freed >= wanted:
+            elif goal.tokens_to_free is not None and freed >= wanted:
                 break
             if groups:
                 chosen.append(piece)

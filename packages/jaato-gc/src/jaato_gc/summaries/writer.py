@@ -26,6 +26,8 @@ NO_SUMMARIZER = (
     "with the option extractive=True, summaries are written without a model"
 )
 """What to do about a missing summarizer."""
+EXPECTED_SHARE = 0.1
+"""The largest share of the target that is freed for a summary."""
 
 
 class SummarySettings(StrategySettings):
@@ -46,7 +48,7 @@ class SummarySettings(StrategySettings):
     on_summarizer_error: Literal["fail", "extract", "truncate"] = "fail"
     """Without a summary: change nothing, extract one without a model, or remove the turns."""
     summary_tokens: PositiveInt = 800
-    """The expected size of a summary. That much more is removed to make room for it."""
+    """The expected size of a summary, at most a tenth of the target. That much more is removed."""
     max_summaries: PositiveInt = 5
     """If there are more summaries than this, all but the newest are folded into one."""
 
@@ -60,6 +62,12 @@ class SummarySettings(StrategySettings):
     def can_summarize(self) -> bool:
         """Whether a summary can be written: there is a summarizer, or none is needed."""
         return self.extractive or self.summarizer is not None
+
+    def expected_size(self, target_tokens: int | None) -> int:
+        """Returns the tokens to free for a summary, if the context is collected to a target."""
+        if target_tokens is None:
+            return self.summary_tokens
+        return min(self.summary_tokens, int(target_tokens * EXPECTED_SHARE))
 
     def served_by(self, summarizer: SummarizerFunction | None) -> Self:
         """Returns these settings with the summarizer of a session."""
