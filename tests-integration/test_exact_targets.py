@@ -4,13 +4,16 @@ import pytest
 
 from jaato_gc import (
     ContextUsage,
+    FunctionCall,
     GCConfig,
     GCOutcome,
     GCResult,
     GCSession,
     GCTriggerReason,
     Message,
+    Part,
     Role,
+    ToolResult,
     count_tokens,
     load_gc_plugin,
     split_into_turns,
@@ -79,3 +82,27 @@ def test_all_recent_turns_stay_if_the_target_has_room_for_them(strategy: str) ->
     assert result.success, result.error
     recent = split_into_turns(history)[-5:]
     assert [message for turn in recent for message in turn.messages] == after[-10:]
+
+
+@pytest.mark.parametrize("strategy", [*OLDEST_FIRST, "gc_hybrid", "gc_summarize"])
+def test_no_call_is_given_up_for_copies_of_one_result(strategy: str) -> None:
+    session = GCSession(context_limit=20_000, summarizer=lambda text: f"Said: {text[:80]}")
+    session.set_gc_plugin(load_gc_plugin(strategy))
+    file = "\n".join(f"line {number} is about {number * 7}" for number in range(180))
+    session.append(Message.from_text(Role.USER, "Read it until it changes."))
+    for number in range(9):
+        call = FunctionCall(f"c{number}", "read", {"path": "a.py"})
+        session.append(Message(Role.MODEL, [Part(text="Again.", function_call=call)]))
+        answer = ToolResult(f"c{number}", "read", file)
+        session.append(Message(Role.TOOL, [Part(function_response=answer)]))
+
+    result = session.manual_gc()
+
+    assert result.outcome is GCOutcome.REACHED
+    assert {(item.reason, item.action) for item in result.removal_list} == {
+        ("identical", "shorten")
+    }
+    assert len(session.history) == 19
+    assert session.history[-1].parts[0].function_response == answer
+    session.undo()
+    assert session.history[2].parts[0].function_response == ToolResult("c0", "read", file)

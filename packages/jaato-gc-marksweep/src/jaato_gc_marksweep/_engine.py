@@ -43,17 +43,6 @@ class IGCEngine(ABC):
         """Returns the segments that can be pruned, in the order of pruning."""
 
     @abstractmethod
-    def build_references(self, segments: Sequence[ContextSegment]) -> dict[str, set[str]]:
-        """Returns the ids that each segment refers to, for `compute_reachability`.
-
-        References are ids in ``references`` and in ``ref:`` tags, known or not. A member of a topic
-        refers to the next one, so that all are reachable from each of them.
-
-        Raises:
-            GCError: Two segments have the same id.
-        """
-        return link_topics(segments, collect_references(segments))
-
     def compute_reachability(
         self, roots: Set[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
@@ -143,6 +132,17 @@ class GCEngine(IGCEngine):
         )
         newest = nlargest(self.recent_messages_count, messages)
         return roots.union(segment_id for _, segment_id in newest)
+
+    def build_references(self, segments: Sequence[ContextSegment]) -> dict[str, set[str]]:
+        """Returns the ids that each segment refers to, for `compute_reachability`.
+
+        References are ids in ``references`` and in ``ref:`` tags, known or not. A member of a topic
+        refers to the next one, so that all are reachable from each of them.
+
+        Raises:
+            GCError: Two segments have the same id.
+        """
+        return link_topics(segments, collect_references(segments))
 
     def compute_reachability(
         self, roots: Set[str], references: Mapping[str, Collection[str]]

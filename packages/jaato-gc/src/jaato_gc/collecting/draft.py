@@ -305,6 +305,14 @@ class Draft:
         if isinstance(edit, Edit) and edit.after:
             self.freed += message_tokens(edit.after, self.counter)
 
+    def take_back_shortened(self, reason: str) -> None:
+        """Takes back what was shortened for a reason."""
+        for key, change in list(self._changes.items()):
+            if isinstance(change, Edit) and change.reason == reason and change.before:
+                del self._changes[key]
+                self.freed -= message_tokens(change.before, self.counter)
+                self.freed += message_tokens(change.after, self.counter) if change.after else 0
+
     def has_inserted(self, message: Message) -> bool:
         """Returns whether a message with this id was inserted."""
         return (None, message.message_id) in self._changes

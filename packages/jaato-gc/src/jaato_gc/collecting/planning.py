@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jaato_gc.collecting.account import failed_result, result_of
 from jaato_gc.collecting.draft import Draft, PlanRequest
 from jaato_gc.collecting.fitting import CORE, fit, shorten_oversized
+from jaato_gc.collecting.identical_results import shorten_identical
 from jaato_gc.collecting.ledger import add_ledger
 from jaato_gc.collecting.notice import add_notice, reserve_notice
 from jaato_gc.collecting.outcome import Outcome, broken_outcome_rules
@@ -83,6 +84,7 @@ def make_plan(request: PlanRequest, ask: Ask) -> GCPlan:
         return _plan(draft, Outcome.of(draft))
     reserve_notice(draft)
     shorten_oversized(draft)
+    shorten_identical(draft)
     failure = ask(draft)
     if failure is None and not draft.fits:  # what core adds must not hide what the strategy broke
         failure = _broken_rule(draft, Outcome.of(draft))
@@ -96,6 +98,7 @@ def make_plan(request: PlanRequest, ask: Ask) -> GCPlan:
         alone = Draft(replace(request, plugin_name=CORE, notice=None))
         alone.details["strategy_error"] = failure.error
         shorten_oversized(alone)
+        shorten_identical(alone)
         alone = _finish(alone)
         outcome = Outcome.of(alone)
         if (fault := _broken_rule(alone, outcome)) is None:

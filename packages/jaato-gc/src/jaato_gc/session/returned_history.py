@@ -16,6 +16,7 @@ from typing import Any
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting import Draft, GCOutcome, Outcome, is_user_text, with_shorter_values
+from jaato_gc.collecting.identical_results import IDENTICAL
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
@@ -91,6 +92,7 @@ def adopt_answer(
         for item in items
         if item.source is not InstructionSource.CONVERSATION
     ]
+    draft.take_back_shortened(IDENTICAL)  # the strategy planned without that
     draft.adopt([*_accounted(edits, own, draft), *beside])
     draft.details.update(details)
     draft.notification = notification

@@ -1,0 +1,42 @@
+"""Shortens results that a later result repeats as a whole, before a strategy is asked.
+
+Nothing is lost with a copy, so no strategy should have to give up an exchange for one. Copies go in
+recent turns too, except those of the last calls.
+"""
+
+from jaato_gc.collecting.draft import Draft
+from jaato_gc.collecting.shortening import WORTH_SHORTENING, Shortening, shortened
+from jaato_gc.history import Group
+from jaato_gc.messages import Message
+
+IDENTICAL = "identical"
+"""The reason in the removal list."""
+SAME_LATER = Shortening("a later call returned the same")
+
+
+def shorten_identical(draft: Draft) -> None:
+    """Shortens results to a note, oldest first, until the goal is reached.
+
+    The newest of equal results stays, and its group is held for the rest of the collection.
+    """
+    if not draft.goal.tokens_to_free:
+        return
+    newest: dict[str, Group] = {}
+    copies: list[tuple[Message, int, Group]] = []
+    for group in reversed(draft.groups):
+        for message in reversed(group.messages):
+            for index, part in enumerate(message.parts):
+                result = part.function_response and part.function_response.result
+                if not isinstance(result, str) or len(result) < WORTH_SHORTENING:
+                    continue
+                later = newest.setdefault(result, group)
+                if later is not group and not group.hold:
+                    copies.append((message, index, later))
+    for message, index, later in reversed(copies):
+        if not draft.needs_more:
+            return
+        shorter = shortened(
+            draft.current(message), SAME_LATER, parts=[index], key=draft.recall_key(message)
+        )
+        draft.shorten(message, shorter, message.message_id, IDENTICAL, True)
+        draft.held_by_strategy.add(id(later))
