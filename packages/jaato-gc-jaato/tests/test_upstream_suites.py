@@ -25,6 +25,12 @@ SUITES = [
     "shared/tests/test_gc_config.py",
 ]
 
+THEIRS = [
+    "test_instruction_budget::TestPayloadExceedsContextError::*",
+    "test_gc_config::TestSubagentProfileWithGC::*",
+    "test_gc_config::TestDiscoverProfilesWithGC::*",
+]
+"""Tests of classes of jaato-server that we have no counterpart of. They say nothing about us."""
 PRIVATE = [
     "test_truncate::TestTruncateGCPlugin::test_initialize",
     "test_truncate::TestTruncateGCPlugin::test_shutdown",
@@ -120,9 +126,12 @@ def matches(test: str, pattern: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), test) is not None
 
 
-def test_all_tests_of_the_suites_ran(outcomes: dict[str, str]) -> None:
-    assert len(outcomes) == 148
-    assert set(outcomes.values()) == {"passed", "failed"}
+def test_87_of_the_140_tests_of_our_counterparts_pass(outcomes: dict[str, str]) -> None:
+    theirs = [test for test in outcomes if any(matches(test, each) for each in THEIRS)]
+    ours = [outcome for test, outcome in outcomes.items() if test not in theirs]
+
+    assert (len(outcomes), len(theirs)) == (148, 8)
+    assert (ours.count("passed"), ours.count("failed")) == (87, 53)
 
 
 def test_a_test_fails_only_for_a_known_reason(outcomes: dict[str, str]) -> None:
