@@ -5,15 +5,26 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from jaato_gc.errors import MessageError
 from jaato_gc.frozen import frozen
 from jaato_gc.policies import GCPolicy
 
+ROLES_OF_PROVIDERS = {"assistant": "MODEL", "developer": "SYSTEM", "function": "TOOL"}
+"""What providers call some roles, for errors."""
+
 
 class Role(StrEnum):
     """The author of a message."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        known = {str(role): role.name for role in cls} | ROLES_OF_PROVIDERS
+        meant = known.get(str(value).lower())
+        hint = f"did you mean Role.{meant}? " if meant else ""
+        names = ", ".join(f"Role.{role.name}" for role in cls)
+        raise ValueError(f"{value!r:.80} is not a role: {hint}expected one of {names}")
 
     USER = "user"
     """The user, or the agent in place of the user."""
@@ -263,7 +274,9 @@ def seal(message: Message) -> None:
     """
     if type(message) is not Message:
         remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
-        if isinstance(message, Message):
+        if isinstance(message, list | tuple):
+            remedy = "for message in messages: session.append(message)"
+        elif isinstance(message, Message):
             remedy = "make a Message of it, with fields of your own in extra or origin"
         raise MessageError(
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"

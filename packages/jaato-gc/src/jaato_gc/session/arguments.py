@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 
+from jaato_gc.config import GCConfig
 from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
 
@@ -76,6 +77,18 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
         expected = ", ".join(map(repr, choices))
         raise GCConfigError(f"{name}={value!r:.80}: expected one of {expected}")
+
+
+def check_config(config: object) -> None:
+    """Checks that something is a configuration, or ``None``.
+
+    Raises:
+        GCConfigError: It is not.
+    """
+    if not (config is None or isinstance(config, GCConfig)):
+        remedy = "GCConfig(**config)" if isinstance(config, dict) else "GCConfig(…)"
+        kind = type(config).__name__
+        raise GCConfigError(f"config: expected a GCConfig, got {kind} {config!r:.80}: use {remedy}")
 
 
 def check_function(name: str, value: object) -> None:
