@@ -1077,9 +1077,9 @@ class Watcher:
 
     @hookimpl
     def jaato_gc_before_collect(
-        self, plugin_name: str, history: tuple[Message, ...], reason: GCTriggerReason
+        self, strategy: str, history: tuple[Message, ...], reason: GCTriggerReason
     ) -> None:
-        self.note("before", (plugin_name, len(history), reason))
+        self.note("before", (strategy, len(history), reason))
 
     @hookimpl
     def jaato_gc_after_collect(self, result: GCResult, history: tuple[Message, ...]) -> None:
