@@ -184,7 +184,7 @@ class Message:
 
     def __post_init__(self) -> None:
         if type(self.parts) is not tuple:
-            if isinstance(self.parts, str):
+            if isinstance(self.parts, str) or not isinstance(self.parts, Iterable):
                 raise MessageError(
                     f"parts={self.parts!r:.80}: expected a sequence of Part; "
                     "use Message.from_text(role, text)"
@@ -269,8 +269,9 @@ def seal(message: Message) -> None:
     """Replaces the nested values of a message by read-only copies.
 
     Raises:
-        MessageError: It is not a message, one of its parts is not a `Part`, or one of them is a
-            subclass, whose attributes and comparisons could differ from one time to the next.
+        MessageError: It is not a message, one of its parts is not a `Part`, a text is not a
+            string, arguments are not a dict, or one of them is a subclass, whose attributes and
+            comparisons could differ from one time to the next.
     """
     if type(message) is not Message:
         remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
@@ -281,15 +282,25 @@ def seal(message: Message) -> None:
         raise MessageError(
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
+    _check_text("message_id", message.message_id)
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
         _check_type(part, Part)
+        if part.text is not None:
+            _check_text("text", part.text)
+        if part.thought is not None:
+            _check_text("thought", part.thought)
         if (call := part.function_call) is not None:
             _check_type(call, FunctionCall)
+            _check_text("name of a call", call.name)
+            if not isinstance(call.args, dict):
+                hint = ": use json.loads" if isinstance(call.args, str) else ""
+                raise MessageError(f"args={call.args!r:.80} of a call: expected a dict{hint}")
             _freeze(call, "args")
         if (answer := part.function_response) is not None:
             _check_type(answer, ToolResult)
+            _check_text("name of a result", answer.name)
             _freeze(answer, "result")
         if part.inline_data is not None:
             _check_type(part.inline_data, InlineData)
@@ -300,6 +311,11 @@ def seal(message: Message) -> None:
 def _check_type(value: object, kind: type) -> None:
     if type(value) is not kind:
         raise MessageError(f"expected a {kind.__name__}, got {type(value).__name__} {value!r:.80}")
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise MessageError(f"{name}: expected a string, got {type(value).__name__} {value!r:.80}")
 
 
 def _freeze(owner: object, name: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from jaato_gc.config import validate_options
+from jaato_gc.config import GCConfig, validate_options
 from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins.base import GCStrategy
@@ -118,6 +118,12 @@ class PluginRegistry:
             GCPluginError: It is not installed, or can't be used.
             GCConfigError: An option is unknown or has an invalid value.
         """
+        if not isinstance(name, str):
+            raise GCPluginError(f"expected the name of a strategy, got {name!r:.80}")
+        if not isinstance(config, Mapping | None):
+            kind = type(config).__name__
+            hint = "; give it to set_gc_plugin" if isinstance(config, GCConfig) else ""
+            raise GCConfigError(f"{name}: expected a dict of options, got {kind}{hint}")
         plugin, info = self._choose(name)
         with _blaming(plugin, f"to set up {info.name!r}", passed_on=GCConfigError):
             strategy = info.factory()

@@ -82,7 +82,7 @@ class GCSession:
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
 
     Raises:
-        GCConfigError: A number or ``on_overflow`` is invalid.
+        GCConfigError: A number, a function, a policy, the stash or ``on_overflow`` is invalid.
     """
 
     def __init__(
@@ -115,7 +115,16 @@ class GCSession:
         journal_bytes = arguments.count("journal_bytes", journal_bytes)
         self.deadline_seconds = arguments.time_limit(deadline_seconds)
         arguments.check_choice("on_overflow", on_overflow, get_args(OnOverflow))
-        arguments.check_function("summarizer", summarizer)
+        arguments.check_functions(
+            provider=provider,
+            tools=tools,
+            policy_of=policy_of,
+            on_source_removed=on_source_removed,
+            on_instruction_budget_updated=on_instruction_budget_updated,
+            summarizer=summarizer,
+        )
+        arguments.check_policies(tool_policies)
+        arguments.check_stash(stash)
         self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
@@ -460,7 +469,9 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.plan(self._schedule.required_strategy(), reason, overrides)
+        arguments.check_choice("reason", reason, [each.value for each in GCTriggerReason])
+        strategy = self._schedule.required_strategy()
+        return self._collector.plan(strategy, GCTriggerReason(reason), overrides)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Applies a plan. The strategy is not called again.
@@ -468,6 +479,7 @@ class GCSession:
         Raises:
             StalePlanError: A message that it changes was changed, pinned or removed since.
         """
+        arguments.check_plan(plan)
         return self._collector.apply(plan)
 
     def undo(self, gc_id: str | None = None) -> None:
@@ -498,6 +510,7 @@ class GCSession:
                 refuse the history without it.
             StashError: The stash failed. Nothing has changed.
         """
+        arguments.check_message_id(message_id)
         return self._editor.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
     def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
@@ -515,6 +528,7 @@ class GCSession:
                 another role or other calls.
             StashError: The stash failed. Nothing has changed.
         """
+        arguments.check_message_id(message_id)
         return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
