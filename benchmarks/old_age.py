@@ -88,7 +88,9 @@ def age_of(session: GCSession, **options: Any) -> Age:
     )
 
 
-def measure(strategy: str, turns: int, window: int, stash: SqlStash | None) -> tuple[Age, Age]:
+def measure(
+    strategy: str, turns: int, context_limit: int, stash: SqlStash | None
+) -> tuple[Age, Age]:
     """Returns the figures of a session after a fifth of the turns, and after all of them."""
     registry = PluginRegistry()
     options: dict[str, Any] = {
@@ -99,7 +101,7 @@ def measure(strategy: str, turns: int, window: int, stash: SqlStash | None) -> t
     first = turns // 5
 
     def new_session() -> GCSession:
-        session = GCSession(context_limit=window, **options)
+        session = GCSession(context_limit=context_limit, **options)
         session.set_gc_plugin(registry.create(strategy))
         return session
 
@@ -122,7 +124,7 @@ def main() -> None:
     """Measures every strategy, with and without a stash, and prints a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--turns", type=int, default=10_000)
-    parser.add_argument("--window", type=int, default=3_000, metavar="TOKENS")
+    parser.add_argument("--context-limit", type=int, default=3_000, metavar="TOKENS")
     parser.add_argument("--strategy", choices=STRATEGIES, action="append")
     options = parser.parse_args()
     if options.turns < 5:
@@ -131,14 +133,14 @@ def main() -> None:
     first = options.turns // 5
     print(f"A session after {first:,} turns, and after {options.turns:,}")
     print(f"{platform.platform()}, Python {platform.python_version()}")
-    print(f"jaato-gc {jaato_gc.__version__}; a window of {options.window:,} tokens\n")
+    print(f"jaato-gc {jaato_gc.__version__}; a window of {options.context_limit:,} tokens\n")
     columns = ("messages", "peak kB", "save() kB", "save operations", "restore operations")
     print(f"{'':20}" + "".join(f"{column:>20}" for column in columns))
     for strategy in options.strategy or STRATEGIES:
         for has_stash in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 stash = SqlStash(Path(folder, "stash.db")) if has_stash else None
-                ages = measure(strategy, options.turns, options.window, stash)
+                ages = measure(strategy, options.turns, options.context_limit, stash)
                 if stash is not None:
                     stash.close()
             young, old = map(figures, ages)

@@ -5,6 +5,7 @@ from ``shared/transcripts`` beside the repository.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class ExactCounts:
         self._counter = TiktokenCounter()
         self._known: dict[int, tuple[Message, int]] = {}
 
-    def count(self, messages: list[Message]) -> int:
+    def count(self, messages: Sequence[Message]) -> int:
         return sum(map(self._tokens, messages))
 
     def _tokens(self, message: Message) -> int:

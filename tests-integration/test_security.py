@@ -297,7 +297,7 @@ def test_a_summary_has_the_user_role_and_says_that_it_is_a_record() -> None:
 # --- hostile configuration ---
 
 TEMPLATES = [
-    "{reason.__class__}", "{plugin_name.__init__.__globals__}", "{turns_removed!r:>999999999}",
+    "{reason.__class__}", "{strategy.__init__.__globals__}", "{turns_removed!r:>999999999}",
     "{__class__}", "{config}", "{turns_removed[0]}",
 ]  # fmt: skip
 

@@ -98,7 +98,7 @@ class SeedClient(GCSession):
     def connect(self, *place: str) -> None:
         pass
 
-    def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
+    def set_gc_plugin(self, plugin: GCPlugin | str | None, config: GCConfig | None = None) -> None:
         assert isinstance(plugin, GCPlugin)
         assert isinstance(config, GCConfig)
         super().set_gc_plugin(plugin, config)

@@ -205,7 +205,7 @@ def operations(strategy: str, messages: int) -> int:
     total = session.budget.total_tokens()
     session.budget.context_limit = total
     usage, config = session.get_context_usage(), GCConfig()
-    history = session.history
+    history = [*session.history]
 
     def collect() -> None:
         _, done = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD, session.budget)

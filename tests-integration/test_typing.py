@@ -49,8 +49,12 @@ TYPES = {
     "GCConfig(max_turns=None)": "GCConfig(auto_trigger=None)",
     "GCConfig(pinned_turn_indices=[1])": "GCConfig(pinned_turn_indices=1)",
     "session.manual_gc(target_percent=50)": "session.manual_gc(target_percent='50')",
-    "session.set_gc_plugin(OldestFirst())": "session.set_gc_plugin('gc_oldest')",
+    "session.set_gc_plugin(OldestFirst())": "session.set_gc_plugin(OldestFirst)",
+    "session.set_gc_plugin('gc_oldest')": "session.set_gc_plugin({'type': 'gc_oldest'})",
     "session.set_gc_plugin(None, GCConfig())": "session.set_gc_plugin(None, {'max_turns': 5})",
+    "session.append(session.history[0])": "session.append([*session.history])",
+    "session.history.index(anything)": "session.history.append(anything)",
+    "GCSession.restore('', strategy='gc_oldest')": "GCSession.restore('', strategy=OldestFirst)",
     "ProviderSession.open('gemini', context_limit=1)": "ProviderSession.open('gemini')",
     "ProviderSession.open('gemini', context_limit=1, strategy='gc_oldest')": (
         "ProviderSession.open('gemini', context_limit=1, strategy=42)"

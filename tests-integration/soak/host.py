@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import InitVar, dataclass, field
 from typing import Any
@@ -241,6 +241,6 @@ def _rewritten(part: Part, chance: random.Random) -> Part:
     return Part(text=text) if part.text and part == Part(text=part.text) else part
 
 
-def forms(messages: list[Message]) -> list[str]:
+def forms(messages: Sequence[Message]) -> list[str]:
     """Returns messages as texts to compare."""
     return list(map(form_of, messages))

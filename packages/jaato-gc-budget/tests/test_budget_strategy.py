@@ -1256,7 +1256,7 @@ def operations_with(turns: int) -> int:
         policy = (EPHEMERAL, PRESERVABLE, LOCKED)[number % 3]
         host.budget.add_child(PLUGIN, f"schema_{number}", 10, policy)
         host.budget.add_child(ENRICHMENT, f"memory_{number}", 10, EPHEMERAL)
-    plugin, history = create_plugin(), host.session.history
+    plugin, history = create_plugin(), [*host.session.history]
     config = GCConfig(target_percent=0.0, preserve_recent_turns=2)
 
     def collect() -> None:

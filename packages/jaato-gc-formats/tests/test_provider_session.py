@@ -728,7 +728,7 @@ def test_unknown_keyword_arguments_are_refused() -> None:
     """Type checkers find them too: an unused "type: ignore" is an error."""
     agent = open_session("anthropic")
     saved, registry = agent.session.save(), agent.session.registry
-    misspelled = pytest.raises(TypeError, match=r"'stahs': put arguments of the client's call")
+    misspelled = pytest.raises(TypeError, match=r"'stahs': did you mean 'stash'\? ")
 
     with misspelled:
         ProviderSession.open("anthropic", context_limit=9, stahs=None)  # type: ignore[call-arg]
@@ -736,20 +736,64 @@ def test_unknown_keyword_arguments_are_refused() -> None:
         ProviderSession.restore("anthropic", saved, registry=registry, stahs=None)  # type: ignore[call-arg]
     with misspelled:
         agent.child(stahs=None)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="'tools'"):
+    with pytest.raises(TypeError, match=r"'tools': put .* the client's call into call=\{'tools'"):
         ProviderSession.open("anthropic", context_limit=9, tools=[TOOL])  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="'model'"):
         ProviderSession("anthropic", GCSession(), model="m")  # type: ignore[call-arg]
 
 
 def test_the_configuration_of_google_s_call_is_not_taken_for_ours() -> None:
-    with pytest.raises(GCConfigError, match=r"got dict; put .* into call=\{'config': …\}"):
+    with pytest.raises(
+        GCConfigError, match=r"got dict: use GCConfig.*, or put .* into call=\{'config': …\}"
+    ):
         ProviderSession.open(
             "gemini",
             context_limit=9,
             strategy=OldestFirst(),
             config={"tools": []},  # type: ignore[arg-type]
         )
+
+
+def test_a_setting_among_the_arguments_names_the_configuration() -> None:
+    agent = open_session("anthropic")
+    saved, registry = agent.session.save(), agent.session.registry
+    misplaced = pytest.raises(TypeError, match=r"config=GCConfig\(threshold_percent=…\)")
+
+    with misplaced:
+        ProviderSession.open("gemini", context_limit=9, threshold_percent=70)  # type: ignore[call-arg]
+    with misplaced:
+        ProviderSession.restore("anthropic", saved, registry=registry, threshold_percent=70)  # type: ignore[call-arg]
+    with misplaced:
+        agent.child(threshold_percent=70)  # type: ignore[call-arg]
+
+
+def test_a_call_that_is_not_a_mapping_is_refused() -> None:
+    expected = pytest.raises(GCConfigError, match=r"call='claude': expected a dict .*'model': …")
+    strategy = OldestFirst()
+
+    with expected:
+        ProviderSession.open("anthropic", context_limit=9, strategy=strategy, call="claude")  # type: ignore[arg-type]
+    with expected:
+        ProviderSession("anthropic", GCSession(), call="claude")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("item", "error"),
+    [
+        ([{"role": "user", "content": "Hello."}], r"got a list: append\(\*messages\)"),
+        (({"role": "user", "content": "Hello."},), r"got a tuple: append\(\*messages\)"),
+        (Message.from_text(Role.USER, "Hello."), r"from_messages\(\[message\], 'anthropic'\)"),
+    ],
+    ids=["a list", "a tuple", "a message of core"],
+)
+def test_an_item_that_is_not_one_message_of_the_provider_names_the_remedy(
+    item: object, error: str
+) -> None:
+    agent = open_session("anthropic")
+
+    with pytest.raises(FormatError, match=error):
+        agent.append("Hello.", item)
+    assert not agent.session.history
 
 
 def test_open_passes_the_options_of_the_session_on() -> None:
@@ -949,6 +993,18 @@ def test_open_uses_a_counter_for_the_provider() -> None:
     assert isinstance(open_session("gemini").session.budget.counter, ProviderCounter)
 
 
-def test_the_error_for_an_unknown_format_lists_the_known_formats() -> None:
-    with pytest.raises(FormatError, match="openai-chat"):
-        open_session("openai")
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("openai", "unknown format 'openai': did you mean 'openai-chat'?"),
+        ("Anthropic", "unknown format 'Anthropic': did you mean 'anthropic'?"),
+        ("claude", "unknown format 'claude':"),
+        ("codex-rollout", "read-only format 'codex-rollout':"),
+    ],
+)
+def test_a_wrong_format_lists_the_formats_of_apis_and_suggests_one(name: str, problem: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        ProviderSession.open(name, context_limit=4_000)  # also if there is no strategy
+
+    formats = "anthropic, gemini, openai-chat, openai-responses"
+    assert str(refused.value) == f"{problem} expected one of {formats}"

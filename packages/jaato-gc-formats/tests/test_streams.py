@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -148,7 +148,7 @@ RESPONSES = {
 }
 
 
-def contents(messages: list[Message]) -> list[Any]:
+def contents(messages: Sequence[Message]) -> list[Any]:
     return [(message.role, message.parts, message.extra) for message in messages]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def reasons(result: GCResult) -> dict[str, str]:
     return {item.child_key or "": item.reason for item in result.removal_list}
 
 
-def names(history: list[Message]) -> list[str]:
+def names(history: Sequence[Message]) -> list[str]:
     return [message.synthetic or message.message_id for message in history]
 
 

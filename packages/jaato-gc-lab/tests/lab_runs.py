@@ -64,7 +64,7 @@ class WatchedSession(GCSession):
         try:
             return super().before_send()
         finally:  # includes requests that do not fit
-            self.sent.append(self.history)
+            self.sent.append([*self.history])
 
 
 def watched_replay(

@@ -17,7 +17,7 @@ def collected(plugin: GCPlugin, messages: list[Message], limit: int) -> list[Mes
         session.append(message)
     session.set_gc_plugin(plugin, GCConfig())
     session.manual_gc()
-    return session.history
+    return [*session.history]
 
 
 def one_long_turn(calls: int, words: int = 60) -> list[Message]:

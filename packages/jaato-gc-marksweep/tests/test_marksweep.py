@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -608,7 +608,7 @@ def a_ladder(limit: int | None = None, **options: Any) -> Agent:
 LADDER = ["cleared_superseded", "cleared_repeated", "cleared_long", "swept"]
 
 
-def repeating(history: list[Message]) -> list[Message]:
+def repeating(history: Sequence[Message]) -> Sequence[Message]:
     """Returns the exchange whose lines an older result loses."""
     [place] = [at for at, each in enumerate(history) if "A page" in str(each.function_responses)]
     return history[place - 1 : place + 1]
@@ -929,7 +929,7 @@ def test_ephemeral_groups_are_swept_first() -> None:
 
 def test_it_works_without_a_budget() -> None:
     agent = a_ladder()
-    history = agent.session.history
+    history = [*agent.session.history]
     config = GCConfig(preserve_recent_turns=1, target_percent=60.0)
 
     after, result = create_plugin().collect(history, {"percent_used": 75.0}, config, THRESHOLD)
@@ -941,7 +941,7 @@ def test_it_works_without_a_budget() -> None:
 
 
 def test_a_request_comes_first_without_a_budget_too() -> None:
-    history = a_ladder().session.history
+    history = [*a_ladder().session.history]
     config = GCConfig(preserve_recent_turns=0, target_percent=0.0)
 
     after, result = create_plugin().collect(history, {"percent_used": 90.0}, config, THRESHOLD)
@@ -1192,7 +1192,7 @@ def test_work_is_linear_in_tool_uses(share: float) -> None:
 
 
 def collecting_of(agent: Agent, share: float) -> Callable[[], object]:
-    plugin, history = create_plugin(), agent.session.history
+    plugin, history = create_plugin(), [*agent.session.history]
     usage: ContextUsage = {"percent_used": 90.0}
     plugin.initialize({"max_result_tokens": 100})
     budget = agent.session.budget

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -105,7 +105,7 @@ def booked(session: GCSession, key: str) -> SourceEntry:
     return entry
 
 
-def state(session: GCSession) -> tuple[list[Message], dict[str, Any]]:
+def state(session: GCSession) -> tuple[Sequence[Message], dict[str, Any]]:
     return session.history, session.budget.snapshot()
 
 

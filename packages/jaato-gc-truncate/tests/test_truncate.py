@@ -1205,7 +1205,7 @@ def test_the_notice_is_unchanged_if_nothing_is_removed() -> None:
 
 def test_a_template_may_use_all_fields() -> None:
     template = (
-        "{plugin_name} {reason}: {removed} {truncated} {summarized} {kept} {items} {freed} "
+        "{strategy} {reason}: {removed} {truncated} {summarized} {kept} {items} {freed} "
         "{tokens_freed} {0} {}"
     )
     settings = config(30.0, preserve_recent_groups=2)

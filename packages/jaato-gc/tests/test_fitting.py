@@ -292,7 +292,7 @@ def test_the_derived_collect_fits_too() -> None:
     session = session_of(HISTORY, 60)
 
     after, result = OldestFirst().collect(
-        session.history,
+        [*session.history],
         session.get_context_usage(),
         session.config,
         GCTriggerReason.CONTEXT_LIMIT,

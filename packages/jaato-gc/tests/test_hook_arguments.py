@@ -36,7 +36,7 @@ KNOWN: dict[str, set[Any]] = {
     "agent_id": {"scout"},
     "session_id": {"s-1", ""},
     "model": {"acme-1"},
-    "plugin_name": {"gc_oldest"},
+    "strategy": {"gc_oldest"},
     "percent_used": {95.0},
     "threshold": {80.0},
 }

@@ -760,7 +760,7 @@ def test_a_collection_is_closed_when_its_deadline_passes(
 
 def test_a_collection_without_a_session_is_closed_when_collect_returns() -> None:
     kept: list[Collection] = []
-    history = talk(OldestFirst()).history
+    history = [*talk(OldestFirst()).history]
     ScriptedStrategy(kept.append).collect(history, {}, CONFIG, GCTriggerReason.MANUAL)
     with pytest.raises(ReadOnlyError, match="closed"):
         kept[0].remove(kept[0].groups, "late", "late")

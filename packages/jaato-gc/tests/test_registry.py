@@ -579,14 +579,14 @@ class Observer:
     @hookimpl
     def jaato_gc_before_collect(
         self,
-        plugin_name: str,
+        strategy: str,
         history: tuple[Message, ...],
         context_usage: ContextUsage,
         reason: GCTriggerReason,
         agent_id: str,
         session_id: str,
     ) -> None:
-        self.seen.append((plugin_name, history, context_usage, reason, agent_id, session_id))
+        self.seen.append((strategy, history, context_usage, reason, agent_id, session_id))
 
     @hookimpl
     def jaato_gc_after_collect(
@@ -642,7 +642,7 @@ IDS = {"agent_id": "main", "session_id": "s-1"}
 OBSERVED: dict[str, dict[str, Any]] = {
     "jaato_gc_session_started": IDS,
     "jaato_gc_before_collect": {
-        "plugin_name": "gc_loose",
+        "strategy": "gc_loose",
         "history": HISTORY,
         "context_usage": {"percent_used": 81.0},
         "reason": GCTriggerReason.THRESHOLD,

@@ -2,7 +2,7 @@
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -193,7 +193,8 @@ def test_undo_goes_back_as_far_as_collections_are_kept(
         options["journal_bytes"] = 0
     session = session_of(6, **options)
     turns = 6
-    kept: list[tuple[int, list[Message]]] = []  # the number of a collection, the history before it
+    # The number of a collection, and the history before it.
+    kept: list[tuple[int, Sequence[Message]]] = []
     for step in steps:
         if step == "turn":
             speak(session, turns)

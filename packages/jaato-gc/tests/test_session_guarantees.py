@@ -564,11 +564,12 @@ def test_the_name_of_a_strategy_is_read_once() -> None:
     assert json.loads(session.save())["plugin"] == "gc_once"
 
 
-@pytest.mark.parametrize("plugin", ["gc_truncate", object(), GCConfig()])
+@pytest.mark.parametrize("plugin", [42, object(), GCConfig()])
 def test_something_that_is_not_a_strategy_is_refused(plugin: Any) -> None:
     session = filled_session(Oldest())
     before = session.strategy
-    with pytest.raises(GCPluginError, match=f"{type(plugin).__name__} can't be used: "):
+    expected = f"expected a strategy or the name of one, got {type(plugin).__name__}"
+    with pytest.raises(GCPluginError, match=expected):
         session.set_gc_plugin(plugin)
     assert session.strategy is before
 
@@ -1076,9 +1077,9 @@ class Watcher:
 
     @hookimpl
     def jaato_gc_before_collect(
-        self, plugin_name: str, history: tuple[Message, ...], reason: GCTriggerReason
+        self, strategy: str, history: tuple[Message, ...], reason: GCTriggerReason
     ) -> None:
-        self.note("before", (plugin_name, len(history), reason))
+        self.note("before", (strategy, len(history), reason))
 
     @hookimpl
     def jaato_gc_after_collect(self, result: GCResult, history: tuple[Message, ...]) -> None:

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ def fill(session: GCSession, turns: int, words: int = 90) -> None:
         session.append(model("word " * words))
 
 
-def roles(messages: list[Message]) -> list[str]:
+def roles(messages: Sequence[Message]) -> list[str]:
     return [message.role.value for message in messages]
 
 

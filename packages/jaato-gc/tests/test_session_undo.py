@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -99,7 +100,7 @@ def talk(plugin: Oldest | None = None, /, **options: Any) -> GCSession:
     return session
 
 
-Picture = tuple[list[Message], dict[str, Any], ContextUsage]
+Picture = tuple[Sequence[Message], dict[str, Any], ContextUsage]
 
 
 def picture(session: GCSession) -> Picture:

@@ -499,7 +499,9 @@ def test_collect_reports_the_tokens_that_two_steps_of_shortening_freed() -> None
     history = session.history
     config = GCConfig(preserve_recent_turns=1)
     usage = session.get_context_usage()
-    after, result = ScriptedStrategy(script).collect(history, usage, config, GCTriggerReason.MANUAL)
+    after, result = ScriptedStrategy(script).collect(
+        [*history], usage, config, GCTriggerReason.MANUAL
+    )
     (item,) = result.removal_list
     freed = count_tokens(history, COUNTER) - count_tokens(after, COUNTER)
     assert item.tokens_freed == freed == result.tokens_freed

@@ -130,7 +130,7 @@ def talk(session: GCSession, *turns: int) -> list[Message]:
     """Appends turns with one call each, and returns their messages."""
     before = len(session.history)
     speak(session, *turns, calls=1, text=WORTH_SHORTENING)
-    return session.history[before:]
+    return [*session.history[before:]]
 
 
 def by_id(session: GCSession) -> dict[str, Message]:
@@ -155,7 +155,7 @@ def all_keys(session: GCSession) -> list[str]:
     ]
 
 
-def picture(session: GCSession) -> tuple[list[Message], Any, Any]:
+def picture(session: GCSession) -> tuple[Sequence[Message], Any, Any]:
     return session.history, session.budget.snapshot(), session.get_context_usage()
 
 

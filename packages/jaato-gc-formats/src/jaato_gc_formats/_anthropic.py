@@ -123,7 +123,7 @@ class AnthropicMessages(ApiFormat):
         data = plain(answer)
         if not isinstance(data, dict) or "role" not in data:
             raise self.no_answer(data)
-        if data["role"] != "assistant":
+        if data["role"] != "assistant" or isinstance(data.get("content"), str):
             return [answer]
         # The SDK sends back only the fields that the provider has set.
         blocks = [

@@ -9,7 +9,6 @@ from jaato_gc_formats._convert import default_registry, detect, find_api, from_m
 from jaato_gc_formats._counting import counter_for, tools_of
 from jaato_gc_formats._history import History
 from jaato_gc_formats._request_booking import RequestBooking
-from jaato_gc_formats._strategy import find_strategy
 
 
 class Collected(NamedTuple):
@@ -57,7 +56,7 @@ def collect(
         GCConfigError: The configuration is invalid.
     """
     registry = registry or default_registry()
-    used = find_strategy(strategy, registry)
+    used = registry.strategy(strategy)
     if isinstance(data, History):
         api, history = find_api(data.format, registry), data
     else:

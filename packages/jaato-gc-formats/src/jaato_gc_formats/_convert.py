@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaato_gc import Message, PluginRegistry
+from jaato_gc.plugin import closest
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._history import Conversation, History
@@ -101,19 +102,25 @@ def find_format(name: str, registry: PluginRegistry | None = None) -> Format:
     """Returns the format with a name."""
     infos = (registry or default_registry()).formats()
     if name not in infos:
-        raise FormatError(f"unknown format {name!r}: expected one of {', '.join(infos)}")
+        raise _wrong_name("unknown format", name, list(infos))
     made: Format = infos[name].factory()
     return made
 
 
 def find_api(name: str, registry: PluginRegistry | None = None) -> ApiFormat:
     """Returns the API format with a name."""
-    found = find_format(name, registry)
+    infos = (registry or default_registry()).formats()
+    found = infos[name].factory() if name in infos else None
     if not isinstance(found, ApiFormat):
-        raise FormatError(
-            f"format {name!r} is read-only: use the format of an API, such as 'openai-chat'"
-        )
+        apis = [each.name for each in formats(registry).values() if isinstance(each, ApiFormat)]
+        raise _wrong_name("unknown format" if found is None else "read-only format", name, apis)
     return found
+
+
+def _wrong_name(problem: str, name: object, expected: Sequence[str]) -> FormatError:
+    near = closest(str(name), expected)
+    hint = f"did you mean {near!r}? " if near else ""
+    return FormatError(f"{problem} {name!r}: {hint}expected one of {', '.join(expected)}")
 
 
 def to_messages(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaato_gc import GCConfig, GCConfigError
-from jaato_gc.plugin import HostOptions
+from jaato_gc.plugin import HostOptions, closest
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._wire import Fields
 
@@ -14,6 +14,20 @@ PROMPTS = ("system", "instructions", "system_instruction", "systemInstruction")
 """Arguments with the system prompt, in the calls of all SDKs."""
 OPTIONS = {"context_limit", "strategy", *HostOptions.__optional_keys__}
 """Arguments of `ProviderSession.open` that no SDK has."""
+
+
+def as_call(call: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the arguments of the client's call in a new dict.
+
+    Raises:
+        GCConfigError: It is not a mapping.
+    """
+    if not isinstance(call, Mapping | None):
+        raise GCConfigError(
+            f"call={call!r:.80}: expected a dict of the arguments of the client's call, such as "
+            "call={'model': …}"
+        )
+    return dict(call or {})
 
 
 def check_call(api: ApiFormat, call: Mapping[str, Any]) -> None:
@@ -57,10 +71,15 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     for name in options:
         if name not in HostOptions.__optional_keys__:
-            raise TypeError(
-                f"unexpected keyword argument {name!r}: put arguments of the client's call into "
-                f"call={{{name!r}: …}}"
-            )
+            raise TypeError(f"unexpected keyword argument {name!r}: {_remedy_for(name)}")
+
+
+def _remedy_for(name: str) -> str:
+    if name in GCConfig.model_fields:
+        return f"it is a setting; create the session with config=GCConfig({name}=…)"
+    near = closest(name, sorted(OPTIONS | {"call", "config"}))
+    hint = f"did you mean {near!r}? " if near else ""
+    return f"{hint}put arguments of the client's call into call={{{name!r}: …}}"
 
 
 def fields_of(api: ApiFormat, call: Mapping[str, Any]) -> Fields:
@@ -81,6 +100,6 @@ def check_config(config: object) -> None:
     """
     if not isinstance(config, GCConfig):
         raise GCConfigError(
-            f"config: expected a GCConfig, got {type(config).__name__}; put the configuration of "
-            "the client's call into call={'config': …}"
+            f"config: expected a GCConfig, got {type(config).__name__}: use GCConfig(…), or put "
+            "the configuration of the client's call into call={'config': …}"
         )

@@ -11,9 +11,14 @@ from jaato_gc_formats._cache_marks import CacheMarks
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
-from jaato_gc_formats._provider_call import check_call, check_config, check_options, fields_of
+from jaato_gc_formats._provider_call import (
+    as_call,
+    check_call,
+    check_config,
+    check_options,
+    fields_of,
+)
 from jaato_gc_formats._request_booking import RequestBooking
-from jaato_gc_formats._strategy import find_strategy
 from jaato_gc_formats._wire import Fields, parse_arguments, without
 
 Event = TypeVar("Event")
@@ -64,7 +69,7 @@ class ProviderSession:
         self, format: str, session: GCSession, *, call: Mapping[str, Any] | None = None
     ) -> None:
         self.session = session
-        self.call = dict(call or {})
+        self.call = as_call(call)
         self._api = find_api(format, session.registry)
         self._names = {
             tool_call.id: tool_call.name
@@ -109,8 +114,9 @@ class ProviderSession:
         """
         if config is not None:
             check_config(config)
-        registry = _set_defaults(options, format, call or {})
-        used = find_strategy(strategy, registry)
+        registry = _set_defaults(options, format, as_call(call))
+        find_api(format, registry)  # before anything else: the format is the first argument
+        used = registry.strategy(strategy)
         session = GCSession(context_limit=context_limit, **options)
         session.set_gc_plugin(used, config)
         return cls(format, session, call=call)
@@ -143,9 +149,8 @@ class ProviderSession:
             GCConfigError: An argument is invalid.
             TypeError: There is no such argument.
         """
-        registry = _set_defaults(options, format, call or {})
-        used = None if strategy is None else find_strategy(strategy, registry)
-        session = GCSession.restore(saved, strategy=used, **options)
+        _set_defaults(options, format, as_call(call))
+        session = GCSession.restore(saved, strategy=strategy, **options)
         if context_limit is not None:
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)
@@ -198,7 +203,7 @@ class ProviderSession:
         Raises:
             FormatError: One of the items is invalid. None of them is added then.
         """
-        shaped = [self._api.user_item(item) if isinstance(item, str) else item for item in items]
+        shaped = [self._item(item) for item in items]
         # All are read first: an invalid item must leave the history unchanged.
         return self._append_all(self._as_imported(list(self._api.read(shaped, self._names))))
 
@@ -307,6 +312,15 @@ class ProviderSession:
         return ProviderTool(
             self._api.write_tool(definition), lambda given: handler(parse_arguments(given)[0])
         )
+
+    def _item(self, item: Any) -> Any:
+        """Returns a message in the provider's format, also if it is given as a string."""
+        if isinstance(item, list | tuple):
+            raise FormatError(f"expected a message, got a {type(item).__name__}: append(*messages)")
+        if isinstance(item, Message):
+            remedy = f"convert it with from_messages([message], {self._api.name!r})"
+            raise FormatError(f"expected a message of {self._api.name}, got a Message: {remedy}")
+        return self._api.user_item(item) if isinstance(item, str) else item
 
     def _follow_call(self) -> Fields:
         """Checks the arguments of the call and counts them. Returns the fields of the request."""

@@ -478,7 +478,7 @@ def _left_and_goal(
     return result.tokens_after, math.inf if target is None else target
 
 
-def _sizes(history: list[Message]) -> dict[str, int]:
+def _sizes(history: Sequence[Message]) -> dict[str, int]:
     return {message.message_id: count_tokens([message], COUNTER) for message in history}
 
 

@@ -4,7 +4,7 @@ import inspect
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -124,7 +124,7 @@ def _fail(collection: Collection) -> None:
 
 
 def _state(session: GCSession) -> dict[str, object]:
-    history: list[Message] = session.history
+    history: Sequence[Message] = session.history
     results: list[GCResult] = session.get_gc_history()
     return {
         "the history": [(each.message_id, each.role, list(each.parts)) for each in history],

@@ -105,7 +105,7 @@ class Answer:
     """The answer of a strategy to a situation."""
 
     session: GCSession
-    before: list[Message]
+    before: Sequence[Message]
     after: list[Message]
     result: GCResult
 
@@ -141,7 +141,8 @@ def assume_answer(strategy: GCPlugin, before: Sequence[Message], result: GCResul
 
 def arguments(session: GCSession, strategy: GCPlugin, reason: GCTriggerReason) -> list[Any]:
     """Returns the arguments that a session gives to ``collect``."""
-    given: list[Any] = [session.history, session.get_context_usage(), session.config, reason]
+    history, usage = [*session.history], session.get_context_usage()
+    given: list[Any] = [history, usage, session.config, reason]
     if not takes_budget(strategy):
         return given
     # The budget has the pins as message ids; a strategy that does not see it gets indices.

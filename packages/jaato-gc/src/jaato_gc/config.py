@@ -42,7 +42,7 @@ NOTICE_FIELDS = {
     "items": "items in the removal list",
     "tokens_freed": "freed tokens",
     "freed": "the same, as templates for gc_budget of jaato-server name it",
-    "plugin_name": "the strategy",
+    "strategy": "the name of the strategy",
     "reason": "why the collection ran",
 }
 """The fields that a notification template may name in braces, and what they mean."""
@@ -273,7 +273,7 @@ class StrategySettings(Settings):
     """Tell the model, in a message of its own, that something was removed."""
     notification_template: str = DEFAULT_NOTICE
     """The text of that message; may name ``{removed} {truncated} {summarized} {kept}`` turns,
-    ``{items} {tokens_freed} {freed} {plugin_name} {reason}``."""
+    ``{items} {tokens_freed} {freed} {strategy} {reason}``."""
 
     @field_validator("notification_template")
     @classmethod

@@ -1,19 +1,22 @@
-"""Read-only copies of JSON-like values, for messages, configurations, budgets and results."""
+"""Read-only lists and dicts, for messages, configurations, budgets, results and histories."""
 
 from typing import Any, NoReturn
 
+_COPY_IT = (
+    "it belongs to a message, a configuration, a budget or a result: copy it, change the copy, and "
+    "make another object from it"
+)
 
-def _refuse(self: object, *_arguments: Any, **_named: Any) -> NoReturn:
-    raise TypeError(
-        f"{type(self).__name__} is read-only, because it belongs to a message, a configuration, "
-        "a budget or a result: copy it, change the copy, and make another object from it"
-    )
+
+def _refuse(self: Any, *_arguments: Any, **_named: Any) -> NoReturn:
+    raise TypeError(f"{type(self).__name__} is read-only, because {self._why}")
 
 
 class FrozenDict(dict[Any, Any]):
     """A dict that can't be changed. Copies and pickles of it are plain dicts."""
 
     __slots__ = ()
+    _why = _COPY_IT
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
@@ -25,11 +28,22 @@ class FrozenList(list[Any]):
     """A list that can't be changed. Copies and pickles of it are plain lists."""
 
     __slots__ = ()
+    _why = _COPY_IT
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return list, (list(self),)
+
+
+class FrozenHistory(FrozenList):
+    """The messages of a session. The session itself changes them, and its budget with them."""
+
+    __slots__ = ()
+    _why = (
+        "it is a copy of the session's messages: add one with session.append(message), change "
+        "others with session.replace and session.remove"
+    )
 
 
 _CONTAINERS = (dict, list, tuple)  # a union of types would be made at every call

@@ -61,7 +61,7 @@ from jaato_gc.policies import (
     REMOVABLE_POLICIES,
 )
 from jaato_gc.session import GCSessionOptions, HostOptions, Provider, ToolHandler
-from jaato_gc.settings import Settings
+from jaato_gc.settings import Settings, closest
 from jaato_gc.stash import RecallTool, Stash, StashEntry, StashHit, StashStats, recall_tool
 from jaato_gc.summaries import (
     Summarizer,
@@ -130,6 +130,7 @@ __all__ = [
     "as_text",
     "call",
     "check_collection",
+    "closest",
     "ensure_tool_call_integrity",
     "extract_facts",
     "fenced",

@@ -1,10 +1,16 @@
 """The sources of a context and the policies that decide what a collection may remove."""
 
 from enum import StrEnum
+from typing import NoReturn
 
 
 class GCPolicy(StrEnum):
     """When a collection may remove something, from never to first."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        expected = ", ".join(f"GCPolicy.{policy.name}" for policy in cls)
+        raise ValueError(f"{value!r:.80} is not a policy: expected one of {expected}")
 
     LOCKED = "locked"
     """Never removed: system instructions, the original request, core tool schemas."""

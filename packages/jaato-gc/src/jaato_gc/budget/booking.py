@@ -297,7 +297,7 @@ class Booking:
             for part in message.parts:
                 named = part.function_response or part.function_call
                 if named and named.name in self._tool_policies:
-                    return self._tool_policies[named.name]
+                    return GCPolicy(self._tool_policies[named.name])
         policy = self._policy_of(message) if self._policy_of else None
         return None if policy is None else GCPolicy(policy)
 

@@ -48,7 +48,7 @@ def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
         "items": len(draft.removals),
         "tokens_freed": freed,
         "freed": freed,
-        "plugin_name": draft.request.plugin_name,
+        "strategy": draft.request.plugin_name,
         "reason": draft.reason.value,
     }
     return fill_template(template, values)

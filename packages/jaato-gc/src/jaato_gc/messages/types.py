@@ -5,15 +5,26 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from jaato_gc.errors import MessageError
 from jaato_gc.frozen import frozen
 from jaato_gc.policies import GCPolicy
 
+ROLES_OF_PROVIDERS = {"assistant": "MODEL", "developer": "SYSTEM", "function": "TOOL"}
+"""What providers call some roles, for errors."""
+
 
 class Role(StrEnum):
     """The author of a message."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        known = {str(role): role.name for role in cls} | ROLES_OF_PROVIDERS
+        meant = known.get(str(value).lower())
+        hint = f"did you mean Role.{meant}? " if meant else ""
+        names = ", ".join(f"Role.{role.name}" for role in cls)
+        raise ValueError(f"{value!r:.80} is not a role: {hint}expected one of {names}")
 
     USER = "user"
     """The user, or the agent in place of the user."""
@@ -173,7 +184,7 @@ class Message:
 
     def __post_init__(self) -> None:
         if type(self.parts) is not tuple:
-            if isinstance(self.parts, str):
+            if isinstance(self.parts, str) or not isinstance(self.parts, Iterable):
                 raise MessageError(
                     f"parts={self.parts!r:.80}: expected a sequence of Part; "
                     "use Message.from_text(role, text)"
@@ -258,25 +269,38 @@ def seal(message: Message) -> None:
     """Replaces the nested values of a message by read-only copies.
 
     Raises:
-        MessageError: It is not a message, one of its parts is not a `Part`, or one of them is a
-            subclass, whose attributes and comparisons could differ from one time to the next.
+        MessageError: It is not a message, one of its parts is not a `Part`, a text is not a
+            string, arguments are not a dict, or one of them is a subclass, whose attributes and
+            comparisons could differ from one time to the next.
     """
     if type(message) is not Message:
         remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
-        if isinstance(message, Message):
+        if isinstance(message, list | tuple):
+            remedy = "for message in messages: session.append(message)"
+        elif isinstance(message, Message):
             remedy = "make a Message of it, with fields of your own in extra or origin"
         raise MessageError(
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
+    _check_text("message_id", message.message_id)
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
         _check_type(part, Part)
+        if part.text is not None:
+            _check_text("text", part.text)
+        if part.thought is not None:
+            _check_text("thought", part.thought)
         if (call := part.function_call) is not None:
             _check_type(call, FunctionCall)
+            _check_text("name of a call", call.name)
+            if not isinstance(call.args, dict):
+                hint = ": use json.loads" if isinstance(call.args, str) else ""
+                raise MessageError(f"args={call.args!r:.80} of a call: expected a dict{hint}")
             _freeze(call, "args")
         if (answer := part.function_response) is not None:
             _check_type(answer, ToolResult)
+            _check_text("name of a result", answer.name)
             _freeze(answer, "result")
         if part.inline_data is not None:
             _check_type(part.inline_data, InlineData)
@@ -287,6 +311,11 @@ def seal(message: Message) -> None:
 def _check_type(value: object, kind: type) -> None:
     if type(value) is not kind:
         raise MessageError(f"expected a {kind.__name__}, got {type(value).__name__} {value!r:.80}")
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise MessageError(f"{name}: expected a string, got {type(value).__name__} {value!r:.80}")
 
 
 def _freeze(owner: object, name: str) -> None:

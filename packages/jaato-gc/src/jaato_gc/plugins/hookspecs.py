@@ -169,7 +169,7 @@ def jaato_gc_session_started(agent_id: str, session_id: str) -> None:
 
 @hookspec
 def jaato_gc_before_collect(
-    plugin_name: str,
+    strategy: str,
     history: tuple[Message, ...],
     context_usage: ContextUsage,
     reason: GCTriggerReason,
@@ -182,7 +182,7 @@ def jaato_gc_before_collect(
     distribution and version, and the collection goes on.
 
     Args:
-        plugin_name: The strategy.
+        strategy: The name of the strategy.
         history: The history, read-only.
         context_usage: How full the window is.
         reason: Why the collection runs.
@@ -192,8 +192,8 @@ def jaato_gc_before_collect(
     Example::
 
         @hookimpl
-        def jaato_gc_before_collect(plugin_name, reason):
-            print(f"{plugin_name} collects: {reason}")
+        def jaato_gc_before_collect(strategy, reason):
+            print(f"{strategy} collects: {reason}")
     """
 
 

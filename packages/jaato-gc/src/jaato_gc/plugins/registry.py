@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from jaato_gc.config import validate_options
+from jaato_gc.config import GCConfig, validate_options
 from jaato_gc.deadline import is_failure
 from jaato_gc.errors import GCConfigError, GCPluginError, StashError
 from jaato_gc.plugins.base import GCStrategy
@@ -74,6 +74,35 @@ class PluginRegistry:
         """
         return self._choose(name)[1]
 
+    def strategy(self, strategy: str | GCPlugin | None = None) -> GCPlugin:
+        """Returns a strategy that is given as an object, by its name, or not at all.
+
+        Args:
+            strategy: The strategy, or its name with or without ``gc_``. ``None``: the one that is
+                installed.
+
+        Raises:
+            GCPluginError: It is not installed, or can't be used. Without a name: none is installed,
+                or several are.
+        """
+        if strategy is None:
+            strategy = self._only_strategy()
+        return self.create(strategy) if isinstance(strategy, str) else strategy
+
+    def _only_strategy(self) -> str:
+        names = list(self.strategies())
+        if len(names) == 1:
+            return names[0]
+        if names:
+            raise GCPluginError(
+                f"{len(names)} strategies are installed: choose one with strategy=…, such as "
+                f"strategy={names[0]!r} (installed: {', '.join(names)})"
+            )
+        raise GCPluginError(
+            "no usable strategy is installed: pip install one such as jaato-gc-budget, or pass a "
+            "strategy as strategy=…"
+        )
+
     def create(
         self, name: str, config: Mapping[str, Any] | None = None, *, from_json: bool = False
     ) -> GCPlugin:
@@ -89,6 +118,12 @@ class PluginRegistry:
             GCPluginError: It is not installed, or can't be used.
             GCConfigError: An option is unknown or has an invalid value.
         """
+        if not isinstance(name, str):
+            raise GCPluginError(f"expected the name of a strategy, got {name!r:.80}")
+        if not isinstance(config, Mapping | None):
+            kind = type(config).__name__
+            hint = "; give it to set_gc_plugin" if isinstance(config, GCConfig) else ""
+            raise GCConfigError(f"{name}: expected a dict of options, got {kind}{hint}")
         plugin, info = self._choose(name)
         with _blaming(plugin, f"to set up {info.name!r}", passed_on=GCConfigError):
             strategy = info.factory()

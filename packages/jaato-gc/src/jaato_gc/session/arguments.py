@@ -2,10 +2,14 @@
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from jaato_gc.collecting import GCPlan
+from jaato_gc.config import GCConfig
 from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
+from jaato_gc.policies import GCPolicy
+from jaato_gc.stash import Stash
 
 
 def window(context_limit: object) -> int:
@@ -78,14 +82,60 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise GCConfigError(f"{name}={value!r:.80}: expected one of {expected}")
 
 
-def check_function(name: str, value: object) -> None:
-    """Checks that something can be called, or is ``None``.
+def check_config(config: object) -> None:
+    """Checks that something is a configuration, or ``None``.
 
     Raises:
         GCConfigError: It is not.
     """
-    if not (value is None or callable(value)):
-        raise GCConfigError(f"{name}={value!r:.80}: expected a function")
+    if not (config is None or isinstance(config, GCConfig)):
+        remedy = "GCConfig(**config)" if isinstance(config, dict) else "GCConfig(…)"
+        kind = type(config).__name__
+        raise GCConfigError(f"config: expected a GCConfig, got {kind} {config!r:.80}: use {remedy}")
+
+
+def check_functions(**functions: object) -> None:
+    """Checks that arguments can be called, or are ``None``.
+
+    Raises:
+        GCConfigError: One of them is something else.
+    """
+    for name, value in functions.items():
+        if not (value is None or callable(value)):
+            hint = "; for the client of a provider, use jaato_gc_formats.ProviderSession"
+            hint = hint if name == "provider" else ""
+            raise GCConfigError(f"{name}={value!r:.80}: expected a function{hint}")
+
+
+def check_stash(stash: object) -> None:
+    """Checks that something is a stash, or ``None``.
+
+    Raises:
+        GCConfigError: It is not.
+    """
+    if not (stash is None or isinstance(stash, Stash)):
+        remedy = "a stash such as jaato_gc_stash.SqlStash(path)"
+        raise GCConfigError(f"stash={stash!r:.80}: expected {remedy}")
+
+
+def check_policies(tool_policies: Mapping[str, object] | None) -> None:
+    """Checks the policies of tools.
+
+    Raises:
+        GCConfigError: One of them is not a policy.
+    """
+    for name, policy in (tool_policies or {}).items():
+        check_choice(f"tool_policies[{name!r}]", policy, [each.value for each in GCPolicy])
+
+
+def check_plan(plan: object) -> None:
+    """Checks that something is a plan.
+
+    Raises:
+        GCError: It is not.
+    """
+    if not isinstance(plan, GCPlan):
+        raise GCError(f"expected a GCPlan, got {type(plan).__name__}: give what plan_gc() returned")
 
 
 def check_message_id(message_id: object) -> None:

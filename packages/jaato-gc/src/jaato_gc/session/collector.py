@@ -168,7 +168,7 @@ class Collector:
         with self.live.lent() as (history, budget):
             self.observers.notify(
                 "jaato_gc_before_collect",
-                plugin_name=strategy.name,
+                strategy=strategy.name,
                 history=history,
                 context_usage=usage,
                 reason=reason,

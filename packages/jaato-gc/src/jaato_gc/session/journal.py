@@ -143,7 +143,7 @@ class Journal:
             if entry.gc_id == gc_id:
                 why = "was undone already" if entry.state == "undone" else "changed nothing"
                 return UndoError(f"{gc_id!r} {why}: see get_gc_history()")
-        what = "there is no collection " + ("to undo" if gc_id is None else repr(gc_id))
+        what = "there is no collection " + ("to undo" if gc_id is None else f"{gc_id!r:.80}")
         if not self.kept_note:
             return UndoError(what)
         return UndoError(

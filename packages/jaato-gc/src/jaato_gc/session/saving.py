@@ -141,13 +141,13 @@ def parse(saved: str) -> dict[str, Any]:
         return document
 
 
-def load(session: "GCSession", document: Mapping[str, Any], plugin: GCPlugin | None) -> None:
+def load(session: "GCSession", document: Mapping[str, Any], plugin: str | GCPlugin | None) -> None:
     """Sets the state of a new session.
 
     Args:
         session: The session.
         document: What `parse` returned.
-        plugin: The strategy; ``None``: created from its saved name and options.
+        plugin: The strategy, or its name; ``None``: created from its saved name and options.
 
     Raises:
         SavedSessionError: The document is not a saved session, or the counter is another one.

@@ -1,7 +1,7 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack, get_args
@@ -11,6 +11,7 @@ from jaato_gc.collecting import GCPlan, GCResult, GCTriggerReason, SessionUsage
 from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, NotConfiguredError
+from jaato_gc.frozen import FrozenHistory
 from jaato_gc.messages import Message, Role
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
 from jaato_gc.policies import GCPolicy, InstructionSource
@@ -81,7 +82,7 @@ class GCSession:
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
 
     Raises:
-        GCConfigError: A number or ``on_overflow`` is invalid.
+        GCConfigError: A number, a function, a policy, the stash or ``on_overflow`` is invalid.
     """
 
     def __init__(
@@ -114,7 +115,16 @@ class GCSession:
         journal_bytes = arguments.count("journal_bytes", journal_bytes)
         self.deadline_seconds = arguments.time_limit(deadline_seconds)
         arguments.check_choice("on_overflow", on_overflow, get_args(OnOverflow))
-        arguments.check_function("summarizer", summarizer)
+        arguments.check_functions(
+            provider=provider,
+            tools=tools,
+            policy_of=policy_of,
+            on_source_removed=on_source_removed,
+            on_instruction_budget_updated=on_instruction_budget_updated,
+            summarizer=summarizer,
+        )
+        arguments.check_policies(tool_policies)
+        arguments.check_stash(stash)
         self._summarizer = summarizer
         self.provider = provider
         self.tools = tools
@@ -153,21 +163,27 @@ class GCSession:
 
     # --- setting up ---
 
-    def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
+    def set_gc_plugin(self, plugin: GCPlugin | str | None, config: GCConfig | None = None) -> None:
         """Sets the strategy and its configuration. The previous strategy is shut down.
 
         Options in ``config.plugin_config`` reach the strategy. Options that the strategy was
-        created with prevail over them, and over the other settings of ``config``. ``None`` removes
-        the strategy: see `remove_gc_plugin`.
+        created with prevail over them, and over the other settings of ``config``.
+
+        Args:
+            plugin: The strategy, or the name of an installed one, with or without ``gc_``. ``None``
+                removes the strategy: see `remove_gc_plugin`.
+            config: When to collect, how far, and what to preserve.
 
         Raises:
-            GCConfigError: An option is unknown, settings contradict each other, or the strategy
-                needs a summarizer.
-            GCPluginError: A subclass of `GCStrategy` does not call its constructor.
+            GCConfigError: ``config`` is not a `GCConfig`, an option is unknown, settings contradict
+                each other, or the strategy needs a summarizer.
+            GCPluginError: The strategy is not installed or can't be used, or it is not a strategy.
         """
+        arguments.check_config(config)
         if plugin is None:
             self.remove_gc_plugin()
             return
+        plugin = self.registry.strategy(plugin)
         config = prepare(plugin, config or GCConfig(), self._summarizer)
         strategy = StrategyInUse(plugin, config, self.deadline_seconds)
         self._live.pin_turns(strategy.config.pinned_turn_indices)
@@ -222,9 +238,9 @@ class GCSession:
     # --- reading ---
 
     @property
-    def history(self) -> list[Message]:
-        """The messages, in a new list."""
-        return list(self._live.snapshot())
+    def history(self) -> Sequence[Message]:
+        """The messages, in a new list that can't be changed."""
+        return FrozenHistory(self._live.snapshot())
 
     @property
     @guarded
@@ -453,7 +469,9 @@ class GCSession:
             NotConfiguredError: There is no strategy.
             GCConfigError: An override is invalid.
         """
-        return self._collector.plan(self._schedule.required_strategy(), reason, overrides)
+        arguments.check_choice("reason", reason, [each.value for each in GCTriggerReason])
+        strategy = self._schedule.required_strategy()
+        return self._collector.plan(strategy, GCTriggerReason(reason), overrides)
 
     def apply(self, plan: GCPlan) -> GCResult:
         """Applies a plan. The strategy is not called again.
@@ -461,6 +479,7 @@ class GCSession:
         Raises:
             StalePlanError: A message that it changes was changed, pinned or removed since.
         """
+        arguments.check_plan(plan)
         return self._collector.apply(plan)
 
     def undo(self, gc_id: str | None = None) -> None:
@@ -491,6 +510,7 @@ class GCSession:
                 refuse the history without it.
             StashError: The stash failed. Nothing has changed.
         """
+        arguments.check_message_id(message_id)
         return self._editor.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
     def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
@@ -508,6 +528,7 @@ class GCSession:
                 another role or other calls.
             StashError: The stash failed. Nothing has changed.
         """
+        arguments.check_message_id(message_id)
         return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
@@ -587,7 +608,7 @@ class GCSession:
         saved: str,
         provider: Provider | None = None,
         *,
-        strategy: GCPlugin | None = None,
+        strategy: str | GCPlugin | None = None,
         **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session that behaves as the saved one would have.
@@ -595,7 +616,7 @@ class GCSession:
         Args:
             saved: What `save` returned.
             provider: As for a new session.
-            strategy: The strategy, if its name and options do not suffice.
+            strategy: Name of an installed strategy, or a strategy; by default, the saved one.
             **options: As for a new session: the saved text has no callables (such as the
                 summarizer) and no counter.
 

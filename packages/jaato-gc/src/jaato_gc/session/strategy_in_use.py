@@ -193,6 +193,11 @@ class StrategyInUse:
 
 def _name_of(plugin: GCPlugin) -> str:
     """Returns the name of a strategy, or raises an error if it can't be used."""
+    if isinstance(plugin, type):
+        raise GCPluginError(f"expected a strategy, got the class {plugin.__name__}: call it")
+    if not callable(getattr(plugin, "collect", None)):
+        kind = type(plugin).__name__
+        raise GCPluginError(f"expected a strategy or the name of one, got {kind} {plugin!r:.80}")
     try:
         name = plugin.name
     except BaseException as error:
@@ -202,7 +207,7 @@ def _name_of(plugin: GCPlugin) -> str:
         raise _unusable(plugin, cause) from error
     if not isinstance(name, str) or not name:
         raise _unusable(plugin, f"expected a string as its name, got {name!r:.80}")
-    for method in ("should_collect", "collect", "shutdown"):
+    for method in ("should_collect", "shutdown"):
         if not callable(getattr(plugin, method, None)):
             raise _unusable(plugin, f"it has no method {method!r}")
     return name
