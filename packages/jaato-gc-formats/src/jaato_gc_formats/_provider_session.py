@@ -82,7 +82,7 @@ class ProviderSession:
         cls,
         format: str,
         *,
-        context_limit: int,
+        context_limit: int | None = None,
         call: Mapping[str, Any] | None = None,
         strategy: str | GCPlugin | None = None,
         config: GCConfig | None = None,
@@ -92,7 +92,8 @@ class ProviderSession:
 
         Args:
             format: The provider's format.
-            context_limit: The model's context window, in tokens.
+            context_limit: The model's context window, in tokens; by default, that of the model of
+                the call, or 128,000 for a model that no installed plugin knows, which is logged.
             call: The other arguments of the client's call, which are sent with every request.
             strategy: Name of an installed strategy, or a strategy; by default, the one that is
                 installed.
@@ -111,7 +112,8 @@ class ProviderSession:
             check_config(config)
         registry = _set_defaults(options, format, call or {})
         used = find_strategy(strategy, registry)
-        session = GCSession(context_limit=context_limit, **options)
+        model = (call or {}).get("model")
+        session = GCSession(context_limit=context_limit, model=model, **options)
         session.set_gc_plugin(used, config)
         return cls(format, session, call=call)
 
@@ -167,7 +169,8 @@ class ProviderSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             call: The other arguments of the sub-agent's call; by default, those of this session.
                 They replace them all: ``{**agent.call, "system": …}`` changes one.
-            context_limit: The window of the sub-agent's model; by default, that of this session.
+            context_limit: The window of the sub-agent's model; by default, the known one of another
+                model, else that of this session.
             **options: Other arguments of `GCSession`. See `GCSession.child`.
 
         Raises:
@@ -181,6 +184,8 @@ class ProviderSession:
             registry = options.get("registry") or self.session.registry
             counter = counter_for(self._api.name, call.get("model"), registry=registry)
             options.setdefault("counter", counter)
+            if context_limit is None:
+                context_limit = registry.model_window(call.get("model"))
         if context_limit is None:
             context_limit = self.session.budget.context_limit
         session = self.session.child(profile, context_limit=context_limit, **options)
