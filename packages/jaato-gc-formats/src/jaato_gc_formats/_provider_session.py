@@ -1,6 +1,7 @@
 """A session for a loop around a provider's client, in the provider's format."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
@@ -13,6 +14,13 @@ from jaato_gc_formats._counting import counter_for
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._provider_call import check_call, check_config, check_options, fields_of
 from jaato_gc_formats._request_booking import RequestBooking
+from jaato_gc_formats._request_check import (
+    item_refusals,
+    refused_items,
+    refused_request,
+    repaired_messages,
+    sendable,
+)
 from jaato_gc_formats._strategy import find_strategy
 from jaato_gc_formats._wire import Fields, parse_arguments, without
 
@@ -201,40 +209,69 @@ class ProviderSession:
                 text of a user message.
 
         Raises:
-            FormatError: One of the items is invalid. None of them is added then.
+            FormatError: The provider would refuse one of the items, whatever is before and after
+                it, and the session has not ``repair=True`` or that can't help. None is added then.
         """
         shaped = [self._api.user_item(item) if isinstance(item, str) else item for item in items]
         # All are read first: an invalid item must leave the history unchanged.
-        return self._append_all(self._as_imported(list(self._api.read(shaped, self._names))))
+        refusals = item_refusals(self._api, shaped)
+        if refusals and not self.session.repair:
+            raise refused_items(refusals, shaped)
+        messages = list(self._api.read(shaped, self._names))
+        if refusals:
+            repaired = [sendable(self._api, message) for message in messages]
+            messages = [message for message in repaired if message]
+            if len(messages) < len(repaired):
+                raise refused_items(refusals, shaped)
+        return self._append_all(self._as_imported(messages))
 
     def request(self) -> dict[str, Any]:
         """Returns the keyword arguments for the client's call, after collecting if necessary.
 
+        The request passes `check_request`. With ``repair=True``, what the provider would refuse is
+        repaired first if possible: `undo` takes that back, and nothing LOCKED or pinned is changed.
+
         Raises:
-            InvalidHistoryError: The provider would refuse the history.
+            InvalidHistoryError: The provider would refuse the history. ``violations`` has the
+                reasons.
             ContextFloorError: The request does not fit, and nothing more can be removed.
-            GCConfigError: An argument of the call is managed by the session.
+            GCConfigError: An argument of the call is managed by the session, or the provider would
+                refuse the history with these arguments.
         """
         fields = self._follow_call()
-        messages = self._marks.placed(self.session.before_send())
-        # After a collection, what an answer was made from is known only if it remembers it.
-        request, self._sent = self._api.with_valid_thoughts(
-            self._written(messages, fields),
-            messages,
-            keep_unknown=self.session.collection_count == 0,
-        )
-        request = self._api.within_mark_limit(request)
+        request, sent = self._built(fields)
+        refusals = self._api.refusals({**self.call, **request})
+        if refusals and self.session.repair:
+            repair = partial(repaired_messages, self._api, request={**self.call, **fields})
+            self.session.repair_history(repair, list(map(str, refusals)))
+            request, sent = self._built(fields)
+            refusals = self._api.refusals({**self.call, **request})
         items = request.pop(self._api.items_key)
+        if refusals:
+            raise refused_request(refusals, items)
+        self._sent = sent
         call = dict(self.call)
         if request != fields:  # the history has a system prompt
             call = {**call, self._api.call_key: request} if self._api.call_key else request
         return {**call, self._api.items_key: items}
 
+    def _built(self, fields: Fields) -> tuple[Fields, View | None]:
+        """Returns the next request, and what its answer will be made from."""
+        messages = self._marks.placed(self.session.before_send())
+        # After a collection, what an answer was made from is known only if it remembers it.
+        request, sent = self._api.with_valid_thoughts(
+            self._written(messages, fields),
+            messages,
+            keep_unknown=self.session.collection_count == 0,
+        )
+        return self._api.within_mark_limit(request), sent
+
     def answer(self, response: Any) -> list[Message]:
         """Adds a response to the history, reports its usage, and returns the added messages.
 
         A response without tool calls ends the turn, after which a collection may run. The list is
-        empty if the response has no content.
+        empty if the response has no content. Parts that the provider would refuse in a request,
+        such as blank texts, are left out.
 
         Args:
             response: The SDK's response object, or its plain data.
@@ -243,7 +280,8 @@ class ProviderSession:
             FormatError: ``response`` is not a response of the provider. Some servers return an
                 error in place of one.
         """
-        said = list(self._api.read(self._api.answer_items(response), self._names))
+        items = self._api.answer_items(response)
+        said = self._sendable(items, self._api.read(items, self._names))
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
         usage = self._api.usage(response)
         if usage and usage.input_tokens > 0:
@@ -322,6 +360,20 @@ class ProviderSession:
 
     def _answer_events(self, events: Iterable[Any]) -> list[Message]:
         return self.answer(self._api.read_stream(list(events)))
+
+    def _sendable(self, items: Sequence[Any], messages: Iterable[Message]) -> list[Message]:
+        """Returns the messages of an answer that can be sent back.
+
+        Raises:
+            FormatError: The provider would refuse a call or a text in it.
+        """
+        found = []
+        for message in messages:
+            if sent_back := sendable(self._api, message):
+                found.append(sent_back)
+            elif message.text.strip() or message.function_calls:
+                raise refused_items(item_refusals(self._api, items), items)
+        return found
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
         booked = [self.session.append(message) for message in messages]

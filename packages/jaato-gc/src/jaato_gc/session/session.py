@@ -1,7 +1,7 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack, get_args
@@ -20,10 +20,12 @@ from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
+from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
+from jaato_gc.session.repairing import Repair, edits_to_repair
 from jaato_gc.session.restoring import Place
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
@@ -514,6 +516,23 @@ class GCSession:
         return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
+
+    def repair_history(self, repair: Repair, reasons: Sequence[str]) -> GCResult:
+        """Repairs the history with a function, for rules that only one provider has.
+
+        It is journaled: `undo` restores the history.
+
+        Args:
+            repair: Returns the repaired messages, under the same ids. It raises if it can't help.
+            reasons: What is wrong, for ``details["repaired"]`` of the result.
+
+        Raises:
+            InvalidHistoryError: The history would be invalid then, or a LOCKED or pinned message
+                would be removed or changed.
+            StashError: The stash failed. Nothing has changed.
+        """
+        edits_for = partial(edits_to_repair, repair=repair)
+        return self._editor.edit(edits_for, REPAIR, repaired=list(reasons))
 
     # --- the stash ---
 
