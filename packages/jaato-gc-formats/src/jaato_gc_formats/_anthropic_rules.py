@@ -57,11 +57,12 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
     if not messages:
         yield Refusal("no_messages", "messages", "messages: at least one message is required")
         return
-    wrong = list(item_refusals(messages))
+    wrong = list(shape_refusals(messages))
     yield from wrong
     if any(refusal.rule == INVALID_TYPE for refusal in wrong):
         return
     turns = list(_turns(messages))
+    yield from _block_refusals(turns)
     yield from _calls_are_answered(turns)
     yield from _results_have_calls(turns)
     yield from _one_result_per_call(turns)
@@ -78,15 +79,13 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
 
 def item_refusals(messages: Sequence[Any]) -> Iterator[Refusal]:
     """Yields the rules that messages break by themselves."""
-    wrong = [
-        refusal
-        for position, message in enumerate(messages)
-        for refusal in shape_refusals(position, message)
-    ]
+    wrong = list(shape_refusals(messages))
     yield from wrong
-    if any(refusal.rule == INVALID_TYPE for refusal in wrong):
-        return
-    turns = list(_turns(messages))
+    if all(refusal.rule != INVALID_TYPE for refusal in wrong):
+        yield from _block_refusals(list(_turns(messages)))
+
+
+def _block_refusals(turns: list[RoleTurn]) -> Iterator[Refusal]:
     yield from _calls_are_well_formed(turns)
     yield from _texts_are_not_empty(turns)
     yield from _thoughts_are_signed(turns)

@@ -3,7 +3,7 @@
 Source: the API reference of ``POST /v1/messages``; the messages are those of its validation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaato_gc_formats._anthropic_blocks import FOREIGN_BLOCKS
@@ -15,9 +15,13 @@ FOREIGN_FIELDS = ("tool_calls", "tool_call_id", "function_call", "parts")
 """Fields of messages that only other APIs have."""
 
 
-def shape_refusals(position: int, message: Any) -> Iterator[Refusal]:
-    """Yields what is wrong with the fields of a message and their types."""
-    where = f"messages.{position}"
+def shape_refusals(messages: Iterable[Any]) -> Iterator[Refusal]:
+    """Yields what is wrong with the fields of messages and their types."""
+    for position, message in enumerate(messages):
+        yield from _message_refusals(f"messages.{position}", message)
+
+
+def _message_refusals(where: str, message: Any) -> Iterator[Refusal]:
     if not isinstance(message, dict):
         yield Refusal(INVALID_TYPE, where, f"{where}: Input should be an object")
         return

@@ -62,11 +62,12 @@ def refusals(request: Fields) -> Iterator[Refusal]:
         return
     if isinstance(given, str):
         return
-    wrong = list(item_refusals(given))
+    wrong = list(_shape_refusals(given))
     yield from wrong
     if any(refusal.rule == INVALID_TYPE for refusal in wrong):
         return
     contents = _contents(given)
+    yield from _content_refusals(contents)
     yield from _calls_are_answered(contents)
     yield from _calls_follow_users(contents)
     yield from _responses_follow_calls(contents)
@@ -75,15 +76,18 @@ def refusals(request: Fields) -> Iterator[Refusal]:
 
 def item_refusals(given: Sequence[Any]) -> Iterator[Refusal]:
     """Yields the rules that contents break by themselves."""
-    wrong = [
-        refusal
-        for position, content in enumerate(given)
-        for refusal in _types_are_right(f"contents[{position}]", content)
-    ]
+    wrong = list(_shape_refusals(given))
     yield from wrong
-    if wrong:
-        return
-    contents = _contents(given)
+    if all(refusal.rule != INVALID_TYPE for refusal in wrong):
+        yield from _content_refusals(_contents(given))
+
+
+def _shape_refusals(given: Sequence[Any]) -> Iterator[Refusal]:
+    for position, content in enumerate(given):
+        yield from _types_are_right(f"contents[{position}]", content)
+
+
+def _content_refusals(contents: list[Content]) -> Iterator[Refusal]:
     yield from _roles_are_known(contents)
     yield from _parts_have_content(contents)
     yield from _roles_fit_parts(contents)

@@ -11,7 +11,7 @@ from jaato_gc_formats._bound_thoughts import View
 from jaato_gc_formats._cache_marks import CacheMarks
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
-from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._provider_call import check_call, check_config, check_options, fields_of
 from jaato_gc_formats._request_booking import RequestBooking
 from jaato_gc_formats._request_check import (
@@ -280,10 +280,10 @@ class ProviderSession:
             FormatError: ``response`` is not a response of the provider. Some servers return an
                 error in place of one.
         """
-        items = self._api.answer_items(response)
+        with reading("the response"):
+            items, usage = self._api.answer_items(response), self._api.usage(response)
         said = self._sendable(items, self._api.read(items, self._names))
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
-        usage = self._api.usage(response)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
         booked = self._append_all(message for message in said if not message.is_empty)

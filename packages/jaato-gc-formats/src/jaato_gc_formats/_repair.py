@@ -134,7 +134,11 @@ def _add_missing_results(messages: Sequence[Message]) -> list[Message]:
 
 def _drop_origins(messages: Sequence[Message]) -> list[Message]:
     """Makes all messages be converted again instead of being written as the original objects."""
-    return [replace(message, origin=None) for message in messages]
+    return [_without_origin(message) for message in messages]
+
+
+def _without_origin(message: Message) -> Message:
+    return message if message.origin is None else replace(message, origin=None)
 
 
 def _drop_blank_parts(messages: Sequence[Message]) -> list[Message]:
@@ -149,7 +153,7 @@ def _without_blank_parts(messages: Sequence[Message]) -> list[Message]:
         parts = [part for part in message.parts if not _is_blank(part)]
         if any(part.thought is None or part.is_signed for part in parts):
             kept = message if len(parts) == len(message.parts) else message.with_parts(parts)
-            kept_messages.append(replace(kept, origin=None))
+            kept_messages.append(_without_origin(kept))
     return kept_messages
 
 

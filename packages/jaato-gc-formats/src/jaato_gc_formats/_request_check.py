@@ -14,7 +14,7 @@ from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._history import History
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._repair import repaired_where_refused
-from jaato_gc_formats._wire import Fields, original_items, plain, preview
+from jaato_gc_formats._wire import Fields, plain, preview
 
 MAX_LISTED = 3
 """The number of refusals that an error text lists."""
@@ -39,8 +39,7 @@ def sendable(api: ApiFormat, message: Message) -> Message | None:
 
     Returns ``None`` if the API would refuse it then too, or nothing of it is left.
     """
-    given = original_items(message, api.name)
-    if not given or not item_refusals(api, given):
+    if not item_refusals(api, api.write([message])):
         return message
     message = replace(message, origin=None)
     written = api.write([message])
