@@ -431,13 +431,33 @@ def test_a_result_follows_the_id_of_its_call_in_an_answer_of_a_compatible_server
     assert result["content"][0]["tool_use_id"] == "functions_look_0"
 
 
-def test_an_answer_that_is_reasoning_alone_is_left_out() -> None:
-    agent = opened("openai-chat")
+@pytest.mark.parametrize(
+    ("format", "answer"),
+    [
+        (
+            "openai-chat",
+            {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm."}}]},
+        ),
+        ("openai-responses", {"status": "incomplete", "output": [REASONING]}),
+        (
+            "anthropic",
+            {
+                "role": "assistant",
+                "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}],
+            },
+        ),
+        (
+            "gemini",
+            {"candidates": [{"content": {"parts": [{"text": "Hm.", "thought": True}]}}]},
+        ),
+    ],
+)
+def test_an_answer_that_is_reasoning_alone_is_left_out(format: str, answer: Fields) -> None:
+    agent = opened(format)
     agent.append("Hello.")
-    reply = {"role": "assistant", "content": None, "reasoning_content": "Hm."}
 
-    assert agent.answer({"choices": [{"message": reply}]}) == []
-    assert len(sent(agent, "openai-chat")) == 1
+    assert agent.answer(answer) == []
+    assert len(sent(agent, format)) == 1
 
 
 def test_a_call_in_an_answer_that_can_not_be_sent_back_is_an_error_and_nothing_changes() -> None:

@@ -235,6 +235,7 @@ class ProviderSession:
             InvalidHistoryError: The provider would refuse the history. ``violations`` has the
                 reasons.
             ContextFloorError: The request does not fit, and nothing more can be removed.
+            StashError: The stash failed to store what a repair changes.
             GCConfigError: An argument of the call is managed by the session, or the provider would
                 refuse the history with these arguments.
         """
@@ -270,15 +271,15 @@ class ProviderSession:
         """Adds a response to the history, reports its usage, and returns the added messages.
 
         A response without tool calls ends the turn, after which a collection may run. The list is
-        empty if the response has no content. Parts that the provider would refuse in a request,
-        such as blank texts, are left out.
+        empty if the response has no content, or only reasoning, which the provider would refuse in
+        a request. Blank texts are left out too.
 
         Args:
             response: The SDK's response object, or its plain data.
 
         Raises:
-            FormatError: ``response`` is not a response of the provider. Some servers return an
-                error in place of one.
+            FormatError: ``response`` is not a response of the provider, or one that it would refuse
+                in a request. Some servers return an error in place of a response.
         """
         with reading("the response"):
             items, usage = self._api.answer_items(response), self._api.usage(response)
@@ -286,7 +287,7 @@ class ProviderSession:
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
-        booked = self._append_all(message for message in said if not message.is_empty)
+        booked = self._append_all(said)
         if not any(message.function_calls for message in booked):
             self.session.after_turn()
         return booked
@@ -362,17 +363,19 @@ class ProviderSession:
         return self.answer(self._api.read_stream(list(events)))
 
     def _sendable(self, items: Sequence[Any], messages: Iterable[Message]) -> list[Message]:
-        """Returns the messages of an answer that can be sent back.
+        """Returns the messages of an answer that say something, as they can be sent back.
 
         Raises:
-            FormatError: The provider would refuse a call or a text in it.
+            FormatError: The provider would refuse what they say.
         """
         found = []
         for message in messages:
-            if sent_back := sendable(self._api, message):
-                found.append(sent_back)
-            elif message.text.strip() or message.function_calls:
+            if all(part.is_empty or part.thought is not None for part in message.parts):
+                continue  # providers refuse reasoning alone
+            sent_back = sendable(self._api, message)
+            if sent_back is None:
                 raise refused_items(item_refusals(self._api, items), items)
+            found.append(sent_back)
         return found
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
