@@ -51,7 +51,9 @@ TYPES = {
     "session.manual_gc(target_percent=50)": "session.manual_gc(target_percent='50')",
     "session.set_gc_plugin(OldestFirst())": "session.set_gc_plugin('gc_oldest')",
     "session.set_gc_plugin(None, GCConfig())": "session.set_gc_plugin(None, {'max_turns': 5})",
-    "ProviderSession.open('gemini', context_limit=1)": "ProviderSession.open('gemini')",
+    "ProviderSession.open('gemini', context_limit=1)": (
+        "ProviderSession.open('gemini', context_limit='1')"
+    ),
     "ProviderSession.open('gemini', context_limit=1, strategy='gc_oldest')": (
         "ProviderSession.open('gemini', context_limit=1, strategy=42)"
     ),

@@ -91,7 +91,7 @@ def _block_refusals(turns: list[RoleTurn]) -> Iterator[Refusal]:
     yield from _thoughts_are_signed(turns)
 
 
-def _turns(messages: list[Any]) -> Iterator[RoleTurn]:
+def _turns(messages: Sequence[Any]) -> Iterator[RoleTurn]:
     turn: RoleTurn | None = None
     for position, message in enumerate(messages):
         blocks = [

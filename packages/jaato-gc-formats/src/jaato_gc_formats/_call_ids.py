@@ -35,7 +35,7 @@ def with_call_ids(messages: Iterable[Message], format: str) -> Iterator[Message]
                     new_id = _new_id(call, f"{message.message_id}_{index}", used)
                 used.add(new_id)
                 waiting.setdefault(_key(call), []).append(new_id)
-                if new_id != call.id:
+                if new_id != (call.id or ""):
                     part = replace(part, function_call=replace(call, id=new_id))
             elif answer := part.function_response:
                 called = waiting.get(_key(answer))

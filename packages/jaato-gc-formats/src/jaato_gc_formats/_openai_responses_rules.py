@@ -53,9 +53,9 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         before: The request before a collection, to check whether reasoning items were separated
             from the items that they belong to.
     """
-    given = request.get("input")
+    items = request.get("input")
     on_server = any(request.get(key) for key in KEPT_BY_SERVER)
-    if not given:
+    if not items:
         if not on_server:
             yield Refusal(
                 "no_input",
@@ -64,9 +64,8 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
                 "must be provided.",
             )
         return
-    if isinstance(given, str):
+    if isinstance(items, str):
         return
-    items = given
     wrong = list(item_refusals(items))
     yield from wrong
     if any(refusal.rule == INVALID_TYPE for refusal in wrong):

@@ -249,7 +249,7 @@ class ProviderSession:
             refusals = self._api.refusals({**self.call, **request})
         items = request.pop(self._api.items_key)
         if refusals:
-            raise refused_request(refusals, items)
+            raise refused_request(refusals, items, repairs=self.session.repair)
         self._sent = sent
         call = dict(self.call)
         if request != fields:  # the history has a system prompt

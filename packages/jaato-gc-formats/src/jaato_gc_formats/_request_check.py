@@ -46,14 +46,20 @@ def sendable(api: ApiFormat, message: Message) -> Message | None:
     return message if written and not item_refusals(api, written) else None
 
 
-def refused_request(refusals: Sequence[Refusal], items: Sequence[Any]) -> GCError:
-    """Returns the error for a request that can't be sent."""
+def refused_request(refusals: Sequence[Refusal], items: Sequence[Any], *, repairs: bool) -> GCError:
+    """Returns the error for a request that can't be sent.
+
+    Args:
+        refusals: The reasons.
+        items: The items of the request.
+        repairs: Whether the session repairs what it can.
+    """
     said = _listed(refusals, items)
     if all(refusal.position is None for refusal in refusals):
         return GCConfigError(f"the arguments of the call do not fit the history: {said}")
+    hint = "" if repairs else ", or open the session with repair=True"
     return InvalidHistoryError(
-        f"the history can't be sent: {said}. Remove or replace it in the session, or open the "
-        "session with repair=True",
+        f"the history can't be sent: {said}. Remove or replace it in the session{hint}",
         list(refusals),
     )
 
@@ -74,7 +80,7 @@ def repaired_messages(
     fixed = repaired_where_refused(api, History(messages, api.name, request))
     written = api.from_messages(fixed, request)
     if left := api.refusals(written):
-        raise refused_request(left, written[api.items_key])
+        raise refused_request(left, written[api.items_key], repairs=True)
     return list(fixed)
 
 
