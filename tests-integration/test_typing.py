@@ -55,7 +55,9 @@ TYPES = {
     "session.append(session.history[0])": "session.append([*session.history])",
     "session.history.index(anything)": "session.history.append(anything)",
     "GCSession.restore('', strategy='gc_oldest')": "GCSession.restore('', strategy=OldestFirst)",
-    "ProviderSession.open('gemini', context_limit=1)": "ProviderSession.open('gemini')",
+    "ProviderSession.open('gemini', context_limit=1)": (
+        "ProviderSession.open('gemini', context_limit='1')"
+    ),
     "ProviderSession.open('gemini', context_limit=1, strategy='gc_oldest')": (
         "ProviderSession.open('gemini', context_limit=1, strategy=42)"
     ),

@@ -178,8 +178,6 @@ def test_reading_malformed_data_is_a_format_error(format: str, data: Any) -> Non
 @pytest.mark.parametrize(
     ("format", "data"),
     [
-        ("anthropic", [{"role": "user", "content": 5}]),
-        ("gemini", [{"role": "model", "parts": 5}]),
         ("openai-chat", {"messages": 5}),
         ("openai-responses", {"input": 5}),
     ],

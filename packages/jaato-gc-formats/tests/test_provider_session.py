@@ -155,7 +155,7 @@ def test_a_tool_that_is_changed_in_place_is_counted_again() -> None:
 def test_an_invalid_item_leaves_the_history_unchanged() -> None:
     agent = open_session("anthropic")
     for garbage in (None, 5, {"role": "user", "content": 5}):
-        with pytest.raises(FormatError, match="message 1"):
+        with pytest.raises(FormatError, match="item 1 "):
             agent.append("Hello.", garbage)
 
     assert agent.session.history == []

@@ -96,7 +96,7 @@ def seen() -> dict[tuple[str, str, str], list[Any]]:
 
 def run_through_every_hook(registry: PluginRegistry) -> None:
     """Uses a session so that every hook with arguments is called."""
-    GCSession(model="acme-1", agent_id="scout", registry=registry, context_limit=2_000).close()
+    GCSession(model="acme-1", agent_id="scout", registry=registry).close()
     stash = MemoryStash()
     with new_session(
         OldestFirst(),

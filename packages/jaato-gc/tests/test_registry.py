@@ -1,7 +1,7 @@
 """The plugin registry: listing and creating strategies, hooks, and broken plugins."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -551,6 +551,43 @@ def test_jaato_gc_token_counter_that_fails_is_skipped_and_listed_as_broken(
     broken = registry.plugins()[1]
     assert (broken.name, broken.status, broken.cause) == ("failing", PluginStatus.BROKEN, cause)
     assert f"plugin 'failing' of this process can't be used: {cause}" in caplog.text
+
+
+class Windows:
+    """A plugin that knows the windows of some models."""
+
+    def __init__(self, windows: Mapping[str, Any]) -> None:
+        self.windows = windows
+
+    @hookimpl
+    def jaato_gc_model_window(self, model: str) -> Any:
+        return self.windows.get(model)
+
+
+def test_jaato_gc_model_window_uses_the_first_plugin_that_knows_the_model(
+    registry: PluginRegistry,
+) -> None:
+    registry.register(Windows({"acme-1": 32_000, "acme-2": 64_000}), "last")
+    registry.register(Windows({"acme-1": 16_000}), "first")
+
+    assert registry.model_window("acme-1") == 16_000
+    assert registry.model_window("acme-2") == 64_000
+    assert registry.model_window("other") is None
+    assert registry.model_window(None) is None
+
+
+@pytest.mark.parametrize("answer", [0, -1, True, 32_000.0, "32k"])
+def test_jaato_gc_model_window_that_gives_no_window_is_skipped_and_listed_as_broken(
+    registry: PluginRegistry, answer: Any
+) -> None:
+    registry.register(Windows({"acme-1": 32_000}), "good")
+    registry.register(Windows({"acme-1": answer}), "failing")
+
+    assert registry.model_window("acme-1") == 32_000
+
+    broken = registry.plugins()[1]
+    assert (broken.name, broken.status) == ("failing", PluginStatus.BROKEN)
+    assert broken.cause == f"GCPluginError: expected a positive integer, got {answer!r}"
 
 
 def test_a_strategy_of_a_plugin_that_broke_later_is_refused_with_the_cause(

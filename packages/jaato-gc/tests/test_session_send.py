@@ -8,9 +8,11 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from jaato_gc import (
     Confidence,
@@ -31,6 +33,7 @@ from jaato_gc import (
     Message,
     Part,
     PluginRegistry,
+    ProviderError,
     Role,
     ToolResult,
     UsageReport,
@@ -237,6 +240,13 @@ def test_an_answer_under_a_taken_id_is_the_one_that_was_booked(
     assert "'same' is taken" in caplog.text
 
 
+class SdkResponse(BaseModel):
+    """A response as the SDKs of providers return it. Iterating over it yields pairs."""
+
+    role: str = "assistant"
+    content: str = "Done."
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -246,9 +256,14 @@ def test_an_answer_under_a_taken_id_is_the_one_that_was_booked(
         pytest.param(Message(Role.MODEL, []), "empty answer", id="no parts"),
         pytest.param((), "empty answer", id="empty stream"),
         pytest.param((UsageReport(5, 0),), "empty answer", id="report alone"),
-        pytest.param(None, "returned None", id="None"),
-        pytest.param(17, "returned 17", id="number"),
-        pytest.param([{"text": "x"}], "gave {'text'", id="foreign chunks"),
+        pytest.param(None, "gave None", id="None"),
+        pytest.param(17, "gave 17", id="number"),
+        pytest.param([{"text": "x"}], "gave {'text'.*ProviderSession", id="foreign chunks"),
+        pytest.param({"role": "assistant"}, "gave {'role'.*ProviderSession", id="dict"),
+        pytest.param(MappingProxyType({"role": "assistant"}), "ProviderSession", id="mapping"),
+        pytest.param((SdkResponse(), UsageReport(5)), "ProviderSession", id="response and report"),
+        pytest.param(SdkResponse(), "gave SdkResponse.*ProviderSession", id="response of an SDK"),
+        pytest.param(b"Done.", "gave b'Done", id="bytes"),
         pytest.param(user("Hi"), "role user", id="wrong role"),
     ],
 )
@@ -261,6 +276,21 @@ def test_an_invalid_answer_is_an_error_and_the_turn_can_be_resumed(reply: Any, w
     assert session.send_message(None).text == "better"
     assert provider.requests[0] == provider.requests[1]
     assert_in_step(session)
+
+
+@pytest.mark.parametrize("reply", [{"role": "assistant", "content": "Done."}, SdkResponse()])
+def test_a_response_of_an_sdk_is_no_answer_of_an_async_provider_either(reply: Any) -> None:
+    async def late(_messages: list[Message]) -> Any:
+        return reply
+
+    async def late_stream(_messages: list[Message]) -> Any:
+        yield reply
+
+    for provider in (late, late_stream):
+        session = session_with(provider)
+        with pytest.raises(ProviderError, match="ProviderSession"):
+            asyncio.run(session.send_message_async("Hi"))
+        assert [message.text for message in session.history] == ["Hi"]
 
 
 def test_without_a_provider_nothing_is_appended() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -33,14 +34,14 @@ def talking_session(**options: Any) -> GCSession:
 
 @pytest.mark.parametrize("value", [*NO_WHOLE_NUMBERS, 0])
 def test_a_window_that_is_not_a_positive_integer_is_refused(value: Any) -> None:
-    with pytest.raises(GCConfigError) as caught:
-        new_session(context_limit=value)
-    assert str(caught.value).startswith(f"context_limit={value!r}: expected a positive integer")
+    expected = f"context_limit={value!r}: expected a positive integer"
+    if value is not None:  # a new session finds out its window then
+        with pytest.raises(GCConfigError, match=re.escape(expected)):
+            new_session(context_limit=value)
     session = talking_session(context_limit=5_000)
     before = session.save()
-    with pytest.raises(GCConfigError) as again:
+    with pytest.raises(GCConfigError, match=re.escape(expected)):
         session.set_context_limit(value)
-    assert str(again.value) == str(caught.value)
     assert session.save() == before
 
 

@@ -20,7 +20,7 @@ from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._history import Conversation, History, Moment, Problem, Usage
 from jaato_gc_formats._load import iter_conversations, iter_messages, load
 from jaato_gc_formats._log_format import AnsweredBy, Beside, Compaction, LogFormat
-from jaato_gc_formats._plugin import jaato_gc_register_formats
+from jaato_gc_formats._plugin import jaato_gc_model_window, jaato_gc_register_formats
 from jaato_gc_formats._provider_session import ProviderSession, ProviderTool
 from jaato_gc_formats._records import Record
 from jaato_gc_formats._refusals import Refusal
@@ -58,6 +58,7 @@ __all__ = [
     "from_messages",
     "iter_conversations",
     "iter_messages",
+    "jaato_gc_model_window",
     "jaato_gc_register_formats",
     "load",
     "repaired",

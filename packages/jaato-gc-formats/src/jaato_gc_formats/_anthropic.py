@@ -5,8 +5,13 @@ from typing import Any
 
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
-from jaato_gc_formats._anthropic_blocks import binds_thoughts, content_blocks
-from jaato_gc_formats._anthropic_rules import MAX_BREAKPOINTS, count_breakpoints, refusals
+from jaato_gc_formats._anthropic_blocks import FOREIGN_BLOCKS, binds_thoughts, content_blocks
+from jaato_gc_formats._anthropic_rules import (
+    MAX_BREAKPOINTS,
+    count_breakpoints,
+    item_refusals,
+    refusals,
+)
 from jaato_gc_formats._anthropic_stream import joined
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._bound_thoughts import (
@@ -60,7 +65,6 @@ OWN_BLOCKS = {
     "server_tool_use", "search_result",
 }  # fmt: skip
 """Types of blocks that only Anthropic's messages contain."""
-FOREIGN_BLOCKS = {"image_url", "input_audio", "file", "refusal", "input_text", "output_text"}
 
 
 class AnthropicMessages(ApiFormat):
@@ -197,6 +201,9 @@ class AnthropicMessages(ApiFormat):
         """Returns the messages as a list of items, or as ``request`` with its messages replaced."""
         written = super().from_messages(messages, request)
         return written if request is None else self.with_valid_thoughts(written, messages)[0]
+
+    def check_items(self, items: Sequence[Any]) -> Iterator[Refusal]:
+        return item_refusals(items)
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)

@@ -8,6 +8,11 @@ from jaato_gc_formats._wire import Fields, plain
 THOUGHTS = ("thinking", "redacted_thinking")
 COMPACTION = "compaction"
 """Type of the block that the API begins a compacted view with."""
+FOREIGN_BLOCKS = {
+    "image_url", "input_audio", "file", "refusal", "input_text", "input_image", "input_file",
+    "output_text", "reasoning", "function_call", "function_call_output",
+}  # fmt: skip
+"""Types of blocks and items that only OpenAI's APIs have."""
 BINDING_MODELS = re.compile(r"\bclaude-((fable|mythos)-5-[1-9]|(opus|sonnet|haiku)-5-[5-9])")
 """Models that bind thoughts to all that was sent before them, also as cloud platforms name them."""
 

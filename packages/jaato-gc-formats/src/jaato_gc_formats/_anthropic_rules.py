@@ -9,13 +9,14 @@ it does not require the first message to be a user message. Neither is checked h
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaato_gc_formats._anthropic_binding import thinking_is_adaptive, thoughts_are_bound
 from jaato_gc_formats._anthropic_blocks import THOUGHTS, binds_thoughts, content_blocks
+from jaato_gc_formats._anthropic_shapes import shape_refusals
 from jaato_gc_formats._marks import count_marks
-from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._refusals import INVALID_TYPE, Refusal
 from jaato_gc_formats._wire import Fields, plain
 
 MAX_BREAKPOINTS = 4
@@ -56,15 +57,18 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
     if not messages:
         yield Refusal("no_messages", "messages", "messages: at least one message is required")
         return
+    wrong = list(shape_refusals(messages))
+    yield from wrong
+    if any(refusal.rule == INVALID_TYPE for refusal in wrong):
+        return
     turns = list(_turns(messages))
+    yield from _block_refusals(turns)
     yield from _calls_are_answered(turns)
     yield from _results_have_calls(turns)
     yield from _one_result_per_call(turns)
-    yield from _calls_are_well_formed(turns)
+    yield from _ids_are_unique(turns)
     yield from _messages_have_content(messages)
-    yield from _texts_are_not_empty(turns)
     yield from _no_trailing_whitespace(turns)
-    yield from _thoughts_are_signed(turns)
     yield from _turn_starts_with_a_thought(request, turns)
     yield from _tools_are_defined(request, turns)
     yield from thinking_is_adaptive(request)
@@ -73,7 +77,21 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         yield from thoughts_are_bound(request, before)
 
 
-def _turns(messages: list[Any]) -> Iterator[RoleTurn]:
+def item_refusals(messages: Sequence[Any]) -> Iterator[Refusal]:
+    """Yields the rules that messages break by themselves."""
+    wrong = list(shape_refusals(messages))
+    yield from wrong
+    if all(refusal.rule != INVALID_TYPE for refusal in wrong):
+        yield from _block_refusals(list(_turns(messages)))
+
+
+def _block_refusals(turns: list[RoleTurn]) -> Iterator[Refusal]:
+    yield from _calls_are_well_formed(turns)
+    yield from _texts_are_not_empty(turns)
+    yield from _thoughts_are_signed(turns)
+
+
+def _turns(messages: Sequence[Any]) -> Iterator[RoleTurn]:
     turn: RoleTurn | None = None
     for position, message in enumerate(messages):
         blocks = [
@@ -158,13 +176,10 @@ def _one_result_per_call(turns: list[RoleTurn]) -> Iterator[Refusal]:
 
 
 def _calls_are_well_formed(turns: list[RoleTurn]) -> Iterator[Refusal]:
-    """Each call has a unique id of allowed characters, and an object as its input.
+    """Each call has an id of allowed characters, and an object as its input.
 
-    Sources: https://github.com/anthropics/claude-code/issues/21317 and
-    https://github.com/NVIDIA-NeMo/Switchyard/issues/502 (unique in the whole request); the API
-    reference (the pattern of ids, ``input`` is an object).
+    Source: the API reference.
     """
-    seen: set[str] = set()
     for block in (block for turn in turns for block in turn.of_type("tool_use")):
         call_id = block.data.get("id")
         if not isinstance(call_id, str) or not VALID_ID.fullmatch(call_id):
@@ -173,18 +188,28 @@ def _calls_are_well_formed(turns: list[RoleTurn]) -> Iterator[Refusal]:
                 f"{block.where}.tool_use.id",
                 f"{block.where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
             )
-        elif call_id in seen:
-            yield Refusal(
-                "duplicate_ids", block.where, f"{block.where}: `tool_use` ids must be unique"
-            )
-        else:
-            seen.add(call_id)
         if not isinstance(block.data.get("input"), dict):
             yield Refusal(
                 "invalid_input",
                 f"{block.where}.tool_use.input",
                 f"{block.where}.tool_use.input: Input should be a valid dictionary",
             )
+
+
+def _ids_are_unique(turns: list[RoleTurn]) -> Iterator[Refusal]:
+    """No two calls of the whole request have the same id.
+
+    Sources: https://github.com/anthropics/claude-code/issues/21317 and
+    https://github.com/NVIDIA-NeMo/Switchyard/issues/502.
+    """
+    seen: set[Any] = set()
+    for block in (block for turn in turns for block in turn.of_type("tool_use")):
+        call_id = block.data.get("id")
+        if isinstance(call_id, str) and call_id in seen:
+            yield Refusal(
+                "duplicate_ids", block.where, f"{block.where}: `tool_use` ids must be unique"
+            )
+        seen.add(str(call_id))
 
 
 def _messages_have_content(messages: list[Any]) -> Iterator[Refusal]:

@@ -118,9 +118,17 @@ class ApiFormat(ABC):
             raise FormatError(f"{self.name} does not accept an empty message: pass a text")
         return items[0]
 
+    def check_items(self, items: Sequence[Any]) -> Iterator[Refusal]:  # noqa: ARG002
+        """Yields the reasons for which the API would refuse items, whatever is before and after.
+
+        Args:
+            items: The items, as plain data.
+        """
+        return iter(())
+
     @abstractmethod
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
-        """Yields the reasons for which the API would refuse a request.
+        """Yields the reasons for which the API would refuse a request, `check_items` included.
 
         Args:
             request: The request.
@@ -332,9 +340,20 @@ class ApiFormat(ABC):
 
     def problems(self, history: History) -> list[Problem]:
         """Returns the reasons for which the API would refuse a history, as problems."""
-        request = self.as_request(self.from_messages(history, history.request))
+        request = self.from_messages(history, history.request)
+        return [Problem(str(refusal)) for refusal in self.refusals(request)]
+
+    def refusals(self, data: Any, before: Any = None) -> list[Refusal]:
+        """Returns the reasons for which the API would refuse a request or a list of messages.
+
+        Args:
+            data: The request or the messages, as plain data or objects of the SDK.
+            before: The request before a collection: see `check`.
+        """
+        old = None if before is None else self.as_request(before)
+        request = self.as_request(data)
         with reading("the request"):
-            return [Problem(str(refusal)) for refusal in self.check(request)]
+            return list(self.check(request, old))
 
     def as_request(self, data: Any) -> Fields:
         """Returns data as a request with plain items. A list of messages is wrapped in one."""

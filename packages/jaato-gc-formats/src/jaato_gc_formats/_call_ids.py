@@ -18,8 +18,8 @@ _INVALID_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 def with_call_ids(messages: Iterable[Message], format: str) -> Iterator[Message]:
     """Yields the messages with valid, unique ids on calls and results.
 
-    Messages that are written as their original objects are not changed. A new id is derived from
-    the message's id, so that it is the same in every request.
+    Calls that are written as their original objects are not changed. A new id is derived from the
+    message's id, so that it is the same in every request.
     """
     used: set[str] = set()
     waiting: dict[tuple[str, str], list[str]] = {}
@@ -35,16 +35,20 @@ def with_call_ids(messages: Iterable[Message], format: str) -> Iterator[Message]
                     new_id = _new_id(call, f"{message.message_id}_{index}", used)
                 used.add(new_id)
                 waiting.setdefault(_key(call), []).append(new_id)
-                if new_id != call.id:
+                if new_id != (call.id or ""):
                     part = replace(part, function_call=replace(call, id=new_id))
             elif answer := part.function_response:
                 called = waiting.get(_key(answer))
-                answered = called.pop(0) if called else _sanitize(answer.call_id or "")
-                if answered != answer.call_id:
+                answered = answer.call_id or ""
+                if called:  # of a call that has a new id, even the original result must change
+                    answered = called.pop(0)
+                elif not is_original:
+                    answered = _sanitize(answered)
+                if answered != (answer.call_id or ""):
                     part = replace(part, function_response=replace(answer, call_id=answered))
             parts.append(part)
         changed = any(one is not other for one, other in zip(parts, message.parts, strict=True))
-        yield message.with_parts(parts) if changed and not is_original else message
+        yield message.with_parts(parts) if changed else message
 
 
 def _new_id(call: FunctionCall, fallback: str, used: set[str]) -> str:

@@ -21,7 +21,7 @@ class Collected(NamedTuple):
 def collect(
     data: Any,
     *,
-    context_limit: int,
+    context_limit: int | None = None,
     strategy: str | GCPlugin | None = None,
     config: GCConfig | None = None,
     format: str | None = None,
@@ -38,13 +38,14 @@ def collect(
     Args:
         data: A list of messages or a request in the provider's format, or a `History` from
             `to_messages` or `load`. It is not modified.
-        context_limit: The model's context window, in tokens.
+        context_limit: The model's context window, in tokens; by default, that of the model, or
+            128,000 for a model that no installed plugin knows, which is logged.
         strategy: Name of an installed strategy, or a strategy; by default, the one that is
             installed.
         config: When to collect and how much to remove.
         format: The provider's format; detected by default.
-        model: The model's name, which selects the token counter; by default, the ``model`` of the
-            request.
+        model: The model's name, which selects window and token counter; by default, the ``model``
+            of the request.
         counter: The token counter; selected by model and format by default.
         registry: The registry that provides strategies and formats; by default, all installed
             plugins.
@@ -65,6 +66,7 @@ def collect(
     model = model or (history.request or {}).get("model")
     session = GCSession(
         context_limit=context_limit,
+        model=model,
         counter=counter or counter_for(api.name, model, registry=registry),
         registry=registry,
         journal_bytes=0,

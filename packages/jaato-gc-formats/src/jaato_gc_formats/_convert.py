@@ -218,7 +218,4 @@ def check_request(
         FormatError: The data is in no known format, or not in the given one.
     """
     api = find_api(format or detect(data, registry=registry).format, registry)
-    old = None if before is None else api.as_request(before)
-    request = api.as_request(data)
-    with reading("the request"):
-        return list(api.check(request, old))
+    return api.refusals(data, before)

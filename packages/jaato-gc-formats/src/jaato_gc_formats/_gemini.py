@@ -7,7 +7,13 @@ from typing import Any
 
 from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from jaato_gc_formats._api_format import ApiFormat
-from jaato_gc_formats._gemini_rules import SNAKE_CASE, content_parts, refusals, spelling
+from jaato_gc_formats._gemini_rules import (
+    SNAKE_CASE,
+    content_parts,
+    item_refusals,
+    refusals,
+    spelling,
+)
 from jaato_gc_formats._gemini_stream import joined
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import INSIDE, group_results, is_inside, with_attachments
@@ -173,6 +179,9 @@ class GeminiContents(ApiFormat):
         if shape == "text" and len(parts) == 1 and set(parts[0]) == {"text"}:
             return parts[0]["text"]
         return parts if shape == "list" else {"parts": parts, **fields}
+
+    def check_items(self, items: Sequence[Any]) -> Iterator[Refusal]:
+        return item_refusals(items)
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)

@@ -6,10 +6,10 @@ sources. A part with an empty text is accepted, as recorded requests show.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jaato_gc_formats._refusals import Refusal
+from jaato_gc_formats._refusals import INVALID_TYPE, Refusal, invalid_type
 from jaato_gc_formats._wire import Fields, plain
 
 SNAKE_CASE = {
@@ -27,6 +27,9 @@ METADATA_FIELDS = {
     "mediaResolution", "media_resolution",
 }  # fmt: skip
 """Fields that describe a part and are not its content."""
+ROLES = ("user", "model", "function", "tool")
+FOREIGN_FIELDS = ("content", "type", "tool_calls", "tool_call_id")
+"""Fields of messages that only other APIs have."""
 SIGNED_MODELS = re.compile(r"gemini-(?:[3-9]|\d{2,})(?!.*image)")
 
 
@@ -59,16 +62,43 @@ def refusals(request: Fields) -> Iterator[Refusal]:
         return
     if isinstance(given, str):
         return
-    contents = [
-        Content(position, content.get("role") or "user", content_parts(content))
-        for position, content in enumerate(given)
-    ]
-    yield from _parts_have_content(contents)
-    yield from _roles_fit_parts(contents)
+    wrong = list(_shape_refusals(given))
+    yield from wrong
+    if any(refusal.rule == INVALID_TYPE for refusal in wrong):
+        return
+    contents = _contents(given)
+    yield from _content_refusals(contents)
     yield from _calls_are_answered(contents)
     yield from _calls_follow_users(contents)
     yield from _responses_follow_calls(contents)
     yield from _calls_are_signed(request, contents)
+
+
+def item_refusals(given: Sequence[Any]) -> Iterator[Refusal]:
+    """Yields the rules that contents break by themselves."""
+    wrong = list(_shape_refusals(given))
+    yield from wrong
+    if all(refusal.rule != INVALID_TYPE for refusal in wrong):
+        yield from _content_refusals(_contents(given))
+
+
+def _shape_refusals(given: Sequence[Any]) -> Iterator[Refusal]:
+    for position, content in enumerate(given):
+        yield from _types_are_right(f"contents[{position}]", content)
+
+
+def _content_refusals(contents: list[Content]) -> Iterator[Refusal]:
+    yield from _roles_are_known(contents)
+    yield from _parts_have_content(contents)
+    yield from _roles_fit_parts(contents)
+    yield from _functions_have_names(contents)
+
+
+def _contents(given: Sequence[Any]) -> list[Content]:
+    return [
+        Content(position, content.get("role") or "user", content_parts(content))
+        for position, content in enumerate(given)
+    ]
 
 
 def spelling(fields: Fields, name: str) -> str | None:
@@ -86,13 +116,80 @@ def spelling(fields: Fields, name: str) -> str | None:
 
 def content_parts(content: Fields) -> list[Any]:
     """Returns the parts of a content, without fields that are ``None``."""
-    parts = [plain(part) for part in content.get("parts") or ()]
+    given = content.get("parts") or ()
+    # The API takes an object in place of a list with it.
+    parts = [plain(part) for part in ([given] if isinstance(given, dict) else given)]
     return [
         {name: value for name, value in part.items() if value is not None}
         if isinstance(part, dict)
         else part
         for part in parts
     ]
+
+
+def _types_are_right(where: str, content: Any) -> Iterator[Refusal]:
+    """A content and its parts are objects with fields of this API.
+
+    Only fields of other APIs are refused: Google adds fields.
+
+    Source: the messages are those of Google's parsers.
+    """
+    if not isinstance(content, dict):
+        yield invalid_type(where)
+        return
+    if not isinstance(content.get("role"), str | None):
+        yield invalid_type(f"{where}.role")
+    if not isinstance(content.get("parts"), list | tuple | dict | None):
+        yield invalid_type(f"{where}.parts")
+        return
+    yield from _unknown_names(where, content, FOREIGN_FIELDS)
+    for index, part in enumerate(content_parts(content)):
+        place = f"{where}.parts[{index}]"
+        if not isinstance(part, dict):
+            yield invalid_type(place)
+            continue
+        yield from _unknown_names(place, part, ("type",))
+        if not isinstance(part.get("text"), str | None):
+            yield invalid_type(f"{place}.text")
+        for name in ("functionCall", "functionResponse"):
+            spelled = spelling(part, name)
+            if spelled and not isinstance(plain(part[spelled]), dict):
+                yield invalid_type(f"{place}.{spelled}")
+
+
+def _unknown_names(where: str, fields: Fields, names: Iterable[str]) -> Iterator[Refusal]:
+    for name in names:
+        if name in fields:
+            said = (
+                f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}': Cannot find "
+            )
+            yield Refusal("unknown_field", f"{where}.{name}", f"{said}field.")
+
+
+def _roles_are_known(contents: list[Content]) -> Iterator[Refusal]:
+    """The role is user or model; function and tool are accepted for responses.
+
+    Source: https://github.com/songquanpeng/one-api/issues/1385.
+    """
+    for content in contents:
+        if content.role not in ROLES:
+            said = "Please use a valid role: user, model."
+            yield Refusal("unknown_role", f"{content.where}.role", said)
+
+
+def _functions_have_names(contents: list[Content]) -> Iterator[Refusal]:
+    """Function calls and function responses have a name.
+
+    Source: https://github.com/langflow-ai/langflow/issues/9437.
+    """
+    for content in contents:
+        for index, part in enumerate(content.parts):
+            for name in ("functionCall", "functionResponse"):
+                spelled = spelling(part, name)
+                if spelled and not plain(part[spelled]).get("name"):
+                    where = f"{content.where}.parts[{index}].{SNAKE_CASE[name]}.name"
+                    said = f"* GenerateContentRequest.{where}: Name cannot be empty."
+                    yield Refusal("missing_name", where, said)
 
 
 def _parts_have_content(contents: list[Content]) -> Iterator[Refusal]:

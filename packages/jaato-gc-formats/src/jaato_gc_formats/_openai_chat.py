@@ -16,6 +16,7 @@ from jaato_gc import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._errors import FormatError
 from jaato_gc_formats._openai_chat_content import (
+    FOREIGN_CONTENT,
     is_plain_text,
     mistyped_field,
     read_attachment,
@@ -25,7 +26,7 @@ from jaato_gc_formats._openai_chat_content import (
     write_call,
     write_content,
 )
-from jaato_gc_formats._openai_chat_rules import refusals
+from jaato_gc_formats._openai_chat_rules import item_refusals, refusals
 from jaato_gc_formats._openai_chat_stream import joined
 from jaato_gc_formats._openai_common import (
     LEGACY,
@@ -45,6 +46,7 @@ from jaato_gc_formats._result_content import (
 from jaato_gc_formats._wire import (
     Fields,
     dump_arguments,
+    field_of,
     message_extra,
     original_items,
     own_extra,
@@ -65,13 +67,12 @@ ROLE_NAMES = {
 }  # fmt: skip
 THOUGHTS = ("reasoning_content", "reasoning")
 """Fields in which other servers than OpenAI's return the model's reasoning."""
-FOREIGN_CONTENT = (
-    None, "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document",
-    "input_text", "output_text", "input_image", "input_file",
-)  # fmt: skip
-"""Types of blocks that only Anthropic's API and OpenAI Responses have."""
 DIALECT_CONFIDENCE = 0.6
 """Confidence in messages that an agent has extended or shortened."""
+SPOKEN = "[spoken answer]"
+"""Text of a spoken answer without a transcript."""
+AUDIO = "audio"
+"""Kept in ``extra`` for a spoken answer: its id."""
 LIST = "list"
 """Kept in ``extra`` for content that was a list of blocks."""
 
@@ -120,6 +121,8 @@ class OpenAIChat(ApiFormat):
             parts.append(Part(text=str(content)))
         elif "content" in item:
             fields["content"] = content
+        if isinstance(item.get("audio"), dict):
+            parts.append(_read_spoken(fields.pop("audio")))
         if isinstance(item.get("refusal"), str):
             parts.append(Part(text=fields.pop("refusal"), extra={"refusal": True}))
         parts += map(read_call, item.get("tool_calls") or ())
@@ -160,6 +163,10 @@ class OpenAIChat(ApiFormat):
 
     def join_events(self, events: Sequence[Any]) -> Fields | None:
         return joined(events)
+
+    def _with_origin(self, message: Message, *items: Any) -> Message:
+        # A spoken answer is written again: it is sent back as its id, without the sound.
+        return message if any(map(_has_sound, items)) else super()._with_origin(message, *items)
 
     # --- writing ---
 
@@ -203,6 +210,8 @@ class OpenAIChat(ApiFormat):
                     fields[field] = part.thought
             elif extra.get("refusal") is True:
                 fields["refusal"] = part.text
+            elif AUDIO in extra:
+                fields["audio"] = extra[AUDIO]
             else:
                 content.append(write_content(part, extra, message.role))
         if original_content == LIST or (content and not is_plain_text(content)):
@@ -264,8 +273,21 @@ class OpenAIChat(ApiFormat):
             return None
         return with_content_mark(message, mark, self.name, "text")
 
+    def check_items(self, items: Sequence[Any]) -> Iterator[Refusal]:
+        return item_refusals(items)
+
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:  # noqa: ARG002
         return refusals(request)
+
+
+def _read_spoken(audio: Fields) -> Part:
+    """Converts a spoken answer to its transcript."""
+    return Part(text=audio.get("transcript") or SPOKEN, extra={AUDIO: {"id": audio.get("id")}})
+
+
+def _has_sound(item: Any) -> bool:
+    audio = plain(field_of(item, "audio"))
+    return isinstance(audio, dict) and audio.keys() != {"id"}
 
 
 def _looks_like_chat(messages: Sequence[Any]) -> float:

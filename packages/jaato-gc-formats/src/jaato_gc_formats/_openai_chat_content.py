@@ -19,6 +19,11 @@ from jaato_gc_formats._wire import (
 
 ATTACHED = ("type", "image_url", "input_audio", "file")
 """Fields of an attachment that do not apply to the text that replaces it."""
+FOREIGN_CONTENT = (
+    None, "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document",
+    "input_text", "output_text", "input_image", "input_file",
+)  # fmt: skip
+"""Types of blocks that only Anthropic's API and OpenAI Responses have."""
 TYPES = {"role": str, "name": str, "tool_call_id": str, "tool_calls": list, "function_call": dict}
 CALL_TYPES = {"id": str, "type": str, "function": dict, "custom": dict}
 

@@ -5,13 +5,12 @@ of the live API quoted in public issue threads. Each rule names its sources. Com
 often more lenient.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jaato_gc_formats._openai_chat_content import mistyped_field
-from jaato_gc_formats._openai_common import invalid_type
-from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields
+from jaato_gc_formats._openai_chat_content import FOREIGN_CONTENT, mistyped_field
+from jaato_gc_formats._refusals import INVALID_TYPE, Refusal, invalid_type
+from jaato_gc_formats._wire import Fields, plain
 
 ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
@@ -28,17 +27,44 @@ def refusals(request: Fields) -> Iterator[Refusal]:
             "empty array instead.",
         )
         return
-    wrong = [(position, mistyped_field(message)) for position, message in enumerate(messages)]
-    if any(path for _, path in wrong):
-        yield from (invalid_type(f"messages[{place}].{path}") for place, path in wrong if path)
-        return
-    yield from _results_follow_calls(messages)
+    wrong = list(item_refusals(messages))
+    yield from wrong
+    if all(refusal.rule != INVALID_TYPE for refusal in wrong):
+        yield from _results_follow_calls(messages)
+
+
+def item_refusals(messages: Sequence[Any]) -> Iterator[Refusal]:
+    """Yields the rules that messages break by themselves."""
     for position, message in enumerate(messages):
+        if path := _mistyped(message):
+            yield invalid_type(f"messages[{position}]{path}")
+            continue
         yield from _role_is_known(position, message)
         yield from _content_is_there(position, message)
+        yield from _blocks_are_chats(position, message)
         yield from _calls_are_the_models(position, message)
         yield from _calls_are_there(position, message)
+        yield from _calls_have_names(position, message)
         yield from _result_says_of_what(position, message)
+
+
+def _mistyped(message: Any) -> str | None:
+    """Returns the path of the first field with a wrong type."""
+    if not isinstance(message, dict):
+        return ""
+    if wrong := mistyped_field(message):
+        return f".{wrong}"
+    content, audio = message.get("content"), plain(message.get("audio"))
+    if not isinstance(content, str | list | None):
+        return ".content"
+    if audio is not None and not (isinstance(audio, dict) and isinstance(audio.get("id"), str)):
+        return ".audio"
+    for index, block in enumerate(map(plain, content if isinstance(content, list) else ())):
+        if not isinstance(block, dict):
+            return f".content[{index}]"
+        if block.get("type") == "text" and not isinstance(block.get("text"), str):
+            return f".content[{index}].text"
+    return None
 
 
 def _results_follow_calls(messages: list[Any]) -> Iterator[Refusal]:
@@ -73,7 +99,7 @@ def _results_follow_calls(messages: list[Any]) -> Iterator[Refusal]:
                 )
             continue
         yield from _dangling(caller, waiting)
-        calls = message.get("tool_calls") or []
+        calls = list(map(plain, message.get("tool_calls") or ()))
         waiting = {call["id"]: None for call in calls if isinstance(call.get("id"), str)}
         answered = {}
         caller = position
@@ -132,6 +158,39 @@ def _content_is_there(position: int, message: Fields) -> Iterator[Refusal]:
             f"Invalid 'messages[{position}].content': empty array. Expected an array with minimum "
             "length 1, but got an empty array instead.",
         )
+
+
+def _blocks_are_chats(position: int, message: Fields) -> Iterator[Refusal]:
+    """Blocks have types of this API.
+
+    Only types of other APIs are refused: compatible servers have more than OpenAI, such as the
+    thinking of Mistral, which is a list.
+
+    Source: the API reference; the messages are those of its validation.
+    """
+    content = message.get("content")
+    for index, block in enumerate(map(plain, content if isinstance(content, list) else ())):
+        kind = block.get("type")
+        if kind not in FOREIGN_CONTENT or isinstance(block.get("thinking"), list):
+            continue
+        where = f"messages[{position}].content[{index}].type"
+        said = f"Missing required parameter: '{where}'."
+        if kind is not None:
+            said = f"Invalid value: '{kind}'. Supported values are: 'text', 'image_url', "
+            said += "'input_audio', 'refusal', and 'file'."
+        yield Refusal("foreign_block", where, said)
+
+
+def _calls_have_names(position: int, message: Fields) -> Iterator[Refusal]:
+    """Each call names its function or its custom tool.
+
+    Source: the API reference; the message is that of its validation.
+    """
+    for index, call in enumerate(map(plain, message.get("tool_calls") or ())):
+        kind = "custom" if call.get("type") == "custom" else "function"
+        if not plain(call.get(kind) or {}).get("name"):
+            where = f"messages[{position}].tool_calls[{index}].{kind}.name"
+            yield Refusal("missing_name", where, f"Missing required parameter: '{where}'.")
 
 
 def _calls_are_the_models(position: int, message: Fields) -> Iterator[Refusal]:

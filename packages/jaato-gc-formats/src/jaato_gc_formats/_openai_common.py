@@ -8,7 +8,6 @@ from typing import Any
 
 from jaato_gc import InlineData, Message, Part
 from jaato_gc_formats._marks import with_part_extra
-from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import (
     OPAQUE,
     Fields,
@@ -30,11 +29,6 @@ def mistyped(fields: Any, wanted: Mapping[str, type]) -> str | None:
         if fields.get(name) is not None and not isinstance(fields[name], kind):
             return name
     return None
-
-
-def invalid_type(path: str) -> Refusal:
-    """Returns the refusal of a field with a wrong type."""
-    return Refusal("invalid_type", path, f"Invalid type for '{path}'.")
 
 
 def with_missing_ids(messages: Iterable[Message], format: str) -> Iterator[Message]:

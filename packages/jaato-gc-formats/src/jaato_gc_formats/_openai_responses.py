@@ -60,7 +60,7 @@ from jaato_gc_formats._openai_responses_kinds import (
     looks_like_items,
     role_of,
 )
-from jaato_gc_formats._openai_responses_rules import refusals
+from jaato_gc_formats._openai_responses_rules import item_refusals, refusals
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._result_content import with_attachments
 from jaato_gc_formats._wire import (
@@ -287,6 +287,9 @@ class OpenAIResponses(ApiFormat):
         if kinds - MARKED_KINDS or any(WHOLE in extra for extra in extras):
             return None
         return with_content_mark(message, mark, self.name, "input_text")
+
+    def check_items(self, items: Sequence[Any]) -> Iterator[Refusal]:
+        return item_refusals(items)
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)

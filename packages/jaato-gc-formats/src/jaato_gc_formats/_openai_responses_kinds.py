@@ -53,6 +53,13 @@ TYPES: dict[str, type] = {
     "summary": list,
 }  # fmt: skip
 """Required types of the fields of an item."""
+FOREIGN_KINDS = (
+    "tool_use", "tool_result", "thinking", "redacted_thinking", "text", "image", "image_url",
+    "document", "file",
+)  # fmt: skip
+"""Types of blocks of OpenAI Chat Completions and Anthropic, which are no items and no blocks."""
+ID_PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+"""How the ids of items begin, by their type."""
 KINDS = frozenset((*CALLS, *RESULTS, *COMPACTIONS, *OTHER_KINDS))
 
 

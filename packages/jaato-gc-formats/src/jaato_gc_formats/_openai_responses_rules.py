@@ -12,14 +12,16 @@ Some conditions can't be checked from a request alone:
 - calls stored on the server, under ``previous_response_id`` or ``conversation``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaato_gc import Role
-from jaato_gc_formats._openai_common import invalid_type, mistyped
+from jaato_gc_formats._openai_common import mistyped
 from jaato_gc_formats._openai_responses_kinds import (
     CALLS,
     COMPACTIONS,
+    FOREIGN_KINDS,
+    ID_PREFIXES,
     RESULTS,
     ROLES,
     TYPES,
@@ -28,10 +30,18 @@ from jaato_gc_formats._openai_responses_kinds import (
     is_reference,
     role_of,
 )
-from jaato_gc_formats._refusals import Refusal
-from jaato_gc_formats._wire import Fields
+from jaato_gc_formats._refusals import INVALID_TYPE, Refusal, invalid_type
+from jaato_gc_formats._wire import Fields, plain
 
 KEPT_BY_SERVER = ("previous_response_id", "conversation", "prompt")
+REQUIRED = {
+    "function_call": ("call_id", "name"),
+    "function_call_output": ("call_id", "output"),
+    "custom_tool_call": ("call_id", "name"),
+    "custom_tool_call_output": ("call_id", "output"),
+}
+"""Required fields of calls of the client's tools, and of their outputs."""
+MAX_CALL_ID = 64
 NEED_NO_ANSWER = ("mcp_approval_request", "program")
 
 
@@ -43,9 +53,9 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         before: The request before a collection, to check whether reasoning items were separated
             from the items that they belong to.
     """
-    given = request.get("input")
+    items = request.get("input")
     on_server = any(request.get(key) for key in KEPT_BY_SERVER)
-    if not given:
+    if not items:
         if not on_server:
             yield Refusal(
                 "no_input",
@@ -54,12 +64,11 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
                 "must be provided.",
             )
         return
-    if isinstance(given, str):
+    if isinstance(items, str):
         return
-    items = [item for item in given if isinstance(item, dict)]
-    wrong = [(position, mistyped(item, TYPES)) for position, item in enumerate(items)]
-    if any(name for _, name in wrong):
-        yield from (invalid_type(f"input[{place}].{name}") for place, name in wrong if name)
+    wrong = list(item_refusals(items))
+    yield from wrong
+    if any(refusal.rule == INVALID_TYPE for refusal in wrong):
         return
     yield from _answers_have_calls(items, on_server)
     if str(request.get("model", "")).startswith("deepseek"):
@@ -68,10 +77,90 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         yield from _calls_have_answers(items)
     yield from _reasoning_is_followed(items)
     yield from _ids_are_unique(items)
-    yield from _roles_and_content(items)
-    yield from _no_unknown_parameters(items)
     if before and isinstance(before.get("input"), list):
         yield from _reasoning_pairs_are_kept(items, before["input"])
+
+
+def item_refusals(items: Sequence[Any]) -> Iterator[Refusal]:
+    """Yields the rules that items break by themselves."""
+    for position, item in enumerate(items):
+        if (path := _mistyped(item)) is not None:
+            yield invalid_type(f"input[{position}]{path}")
+            continue
+        yield from _type_is_known(position, item)
+        yield from _id_has_its_prefix(position, item)
+        yield from _call_is_complete(position, item)
+        yield from _role_and_content(position, item)
+        yield from _no_unknown_parameter(position, item)
+
+
+def _mistyped(item: Any) -> str | None:
+    """Returns the path of the first field with a wrong type; ``None`` if all types are right."""
+    if not isinstance(item, dict):
+        return ""
+    if wrong := mistyped(item, TYPES):
+        return f".{wrong}"
+    content = item.get("content")
+    if "role" in item and content is not None and not isinstance(content, str | list):
+        return ".content"
+    for index, block in enumerate(map(plain, content if isinstance(content, list) else ())):
+        if not isinstance(block, dict):
+            return f".content[{index}]"
+    return None
+
+
+def _type_is_known(position: int, item: Fields) -> Iterator[Refusal]:
+    """An item has a type, a role, or the id of an item that it refers to.
+
+    Of unknown types, only those of other APIs are refused: OpenAI adds types.
+
+    Source: the API reference; the messages are those of its validation.
+    """
+    kind = item.get("type")
+    if kind in FOREIGN_KINDS:
+        said = f"Invalid value: '{kind}'. Supported values are the types of items."
+        yield Refusal("foreign_item", f"input.{position}.type", said)
+    elif is_reference(item) and not item.get("id"):
+        name = "type" if kind is None else "id"
+        said = f"Missing required parameter: 'input[{position}].{name}'."
+        yield Refusal(f"missing_{name}", f"input.{position}.{name}", said)
+
+
+def _id_has_its_prefix(position: int, item: Fields) -> Iterator[Refusal]:
+    """The id of an item begins with a prefix that shows its type.
+
+    Sources: https://github.com/openai/codex/issues/33176 (messages),
+    https://github.com/jlcodes99/cockpit-tools/issues/2090 (reasoning).
+    """
+    prefix = ID_PREFIXES.get(item.get("type", "message"))
+    found = item.get("id")
+    if prefix and found and not found.startswith(prefix):
+        yield Refusal(
+            "invalid_id",
+            f"input.{position}.id",
+            f"Invalid 'input[{position}].id': '{found}'. Expected an ID that begins with "
+            f"'{prefix}'.",
+        )
+
+
+def _call_is_complete(position: int, item: Fields) -> Iterator[Refusal]:
+    """A call has an id and a name; its output has the id of the call, and a value.
+
+    Sources: the API reference (required fields),
+    https://github.com/AnswerDotAI/fastllm/issues/45 (length of ids).
+    """
+    for name in REQUIRED.get(item.get("type", ""), ()):
+        if item.get(name) is None or (item[name] == "" and name != "output"):
+            said = f"Missing required parameter: 'input[{position}].{name}'."
+            yield Refusal(f"missing_{name}", f"input.{position}.{name}", said)
+    length = len(item.get("call_id") or "")
+    if length > MAX_CALL_ID:
+        yield Refusal(
+            "invalid_id",
+            f"input.{position}.call_id",
+            f"Invalid 'input[{position}].call_id': string too long. Expected a string with maximum "
+            f"length {MAX_CALL_ID}, but got a string with length {length} instead.",
+        )
 
 
 def _answers_have_calls(items: list[Fields], on_server: bool) -> Iterator[Refusal]:
@@ -195,55 +284,57 @@ def _ids_are_unique(items: list[Fields]) -> Iterator[Refusal]:
         seen.add(found)
 
 
-def _roles_and_content(items: list[Fields]) -> Iterator[Refusal]:
-    """Messages have one of four roles, and content of the types allowed for it.
+def _role_and_content(position: int, item: Fields) -> Iterator[Refusal]:
+    """A message has one of four roles, and content of the types allowed for it.
 
-    Source: the API reference; the messages are those of its validation.
+    Sources: the API reference (the messages are those of its validation),
+    https://github.com/MervinPraison/PraisonAI/issues/3934 (blocks of Chat Completions).
     """
-    for position, item in enumerate(items):
-        if "role" not in item or item.get("type", "message") != "message":
-            continue
-        if item["role"] not in ROLES:
+    if "role" not in item or item.get("type", "message") != "message":
+        return
+    if item["role"] not in ROLES:
+        yield Refusal(
+            "unknown_role",
+            f"input.{position}.role",
+            f"Invalid value: '{item['role']}'. Supported values are: 'assistant', 'system', "
+            "'developer', and 'user'.",
+        )
+    content = item.get("content")
+    if content is None:
+        yield Refusal(
+            "empty_content",
+            f"input.{position}.content",
+            f"Missing required parameter: 'input[{position}].content'.",
+        )
+    if not isinstance(content, list) or item["role"] not in ROLES:
+        return
+    for index, block in enumerate(map(plain, content)):
+        kind = str(block.get("type"))
+        is_output = kind in ("output_text", "refusal")
+        is_models = item["role"] == "assistant"
+        if is_output is not is_models or kind in FOREIGN_KINDS:
+            wanted = "'input_text', 'input_image', and 'input_file'"
+            wanted = "'output_text' and 'refusal'" if is_models else wanted
             yield Refusal(
-                "unknown_role",
-                f"input.{position}.role",
-                f"Invalid value: '{item['role']}'. Supported values are: 'assistant', 'system', "
-                "'developer', and 'user'.",
+                "wrong_content",
+                f"input.{position}.content.{index}",
+                f"Invalid value: '{kind}'. Supported values are: {wanted}.",
             )
-        if not isinstance(item.get("content"), str | list):
-            yield Refusal(
-                "empty_content",
-                f"input.{position}.content",
-                f"Missing required parameter: 'input[{position}].content'.",
-            )
-            continue
-        for index, block in enumerate(item["content"] if item["role"] in ROLES else ()):
-            kind = str(block.get("type")) if isinstance(block, dict) else "output_text"
-            is_output = kind in ("output_text", "refusal")
-            if isinstance(block, dict) and is_output is not (item["role"] == "assistant"):
-                wanted = "'input_text', 'input_image', and 'input_file'"
-                wanted = wanted if is_output else "'output_text' and 'refusal'"
-                yield Refusal(
-                    "wrong_content",
-                    f"input.{position}.content.{index}",
-                    f"Invalid value: '{kind}'. Supported values are: {wanted}.",
-                )
 
 
-def _no_unknown_parameters(items: list[Fields]) -> Iterator[Refusal]:
+def _no_unknown_parameter(position: int, item: Fields) -> Iterator[Refusal]:
     """Some fields of a response must not be sent back.
 
     Sources: https://github.com/BerriAI/litellm/issues/13420 (status of reasoning),
     https://github.com/openai/openai-python/pull/3146 (parsed_arguments).
     """
-    for position, item in enumerate(items):
-        name = "status" if item.get("type") == "reasoning" else "parsed_arguments"
-        if name in item:
-            yield Refusal(
-                "unknown_parameter",
-                f"input.{position}.{name}",
-                f"Unknown parameter: 'input[{position}].{name}'.",
-            )
+    name = "status" if item.get("type") == "reasoning" else "parsed_arguments"
+    if name in item:
+        yield Refusal(
+            "unknown_parameter",
+            f"input.{position}.{name}",
+            f"Unknown parameter: 'input[{position}].{name}'.",
+        )
 
 
 def _reasoning_pairs_are_kept(items: list[Fields], before: list[Any]) -> Iterator[Refusal]:

@@ -1,4 +1,4 @@
-"""Registers the formats of this distribution with core."""
+"""Registers the formats of this distribution with core, and the windows of models."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -11,6 +11,7 @@ from jaato_gc_formats._gemini import GeminiContents
 from jaato_gc_formats._log_format import LogFormat
 from jaato_gc_formats._openai_chat import OpenAIChat
 from jaato_gc_formats._openai_responses import OpenAIResponses
+from jaato_gc_formats._windows import model_window
 
 APIS: tuple[type[ApiFormat], ...] = (OpenAIChat, OpenAIResponses, AnthropicMessages, GeminiContents)
 LOGS: dict[type[ApiFormat], tuple[type[LogFormat], ...]] = {
@@ -32,6 +33,12 @@ def jaato_gc_register_formats() -> Iterable[FormatInfo]:
     for api, kept in LOGS.items():
         yield from (FormatInfo(log.name, partial(_log, log, api), log.summary) for log in kept)
     yield FormatInfo(logs.HttpExchange.name, _exchange, logs.HttpExchange.summary)
+
+
+@hookimpl
+def jaato_gc_model_window(model: str) -> int | None:
+    """Returns the window of a model, if it is in the table of this distribution."""
+    return model_window(model)
 
 
 def _log(log: type[LogFormat], api: Callable[[], ApiFormat]) -> LogFormat:

@@ -1,6 +1,7 @@
 """A session for a loop around a provider's client, in the provider's format."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
@@ -10,7 +11,7 @@ from jaato_gc_formats._bound_thoughts import View
 from jaato_gc_formats._cache_marks import CacheMarks
 from jaato_gc_formats._convert import default_registry, find_api
 from jaato_gc_formats._counting import counter_for
-from jaato_gc_formats._errors import FormatError
+from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._provider_call import (
     as_call,
     check_call,
@@ -19,6 +20,13 @@ from jaato_gc_formats._provider_call import (
     fields_of,
 )
 from jaato_gc_formats._request_booking import RequestBooking
+from jaato_gc_formats._request_check import (
+    item_refusals,
+    refused_items,
+    refused_request,
+    repaired_messages,
+    sendable,
+)
 from jaato_gc_formats._wire import Fields, parse_arguments, without
 
 Event = TypeVar("Event")
@@ -87,7 +95,7 @@ class ProviderSession:
         cls,
         format: str,
         *,
-        context_limit: int,
+        context_limit: int | None = None,
         call: Mapping[str, Any] | None = None,
         strategy: str | GCPlugin | None = None,
         config: GCConfig | None = None,
@@ -97,7 +105,8 @@ class ProviderSession:
 
         Args:
             format: The provider's format.
-            context_limit: The model's context window, in tokens.
+            context_limit: The model's context window, in tokens; by default, that of the model of
+                the call, or 128,000 for a model that no installed plugin knows, which is logged.
             call: The other arguments of the client's call, which are sent with every request.
             strategy: Name of an installed strategy, or a strategy; by default, the one that is
                 installed.
@@ -114,10 +123,11 @@ class ProviderSession:
         """
         if config is not None:
             check_config(config)
-        registry = _set_defaults(options, format, as_call(call))
+        call = as_call(call)
+        registry = _set_defaults(options, format, call)
         find_api(format, registry)  # before anything else: the format is the first argument
         used = registry.strategy(strategy)
-        session = GCSession(context_limit=context_limit, **options)
+        session = GCSession(context_limit=context_limit, model=call.get("model"), **options)
         session.set_gc_plugin(used, config)
         return cls(format, session, call=call)
 
@@ -172,7 +182,8 @@ class ProviderSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             call: The other arguments of the sub-agent's call; by default, those of this session.
                 They replace them all: ``{**agent.call, "system": …}`` changes one.
-            context_limit: The window of the sub-agent's model; by default, that of this session.
+            context_limit: The window of the sub-agent's model; by default, the known one of another
+                model, else that of this session.
             **options: Other arguments of `GCSession`. See `GCSession.child`.
 
         Raises:
@@ -186,6 +197,8 @@ class ProviderSession:
             registry = options.get("registry") or self.session.registry
             counter = counter_for(self._api.name, call.get("model"), registry=registry)
             options.setdefault("counter", counter)
+            if context_limit is None:
+                context_limit = registry.model_window(call.get("model"))
         if context_limit is None:
             context_limit = self.session.budget.context_limit
         session = self.session.child(profile, context_limit=context_limit, **options)
@@ -201,54 +214,85 @@ class ProviderSession:
                 text of a user message.
 
         Raises:
-            FormatError: One of the items is invalid. None of them is added then.
+            FormatError: The provider would refuse one of the items, whatever is before and after
+                it, and the session has not ``repair=True`` or that can't help. None is added then.
         """
         shaped = [self._item(item) for item in items]
         # All are read first: an invalid item must leave the history unchanged.
-        return self._append_all(self._as_imported(list(self._api.read(shaped, self._names))))
+        refusals = item_refusals(self._api, shaped)
+        if refusals and not self.session.repair:
+            raise refused_items(refusals, shaped)
+        messages = list(self._api.read(shaped, self._names))
+        if refusals:
+            repaired = [sendable(self._api, message) for message in messages]
+            messages = [message for message in repaired if message]
+            if len(messages) < len(repaired):
+                raise refused_items(refusals, shaped)
+        return self._append_all(self._as_imported(messages))
 
     def request(self) -> dict[str, Any]:
         """Returns the keyword arguments for the client's call, after collecting if necessary.
 
+        The request passes `check_request`. With ``repair=True``, what the provider would refuse is
+        repaired first if possible: `undo` takes that back, and nothing LOCKED or pinned is changed.
+
         Raises:
-            InvalidHistoryError: The provider would refuse the history.
+            InvalidHistoryError: The provider would refuse the history. ``violations`` has the
+                reasons.
             ContextFloorError: The request does not fit, and nothing more can be removed.
-            GCConfigError: An argument of the call is managed by the session.
+            StashError: The stash failed to store what a repair changes.
+            GCConfigError: An argument of the call is managed by the session, or the provider would
+                refuse the history with these arguments.
         """
         fields = self._follow_call()
-        messages = self._marks.placed(self.session.before_send())
-        # After a collection, what an answer was made from is known only if it remembers it.
-        request, self._sent = self._api.with_valid_thoughts(
-            self._written(messages, fields),
-            messages,
-            keep_unknown=self.session.collection_count == 0,
-        )
-        request = self._api.within_mark_limit(request)
+        request, sent = self._built(fields)
+        refusals = self._api.refusals({**self.call, **request})
+        if refusals and self.session.repair:
+            repair = partial(repaired_messages, self._api, request={**self.call, **fields})
+            self.session.repair_history(repair, list(map(str, refusals)))
+            request, sent = self._built(fields)
+            refusals = self._api.refusals({**self.call, **request})
         items = request.pop(self._api.items_key)
+        if refusals:
+            raise refused_request(refusals, items, repairs=self.session.repair)
+        self._sent = sent
         call = dict(self.call)
         if request != fields:  # the history has a system prompt
             call = {**call, self._api.call_key: request} if self._api.call_key else request
         return {**call, self._api.items_key: items}
 
+    def _built(self, fields: Fields) -> tuple[Fields, View | None]:
+        """Returns the next request, and what its answer will be made from."""
+        messages = self._marks.placed(self.session.before_send())
+        # After a collection, what an answer was made from is known only if it remembers it.
+        request, sent = self._api.with_valid_thoughts(
+            self._written(messages, fields),
+            messages,
+            keep_unknown=self.session.collection_count == 0,
+        )
+        return self._api.within_mark_limit(request), sent
+
     def answer(self, response: Any) -> list[Message]:
         """Adds a response to the history, reports its usage, and returns the added messages.
 
         A response without tool calls ends the turn, after which a collection may run. The list is
-        empty if the response has no content.
+        empty if the response has no content, or only reasoning, which the provider would refuse in
+        a request. Blank texts are left out too.
 
         Args:
             response: The SDK's response object, or its plain data.
 
         Raises:
-            FormatError: ``response`` is not a response of the provider. Some servers return an
-                error in place of one.
+            FormatError: ``response`` is not a response of the provider, or one that it would refuse
+                in a request. Some servers return an error in place of a response.
         """
-        said = list(self._api.read(self._api.answer_items(response), self._names))
+        with reading("the response"):
+            items, usage = self._api.answer_items(response), self._api.usage(response)
+        said = self._sendable(items, self._api.read(items, self._names))
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
-        usage = self._api.usage(response)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
-        booked = self._append_all(message for message in said if not message.is_empty)
+        booked = self._append_all(said)
         if not any(message.function_calls for message in booked):
             self.session.after_turn()
         return booked
@@ -331,6 +375,22 @@ class ProviderSession:
 
     def _answer_events(self, events: Iterable[Any]) -> list[Message]:
         return self.answer(self._api.read_stream(list(events)))
+
+    def _sendable(self, items: Sequence[Any], messages: Iterable[Message]) -> list[Message]:
+        """Returns the messages of an answer that say something, as they can be sent back.
+
+        Raises:
+            FormatError: The provider would refuse what they say.
+        """
+        found = []
+        for message in messages:
+            if all(part.is_empty or part.thought is not None for part in message.parts):
+                continue  # providers refuse reasoning alone
+            sent_back = sendable(self._api, message)
+            if sent_back is None:
+                raise refused_items(item_refusals(self._api, items), items)
+            found.append(sent_back)
+        return found
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:
         booked = [self.session.append(message) for message in messages]

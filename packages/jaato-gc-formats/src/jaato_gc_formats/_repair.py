@@ -8,6 +8,7 @@ from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._convert import find_api
 from jaato_gc_formats._history import Conversation, History, Usage
 from jaato_gc_formats._log_format import with_lines
+from jaato_gc_formats._wire import original_items
 
 
 def repaired(history: History, *, registry: PluginRegistry | None = None) -> History:
@@ -39,6 +40,48 @@ def _repaired(api: ApiFormat, history: History) -> History:
         if left < fewest:
             best, fewest = candidate, left
     return best
+
+
+def repaired_where_refused(api: ApiFormat, history: History) -> History:
+    """Returns a history with as few changes as possible, in which less is refused, for a session.
+
+    Messages at fault are converted again, with the calls and results that belong to them. What that
+    does not help loses its blank parts and its thoughts.
+    """
+    refused = _refused_messages(api, history)
+    for repair in (_drop_origins, _without_blank_parts):
+        if api.problems(history):
+            messages = [
+                piece
+                for message in history
+                for piece in (repair([message]) if message.message_id in refused else [message])
+            ]
+            history = History(messages, history.format, history.request)
+    return history
+
+
+def _refused_messages(api: ApiFormat, history: History) -> set[str]:
+    """Returns the ids of the messages at fault, and of the calls and results beside them."""
+    written = api.from_messages(history, history.request or {})
+    items = written[api.items_key]
+    at_fault = {
+        id(items[refusal.position])
+        for refusal in api.refusals(written)
+        if refusal.position is not None
+    }
+    refused: set[str] = set()
+    exchange: list[str] = []
+    is_refused = False
+    for message in history:
+        if not message.is_tool_output:
+            exchange, is_refused = [], False
+        exchange.append(message.message_id)
+        originals = original_items(message, api.name)
+        # Which items were written from a message without original ones is not known.
+        is_refused |= originals is None or any(id(item) in at_fault for item in originals)
+        if is_refused:
+            refused.update(exchange)
+    return refused
 
 
 def repair_conversation(
@@ -91,18 +134,27 @@ def _add_missing_results(messages: Sequence[Message]) -> list[Message]:
 
 def _drop_origins(messages: Sequence[Message]) -> list[Message]:
     """Makes all messages be converted again instead of being written as the original objects."""
-    return [replace(message, origin=None) for message in messages]
+    return [_without_origin(message) for message in messages]
+
+
+def _without_origin(message: Message) -> Message:
+    return message if message.origin is None else replace(message, origin=None)
 
 
 def _drop_blank_parts(messages: Sequence[Message]) -> list[Message]:
+    """Removes blank parts and unsigned thoughts that are alone, and what that leaves without."""
+    return _add_missing_results(_without_blank_parts(messages))
+
+
+def _without_blank_parts(messages: Sequence[Message]) -> list[Message]:
     """Removes blank parts, and messages that contain only unsigned thoughts."""
     kept_messages = []
     for message in messages:
         parts = [part for part in message.parts if not _is_blank(part)]
         if any(part.thought is None or part.is_signed for part in parts):
             kept = message if len(parts) == len(message.parts) else message.with_parts(parts)
-            kept_messages.append(replace(kept, origin=None))
-    return _add_missing_results(kept_messages)
+            kept_messages.append(_without_origin(kept))
+    return kept_messages
 
 
 def _join_answers(messages: Sequence[Message]) -> list[Message]:

@@ -7,7 +7,7 @@ blocks, with lengths in place of the texts, so that the list can be restored.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from jaato_gc import Message, Part, Role
@@ -60,16 +60,16 @@ def unflatten(
         text: The current text of the result.
         kept: The value that `flatten` kept under ``content``.
         attachments: The parts that belong to the result.
-        write: Converts an attachment to a block.
+        write: Converts an attachment to a block; ``None`` if the API would refuse it.
         make_text: Converts a text part to a block.
     """
-    attached = list(attachments)
+    attached = [block for part in attachments if (block := write(part)) is not None]
     if isinstance(kept, list):
         if isinstance(text, str) and len(text) == _length(kept):
-            return _restore_blocks(text, kept, attached, write)
-        return [{**make_text(Part(text=as_text(text))), **_marks(kept)}, *map(write, attached)]
+            return _restore_blocks(text, kept, attached)
+        return [{**make_text(Part(text=as_text(text))), **_marks(kept)}, *attached]
     if attached:
-        return [make_text(Part(text=as_text(text))), *map(write, attached)]
+        return [make_text(Part(text=as_text(text))), *attached]
     return text if kept == "value" else as_text(text)
 
 
@@ -89,21 +89,18 @@ def _text_length(block: Any) -> int:
     return length
 
 
-def _restore_blocks(
-    text: str, kept: list[Any], attached: list[Part], write: WriteBlock
-) -> list[Any]:
+def _restore_blocks(text: str, kept: list[Any], attached: list[Any]) -> list[Any]:
     blocks: list[Any] = []
     start = 0
     remaining = iter(attached)
     for block in kept:
         if block == _ATTACHMENT:
-            if part := next(remaining, None):
-                blocks.append(write(part))
+            blocks.extend(islice(remaining, 1))
             continue
         end = start + _text_length(block)
         blocks.append(block[1] if isinstance(block, list) else {**block, "text": text[start:end]})
         start = end + 1
-    return blocks + [write(part) for part in remaining]
+    return [*blocks, *remaining]
 
 
 def is_inside(part: Part) -> bool:

@@ -145,6 +145,26 @@ def jaato_gc_token_counter(model: str | None) -> TokenCounter | None:
     """
 
 
+@hookspec(firstresult=True)
+def jaato_gc_model_window(model: str) -> int | None:
+    """Returns the window of a model, in tokens. The first plugin that knows it wins.
+
+    Called by `PluginRegistry.model_window` when a session is created without ``context_limit`` and
+    with ``model``, never within a turn. If the provider accepts less input than its window, return
+    that. Return ``None`` for unknown models. If it raises, or returns something else than a
+    positive integer, the plugin is listed as broken and the next is asked.
+
+    Args:
+        model: The provider's name of the model.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_model_window(model):
+            return 64_000 if model.startswith("acme-") else None
+    """
+
+
 # --- observing: called by the session; an error is logged and never reaches the turn ---
 
 

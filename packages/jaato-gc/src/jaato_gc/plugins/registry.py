@@ -169,8 +169,25 @@ class PluginRegistry:
 
     def token_counter(self, model: str | None = None) -> TokenCounter:
         """Returns the counter for a model: from a plugin, or core's choice."""
-        counter = self._first("jaato_gc_token_counter", {"model": model}, TokenCounter)
+        counter = self._first(
+            "jaato_gc_token_counter",
+            {"model": model},
+            "a TokenCounter",
+            lambda found: isinstance(found, TokenCounter),
+        )
         return counter or choose_counter(model)
+
+    def model_window(self, model: str | None) -> int | None:
+        """Returns the window of a model in tokens, if a plugin knows it."""
+        if not model:
+            return None
+        window: int | None = self._first(
+            "jaato_gc_model_window",
+            {"model": model},
+            "a positive integer",
+            lambda found: type(found) is int and found > 0,
+        )
+        return window
 
     def stash(self, agent_id: str = "main") -> Stash | None:
         """Returns the stash that a plugin provides for an agent, if one does.
@@ -178,18 +195,29 @@ class PluginRegistry:
         Raises:
             StashError: The plugin can't provide it. Continuing without it would lose content.
         """
-        stash: Stash | None = self._first("jaato_gc_stash", {"agent_id": agent_id}, Stash)
+        stash: Stash | None = self._first(
+            "jaato_gc_stash",
+            {"agent_id": agent_id},
+            "a Stash",
+            lambda found: isinstance(found, Stash),
+        )
         return stash
 
-    def _first(self, hook: str, arguments: Mapping[str, Any], kind: Any) -> Any:
+    def _first(
+        self,
+        hook: str,
+        arguments: Mapping[str, Any],
+        expected: str,
+        is_expected: Callable[[Any], bool],
+    ) -> Any:
         """Returns the first result of a hook. A plugin that fails is listed as broken."""
         for plugin, implementation in self._loader.implementations(hook):
             try:
                 answer = call(implementation, arguments)
-                if isinstance(answer, kind):
+                if is_expected(answer):
                     return answer
                 if answer is not None:
-                    raise GCPluginError(f"expected a {kind.__name__}, got {answer!r:.80}")
+                    raise GCPluginError(f"expected {expected}, got {answer!r:.80}")
             except StashError:
                 raise
             except Exception as error:

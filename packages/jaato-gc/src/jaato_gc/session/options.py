@@ -41,6 +41,6 @@ class HostOptions(TypedDict, total=False):
 class GCSessionOptions(HostOptions, total=False):
     """All keyword arguments of `GCSession`."""
 
-    context_limit: int
+    context_limit: int | None
     model: str | None
     tools: ToolHandler | None

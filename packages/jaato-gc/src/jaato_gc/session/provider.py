@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,9 +72,7 @@ class Answer:
         elif isinstance(chunk, UsageReport):
             self.on_usage(chunk.input_tokens, chunk.output_tokens)
         else:
-            raise ProviderError(
-                f"expected str, Part, Message or UsageReport, the provider gave {chunk!r:.80}"
-            )
+            raise _not_an_answer(chunk)
 
     def _show(self, text: str | None) -> None:
         if text:
@@ -112,12 +110,21 @@ class Answer:
 def _chunks(reply: Any) -> Iterator[Chunk]:
     if isinstance(reply, str | Message):
         return iter((reply,))
+    # Iterating over a dict or a response of an SDK yields the names of its fields.
+    if isinstance(reply, Mapping | bytes) or hasattr(reply, "model_dump"):
+        raise _not_an_answer(reply)
     try:
         return iter(reply)
     except TypeError:
-        raise ProviderError(
-            f"expected str, Message or an iterator, the provider returned {reply!r:.80}"
-        ) from None
+        raise _not_an_answer(reply) from None
+
+
+def _not_an_answer(value: Any) -> ProviderError:
+    return ProviderError(
+        "expected str, Message, or an iterator of str, Part, Message and UsageReport, the provider "
+        f"gave {value!r:.80}: for responses of a provider's SDK, use ProviderSession of "
+        "jaato-gc-formats"
+    )
 
 
 def refuse_awaitable(value: Any, whose: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
 from jaato_gc.budget import InstructionBudget
@@ -46,7 +46,7 @@ class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
 class _BudgetState(_State):
     agent_id: str
     session_id: str
-    context_limit: int
+    context_limit: PositiveInt
     correction: int
     collections: int
 

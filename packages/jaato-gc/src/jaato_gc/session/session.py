@@ -21,16 +21,19 @@ from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
+from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
+from jaato_gc.session.repairing import Repair, edits_to_repair
 from jaato_gc.session.restoring import Place
 from jaato_gc.session.saving import dump, load, parse
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
 from jaato_gc.session.strategy_in_use import StrategyInUse, prepare
 from jaato_gc.session.turn_loop import TurnLoop
+from jaato_gc.session.window import window_of
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
@@ -53,9 +56,11 @@ class GCSession:
     Args:
         provider: Sends a request to the model; only `send_message` needs it.
         tools: Runs the model's tool calls; without it, calls are left to the host.
-        context_limit: The model's window, in tokens.
+        context_limit: The model's window, in tokens. By default, the one that a plugin knows for
+            ``model``, such as jaato-gc-formats. Otherwise 128,000, after one log line per process
+            that says so.
         counter: Counts tokens; chosen by ``model`` if not given.
-        model: The model's name, to choose a counter.
+        model: The model's name, to choose window and counter.
         registry: The registry of plugins.
         session_id: An id for observers and for the budget's snapshots.
         agent_id: The agent's id, for displays.
@@ -90,7 +95,7 @@ class GCSession:
         provider: Provider | None = None,
         *,
         tools: ToolHandler | None = None,
-        context_limit: int = 128_000,
+        context_limit: int | None = None,
         counter: TokenCounter | None = None,
         model: str | None = None,
         registry: PluginRegistry | None = None,
@@ -135,7 +140,7 @@ class GCSession:
             session_id,
             agent_id,
             agent_type or agent_id,
-            arguments.window(context_limit),
+            window_of(model, context_limit, self.registry),
             counter or self.registry.token_counter(model),
         )
         budget.collectable_sources = {InstructionSource.CONVERSATION}
@@ -533,6 +538,23 @@ class GCSession:
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
 
+    def repair_history(self, repair: Repair, reasons: Sequence[str]) -> GCResult:
+        """Repairs the history with a function, for rules that only one provider has.
+
+        It is journaled: `undo` restores the history.
+
+        Args:
+            repair: Returns the repaired messages, under the same ids. It raises if it can't help.
+            reasons: What is wrong, for ``details["repaired"]`` of the result.
+
+        Raises:
+            InvalidHistoryError: The history would be invalid then, or a LOCKED or pinned message
+                would be removed or changed.
+            StashError: The stash failed. Nothing has changed.
+        """
+        edits_for = partial(edits_to_repair, repair=repair)
+        return self._editor.edit(edits_for, REPAIR, repaired=list(reasons))
+
     # --- the stash ---
 
     @property
@@ -618,7 +640,7 @@ class GCSession:
             provider: As for a new session.
             strategy: Name of an installed strategy, or a strategy; by default, the saved one.
             **options: As for a new session: the saved text has no callables (such as the
-                summarizer) and no counter.
+                summarizer) and no counter. The window is the saved one, unless given.
 
         Raises:
             SavedSessionError: The text is not a saved session, the counter is another one, or the
@@ -628,14 +650,17 @@ class GCSession:
         # A plugin's stash belongs to the agent, and observers know a session by its ids.
         options.setdefault("agent_id", document["budget"]["agent_id"])
         options.setdefault("session_id", document["budget"]["session_id"])
+        context_limit = options.get("context_limit")
+        if context_limit is None:
+            options["context_limit"] = document["budget"]["context_limit"]
         session = cls(provider, **options)
         try:
             load(session, document, strategy)
         except BaseException:
             session.close()
             raise
-        if "context_limit" in options:  # the model may be another one
-            session.set_context_limit(options["context_limit"])
+        if context_limit is not None:  # the model may be another one
+            session.set_context_limit(context_limit)
         return session
 
     def child(
