@@ -14,7 +14,7 @@ from jaato_gc import (
     InstructionSource,
     ReadOnlyError,
 )
-from jaato_gc.plugin import Collection, Piece
+from jaato_gc.plugin import Collection, RemovalUnit
 from jaato_gc_testing import ScriptedStrategy, new_session, speak
 
 CONFIG = GCConfig(preserve_recent_turns=1, preserve_recent_groups=1, ledger_percent=0.0)
@@ -34,8 +34,8 @@ def keys_removed(session: GCSession, target: float) -> list[str | None]:
 
 def test_pieces_go_in_the_given_order_until_the_goal_is_reached() -> None:
     def select(collection: Collection) -> None:
-        pieces = [Piece(turn.key, list(turn.groups)) for turn in collection.turns]
-        collection.remove_in_order(reversed(pieces[:-1]), "newest_first")
+        units = [RemovalUnit(turn.key, list(turn.groups)) for turn in collection.turns]
+        collection.remove_in_order(reversed(units[:-1]), "newest_first")
 
     session = filled(ScriptedStrategy(select))
     keys = keys_removed(session, 100 * session.budget.total_tokens() / 4_000 - 8)

@@ -13,7 +13,7 @@ from jaato_gc.plugin import (
     REMOVABLE_POLICIES,
     Collection,
     Group,
-    Piece,
+    RemovalUnit,
     Shortening,
     Turn,
     find_tool_uses,
@@ -161,11 +161,11 @@ _REASONS = {
 }
 
 
-Candidate = tuple[float, Piece | SourceEntry]
-"""The place by age, and what to remove: a piece of the history, or another entry."""
+Candidate = tuple[float, RemovalUnit | SourceEntry]
+"""The place by age, and what to remove: a unit of the history, or another entry."""
 
 
-def _by_age(candidates: list[Candidate]) -> list[Piece | SourceEntry]:
+def _by_age(candidates: list[Candidate]) -> list[RemovalUnit | SourceEntry]:
     return [what for _, what in sorted(candidates, key=itemgetter(0))]
 
 
@@ -181,14 +181,14 @@ def _groups(ages: Ages, budget: InstructionBudget, policy: GCPolicy) -> Iterable
 
     Protected groups are among them: ``remove`` leaves them out.
     """
-    by_key: dict[str, tuple[float, Piece]] = {}
+    by_key: dict[str, tuple[float, RemovalUnit]] = {}
     for place, group in ages:
         if group.policy is policy:
             message_id = group.messages[0].message_id
             entry = budget.entry_of(message_id)
             key = (entry and entry.key) or message_id
-            _, piece = by_key.setdefault(key, (place, Piece(key, [])))
-            piece.groups.append(group)
+            _, unit = by_key.setdefault(key, (place, RemovalUnit(key, [])))
+            unit.groups.append(group)
     return by_key.values()
 
 

@@ -8,7 +8,7 @@ from jaato_gc import count_tokens
 from jaato_gc.plugin import (
     Collection,
     GCStrategy,
-    Piece,
+    RemovalUnit,
     StrategyInfo,
     SummarySettings,
     TurnSummarizer,
@@ -50,31 +50,31 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
         recent = [turn for turn in collection.turns if collection.is_recent(turn)]
         collection.remove_oldest(recent, "recent_truncated")
 
-    def _generations(self, collection: Collection) -> tuple[list[Piece], list[Piece]]:
+    def _generations(self, collection: Collection) -> tuple[list[RemovalUnit], list[RemovalUnit]]:
         """Returns what is ancient and what is in the middle."""
         old = [turn for turn in collection.turns if not collection.is_recent(turn)]
-        pieces = [piece for piece in collection.pieces(old) if _may_go(collection, piece)]
-        if pieces:
-            split = max(0, len(pieces) - self.settings.summarize_middle_turns)
+        units = [unit for unit in collection.removal_units(old) if _may_go(collection, unit)]
+        if units:
+            split = max(0, len(units) - self.settings.summarize_middle_turns)
         else:
-            pieces = self._calls_that_must_go(collection)
-            split = len(pieces) // 2
-        return pieces[:split], pieces[split:]
+            units = self._calls_that_must_go(collection)
+            split = len(units) // 2
+        return units[:split], units[split:]
 
-    def _calls_that_must_go(self, collection: Collection) -> list[Piece]:
+    def _calls_that_must_go(self, collection: Collection) -> list[RemovalUnit]:
         """Returns the oldest calls of recent turns that free enough."""
         goal = collection.goal
         wanted = (goal.tokens_to_free or 0) + self.settings.expected_size(goal.target_tokens)
-        chosen: list[Piece] = []
-        for piece in collection.pieces(collection.turns):
+        chosen: list[RemovalUnit] = []
+        for unit in collection.removal_units(collection.turns):
             if wanted <= 0:
                 break
-            if _may_go(collection, piece):
-                chosen.append(piece)
-                wanted -= count_tokens(piece.groups[0].messages, collection.counter)
+            if _may_go(collection, unit):
+                chosen.append(unit)
+                wanted -= count_tokens(unit.groups[0].messages, collection.counter)
         return chosen
 
-    def _summarize(self, collection: Collection, middle: Sequence[Piece]) -> None:
+    def _summarize(self, collection: Collection, middle: Sequence[RemovalUnit]) -> None:
         if not middle:
             return
         if self.settings.can_summarize:
@@ -85,8 +85,8 @@ class HybridGCPlugin(GCStrategy[HybridSettings]):
             collection.remove_in_order(middle, "truncated_fallback")
 
 
-def _may_go(collection: Collection, piece: Piece) -> bool:
-    return any(collection.may_remove(group) for group in piece.groups)
+def _may_go(collection: Collection, unit: RemovalUnit) -> bool:
+    return any(collection.may_remove(group) for group in unit.groups)
 
 
 def create_plugin() -> HybridGCPlugin:

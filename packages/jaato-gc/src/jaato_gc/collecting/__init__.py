@@ -4,7 +4,7 @@ from jaato_gc.collecting.account import cache_impact as cache_impact
 from jaato_gc.collecting.account import make_result as make_result
 from jaato_gc.collecting.account import removal_list as removal_list
 from jaato_gc.collecting.collection import Collection as Collection
-from jaato_gc.collecting.collection import Piece as Piece
+from jaato_gc.collecting.collection import RemovalUnit as RemovalUnit
 from jaato_gc.collecting.collection import include_request as include_request
 from jaato_gc.collecting.collection import opened as opened
 from jaato_gc.collecting.draft import Draft as Draft

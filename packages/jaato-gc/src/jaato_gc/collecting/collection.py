@@ -26,7 +26,7 @@ from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
 
 
-class Piece(NamedTuple):
+class RemovalUnit(NamedTuple):
     """Groups that are removed together, with their key in the removal list.
 
     Args:
@@ -184,18 +184,20 @@ class Collection:
         """Returns the tokens of a group, in its current form."""
         return count_tokens(map(self.current, group.messages), self.counter)
 
-    def pieces(
+    def removal_units(
         self, turns: Iterable[Turn], policies: Container[GCPolicy] = tuple(GCPolicy)
-    ) -> list[Piece]:
+    ) -> list[RemovalUnit]:
         """Returns what goes together in turns: old turns as a whole, recent ones call by call."""
-        pieces: list[Piece] = []
+        units: list[RemovalUnit] = []
         for turn in turns:
             groups = [group for group in turn.groups if group.policy in policies]
             if self.is_recent(turn):
-                pieces += [Piece(self.key_of(group), [group]) for group in groups if group.is_call]
+                units += [
+                    RemovalUnit(self.key_of(group), [group]) for group in groups if group.is_call
+                ]
             else:
-                pieces.append(Piece(turn.key, groups))
-        return pieces
+                units.append(RemovalUnit(turn.key, groups))
+        return units
 
     # --- removing ---
 
@@ -218,16 +220,16 @@ class Collection:
             policies: Remove only groups under one of these policies.
             to_goal: False: remove all of them.
         """
-        pieces: Iterable[Piece] = self.pieces(turns, policies)
+        units: Iterable[RemovalUnit] = self.removal_units(turns, policies)
         if self.reason is GCTriggerReason.TURN_LIMIT:
-            pieces = (
-                piece for piece in pieces if include_request(filter(self.may_remove, piece.groups))
+            units = (
+                unit for unit in units if include_request(filter(self.may_remove, unit.groups))
             )
-        self.remove_in_order(pieces, reason, to_goal=to_goal)
+        self.remove_in_order(units, reason, to_goal=to_goal)
 
     def remove_in_order(
         self,
-        candidates: Iterable[Piece | Group | SourceEntry],
+        candidates: Iterable[RemovalUnit | Group | SourceEntry],
         reason: str,
         *,
         to_goal: bool = True,
@@ -243,7 +245,7 @@ class Collection:
         for candidate in candidates:
             if to_goal and not self.needs_more:
                 return
-            if isinstance(candidate, Piece):
+            if isinstance(candidate, RemovalUnit):
                 self.remove(candidate.groups, candidate.key, reason)
             elif isinstance(candidate, Group):
                 self.remove([candidate], self.key_of(candidate), reason)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from jaato_gc.collecting import Collection, GCTriggerReason, Piece, include_request
+from jaato_gc.collecting import Collection, GCTriggerReason, RemovalUnit, include_request
 from jaato_gc.errors import SummaryError
 from jaato_gc.history import EditAction, Group, Turn
 from jaato_gc.messages import Message, SyntheticKind
@@ -52,28 +52,28 @@ class TurnSummarizer:
             SummaryError: The summarizer failed or returned no usable summary.
         """
         collection = self._collection
-        pieces = collection.pieces(turns)
-        while collection.needs_more and self._replace(self._choose_oldest(pieces), reason):
+        units = collection.removal_units(turns)
+        while collection.needs_more and self._replace(self._choose_oldest(units), reason):
             pass
         self._fold_summaries()
 
-    def summarize(self, pieces: Sequence[Piece], reason: str) -> None:
-        """Replaces all of these pieces by one summary, even if the goal is reached.
+    def summarize(self, units: Sequence[RemovalUnit], reason: str) -> None:
+        """Replaces all of these units by one summary, even if the goal is reached.
 
         Raises:
             SummaryError: The summarizer failed or returned no usable summary.
         """
-        self._replace(pieces, reason)
+        self._replace(units, reason)
         self._fold_summaries()
 
-    def _replace(self, pieces: Sequence[Piece], reason: str) -> bool:
-        """Replaces pieces by a summary, or removes them. Returns whether anything was removed."""
+    def _replace(self, units: Sequence[RemovalUnit], reason: str) -> bool:
+        """Replaces units by a summary, or removes them. Returns whether anything was removed."""
         try:
-            return self._summarize(pieces, reason)
+            return self._summarize(units, reason)
         except SummaryError as error:
             self._accept_failure(error)
         # Content without a summary is lost, so only what the goal requires is removed.
-        self._collection.remove_in_order(pieces, "truncated_fallback")
+        self._collection.remove_in_order(units, "truncated_fallback")
         return True
 
     def _accept_failure(self, error: SummaryError) -> None:
@@ -86,15 +86,15 @@ class TurnSummarizer:
     def _removable(self, groups: Iterable[Group]) -> list[Group]:
         return [group for group in groups if self._collection.may_remove(group)]
 
-    def _choose_oldest(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Returns the oldest pieces that free enough, including room for their summary."""
+    def _choose_oldest(self, units: Iterable[RemovalUnit]) -> list[RemovalUnit]:
+        """Returns the oldest units that free enough, including room for their summary."""
         collection = self._collection
         goal = collection.goal
         wanted = collection.tokens_missing + self._settings.expected_size(goal.target_tokens)
-        chosen: list[Piece] = []
+        chosen: list[RemovalUnit] = []
         freed, ended = 0, collection.turns_removed
-        for piece in pieces:
-            groups = self._removable(piece.groups)
+        for unit in units:
+            groups = self._removable(unit.groups)
             if collection.reason is GCTriggerReason.TURN_LIMIT:
                 if ended >= goal.turns_to_remove:
                     break
@@ -103,15 +103,15 @@ class TurnSummarizer:
             elif goal.tokens_to_free is not None and freed >= wanted:
                 break
             if groups:
-                chosen.append(piece)
+                chosen.append(unit)
                 freed += sum(self._tokens(group.messages) for group in groups)
                 ended += include_request(groups)
         return chosen
 
-    def _summarize(self, pieces: Sequence[Piece], reason: str) -> bool:
-        """Replaces pieces by one summary. Returns whether that makes the history smaller."""
+    def _summarize(self, units: Sequence[RemovalUnit], reason: str) -> bool:
+        """Replaces units by one summary. Returns whether that makes the history smaller."""
         collection = self._collection
-        removable = [self._removable(piece.groups) for piece in pieces]
+        removable = [self._removable(unit.groups) for unit in units]
         turns = [
             [message for group in groups for message in group.messages] for groups in removable
         ]
@@ -127,8 +127,8 @@ class TurnSummarizer:
         if not self._pays_off(summary, everything):
             return False
         self._insert(summary, collection.position_before(chain.from_iterable(removable)))
-        for piece, groups in zip(pieces, removable, strict=True):
-            collection.remove(groups, piece.key, reason, "summarize")
+        for unit, groups in zip(units, removable, strict=True):
+            collection.remove(groups, unit.key, reason, "summarize")
         return True
 
     def _fold_summaries(self) -> None:
