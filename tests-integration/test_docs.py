@@ -43,7 +43,8 @@ from jaato_gc import (
     discover_gc_plugins,
     load_gc_plugin,
 )
-from jaato_gc.plugin import REMOVABLE_POLICIES
+from jaato_gc.collecting.identical_results import IDENTICAL
+from jaato_gc.plugin import REMOVABLE_POLICIES, Hold
 from jaato_gc_budget._phases import BEFORE_TURNS, reason_of
 from jaato_gc_lab._plugin_names import PluginNames
 from jaato_gc_lab._plugin_project import project_files
@@ -326,6 +327,14 @@ def test_every_value_is_documented(heading: str, enum: Any) -> None:
     assert all(row[-1] for row in table)
 
 
+def test_every_hold_is_documented() -> None:
+    table = rows(section(page("reference/results.md"), "Holds"))
+
+    documented = {row[0].strip("`"): row[2] for row in table}
+    expected = {hold.value: "yes" if hold.is_fixed else "no" for hold in Hold}
+    assert documented == expected | {"strategy": "no"}
+
+
 WITH_A_REASON = {
     "Edit", "Garbage", "_of_result", "_remove", "_replace", "drop_repeated_lines",
     "remove", "remove_in_order", "remove_oldest", "remove_source", "shorten", "summarize",
@@ -376,7 +385,7 @@ def test_every_reason_is_documented_and_nothing_else() -> None:
         for name, package in STRATEGY_PACKAGES.items()
     }
     used["gc_budget"] |= BY_POLICY
-    in_core = set().union(
+    in_core = {IDENTICAL}.union(
         *(reasons_in(ast.parse((CORE / name).read_text())) for name in CORE_WITH_REASONS)
     )
     documented = documented_reasons()

@@ -479,6 +479,20 @@ def test_colours_have_enough_contrast_in_light_and_dark_mode(mode: int) -> None:
     assert contrast(colours["tip-text"], colours["tip"]) >= 4.5
 
 
+def test_every_class_of_the_page_has_a_style() -> None:
+    folder = Path(_page.__file__).parent / "templates"
+    styles = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.css.j2"))
+    used: set[str] = set()
+    for path in folder.glob("*.j2"):
+        for classes in re.findall(r'class="([^"]+)"', path.read_text(encoding="utf-8")):
+            fixed = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "\0", classes)  # the rest depends on data
+            used |= {name for name in fixed.split() if "\0" not in name}
+
+    unstyled = {name for name in used if not re.search(rf"\.{re.escape(name)}\b", styles)}
+
+    assert unstyled == {"missing", "timeline", "previous", "next", "head"}, "an unfilled chart?"
+
+
 def test_the_page_shows_everything_that_it_is_given() -> None:
     """A chart whose data or drawing no template uses is not on the page."""
     folder = Path(_page.__file__).parent / "templates"

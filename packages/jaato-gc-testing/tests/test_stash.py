@@ -411,6 +411,23 @@ class OneThread(MemoryStash):
         return super().put(gc_id, messages)
 
 
+class KeysArePaths(MemoryStash):
+    """Takes the key as a path below a folder of its agent."""
+
+    def get(self, key: str) -> StashEntry | None:
+        return super().get(key.rpartition("/")[2])
+
+    def for_agent(self, agent: str) -> MemoryStash:  # noqa: ARG002
+        return KeysArePaths()
+
+
+class NamesOfFiles(MemoryStash):
+    """Takes the id of an agent as the name of a folder, on a disk that ignores case."""
+
+    def for_agent(self, agent: str) -> MemoryStash:
+        return super().for_agent(agent.casefold())
+
+
 MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_an_empty_stash_is_a_stash", Incomplete),
     ("test_put_returns_the_key_of_each_message", OwnKeys),
@@ -422,6 +439,8 @@ MUTANTS: list[tuple[str, type[Any]]] = [
     ("test_gives_back_equal_messages", InMilliseconds),
     ("test_gives_back_any_message", WithoutExtra),
     ("test_gives_back_any_message", WithoutSurrogates),
+    ("test_a_key_is_no_path", KeysArePaths),
+    ("test_any_text_names_one_agent", NamesOfFiles),
     ("test_later_changes_do_not_reach_it", ByReference),
     ("test_later_changes_do_not_reach_it", Cached),
     ("test_put_again_is_no_second_entry", Appending),

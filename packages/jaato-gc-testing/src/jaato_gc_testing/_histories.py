@@ -126,10 +126,10 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
     ]
     parts += [Part(function_call=call) for call in calls]
     answers = calls if answered else calls[: draw(st.integers(0, len(calls) - 1))]
-    results = [
-        Part(function_response=ToolResult(call.id, call.name, draw(_RESULTS), is_error=number == 2))
-        for number, call in enumerate(answers)
-    ]
+    results = []
+    for call in answers:
+        answer = ToolResult(call.id, call.name, draw(_RESULTS), is_error=draw(st.booleans()))
+        results.append(Part(function_response=answer))
     place, role = draw(_PLACES_OF_RESULTS)
     exchange = [Message(Role.MODEL, parts, policy=draw(_POLICIES))]
     if place == "apart":

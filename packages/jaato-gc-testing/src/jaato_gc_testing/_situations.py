@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import reject
@@ -75,6 +75,10 @@ def situations(draw: st.DrawFn) -> Situation:
     """Generates situations: histories of all kinds, in windows from half empty to too small."""
     of_agents = histories(min_turns=0)
     history = draw(st.one_of(*[_PLAIN_HISTORIES] * 2, of_agents, broken_histories()))
+    if draw(st.booleans()):  # a host need not lock the first request
+        history = [
+            replace(each, policy=GCPolicy.PARTIAL) if each.opens_turn else each for each in history
+        ]
     # All but notices, which are replaced even if they are pinned.
     pinnable = [at for at, each in enumerate(history) if each.synthetic is not SyntheticKind.NOTICE]
     pin = draw(st.integers(0, 2 * len(pinnable)))

@@ -105,6 +105,24 @@ class StashConformance:
         """`restore` returns generated messages unchanged."""
         assert stash.restore(stash.put("gc-1", messages)) == messages
 
+    def test_a_key_is_no_path(self, stash: Stash) -> None:
+        """A key may be any text, because models give it: no form of it reaches another agent."""
+        one, other = stash.for_agent("first"), stash.for_agent("second")
+        [key] = one.put("gc-1", odd_messages()[:1])
+        for wrong in (f"../first/{key}", f"./{key}", f"{key}/", f"{key}.json", "../first", ""):
+            assert (one.get(wrong), other.get(wrong)) == (None, None), wrong
+            assert (one.forget([wrong]), other.forget([wrong])) == (0, 0), wrong
+        assert one.get(key)
+
+    def test_any_text_names_one_agent(self, stash: Stash) -> None:
+        """The id of an agent may be any text, and every agent has content of its own."""
+        [message] = odd_messages()[:1]
+        for name in ("a", "A", "a/b", "../a", ".", "..", "a ", "CON", "x" * 300):
+            own = stash.for_agent(name)
+            assert own.stats().entries == 0, name
+            own.put("gc-1", [message])
+            assert own.stats().entries == 1, name
+
     def test_later_changes_do_not_reach_it(self, stash: Stash) -> None:
         """Changing a message after `put` or after `restore` does not change the stored one."""
         args = {"path": "a.py"}

@@ -298,7 +298,11 @@ class Collection:
         )
 
     def hold(self, group: Group) -> None:
-        """Keeps a group for the rest of this collection."""
+        """Keeps a group for the rest of this collection.
+
+        Hold the request of its turn too, unless an earlier message stays: a history must begin with
+        a user message.
+        """
         self._check_open()
         self._check_is_own(group)
         self._draft.held_by_strategy.add(id(group))

@@ -262,7 +262,7 @@ class Draft:
         return list(found.values())
 
     @property
-    def held(self) -> dict[str, Hold]:
+    def must_stay(self) -> dict[str, Hold]:
         """Why messages must stay, by message id, without those that core had to remove."""
         return {
             message.message_id: group.hold

@@ -82,7 +82,7 @@ def reserve_ledger(draft: Draft, removed: Group) -> None:
 
 def add_ledger(draft: Draft) -> None:
     """Adds the ledger, if one was asked for and whole groups go without a summary."""
-    if not draft.ledger_tokens or LEDGER_ID in draft.held:
+    if not draft.ledger_tokens or LEDGER_ID in draft.must_stay:
         return  # not wanted, or the earlier one is LOCKED or pinned
     edits = draft.edits
     summarized = {edit.message_id for edit in edits if edit.action == "summarize"}

@@ -23,7 +23,7 @@ def reserve_notice(draft: Draft) -> None:
 def add_notice(draft: Draft) -> None:
     """Adds a notice, if one is wanted, unless it costs more than is freed or misses the goal."""
     template = draft.request.notice
-    if template is None or NOTICE_ID in draft.held:
+    if template is None or NOTICE_ID in draft.must_stay:
         return  # not wanted, or the old one is LOCKED or pinned
     edits = draft.edits
     if any(is_notice(message) for edit in edits for message in edit[1:3] if message):
@@ -60,7 +60,7 @@ def _notice_edits(draft: Draft, edits: Sequence[Edit], text: str) -> list[Edit]:
     It follows the first user message, which rarely goes, so it rarely moves. If anything else would
     come first, it follows the system messages. Held notices stay.
     """
-    history, held = draft.history, draft.held
+    history, held = draft.history, draft.must_stay
     removals = [
         Edit(position, message, None)
         for position, message in enumerate(history)

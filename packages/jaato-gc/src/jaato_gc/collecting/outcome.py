@@ -67,7 +67,7 @@ class Outcome:
             apply_edits(draft.history, edits),
             edits,
             [change for change in changes if isinstance(change, SourceRemoval)],
-            draft.held,
+            draft.must_stay,
             _summaries_to_keep(draft),
             draft.budget,
             draft.counter,

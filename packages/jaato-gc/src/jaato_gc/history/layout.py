@@ -27,7 +27,7 @@ class Hold(StrEnum):
     NEWEST_USER = "newest_user"
     """It is the newest user message."""
     FIRST_USER = "first_user"
-    """It is the user message that the history begins with."""
+    """It is the request of the first turn of which anything stays."""
     RECENT = "recent"
     """It belongs to the recent turns or to the last calls."""
 
@@ -37,7 +37,7 @@ class Hold(StrEnum):
 
         FIRST_USER is fixed only before a fixed group: see `fixed_groups`.
         """
-        return self not in (Hold.RECENT, Hold.FIRST_USER)
+        return self in (Hold.LOCKED, Hold.PINNED, Hold.OPEN_CALL, Hold.NEWEST_USER)
 
 
 # Named tuples are as read-only as frozen dataclasses and made in a quarter of the time: every

@@ -146,7 +146,7 @@ class Collector:
                     return self.apply(plan, strategy)
                 except StalePlanError as error:  # an undo, a pin or another strategy came first
                     stale = error
-            return self._ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
+            return self._notify_ended(self._given_up(plan.result, [], 0, stale), plan.seconds)
         finally:
             self._ended_collections += 1
 
@@ -215,9 +215,9 @@ class Collector:
         else:
             self.schedule.check_in_use(strategy)
             result = self._record(result)
-        return self._ended(result, plan.seconds + time.perf_counter() - started)
+        return self._notify_ended(result, plan.seconds + time.perf_counter() - started)
 
-    def _ended(self, result: GCResult, seconds: float) -> GCResult:
+    def _notify_ended(self, result: GCResult, seconds: float) -> GCResult:
         """Notifies the observers of a collection that has ended."""
         self.observers.notify_of(result, "jaato_gc_after_collect", seconds=seconds)
         return result

@@ -25,6 +25,7 @@ from jaato_gc.history import (
     Edit,
     EditAction,
     Group,
+    Hold,
     SourceRemoval,
     Violation,
     apply_edits,
@@ -44,6 +45,16 @@ from jaato_gc.messages import (
 from jaato_gc.policies import InstructionSource
 from jaato_gc.tokens import message_tokens
 
+_KNOWN_HOLDS = (
+    None,
+    Hold.LOCKED,
+    Hold.PINNED,
+    Hold.OPEN_CALL,
+    Hold.NEWEST_USER,
+    Hold.FIRST_USER,
+    Hold.RECENT,
+)
+"""Why messages stay, as far as a plugin can know from budget, configuration and history."""
 _SUMMARIES = (SyntheticKind.SUMMARY, SyntheticKind.LEDGER)
 
 
@@ -247,12 +258,14 @@ def _put_back(edits: Sequence[Edit], draft: Draft, *, takes_budget: bool) -> set
     """Returns the messages that the strategy changed and should have left.
 
     A strategy without a ``budget`` argument can't know locks and pins: everything held is restored,
-    and summaries and ledgers. For others only the last calls are restored.
+    and summaries and ledgers. Others know what `_KNOWN_HOLDS` says, but not which calls are the
+    last ones.
     """
     moved = {edit.message_id for edit in edits if edit.before is None}  # rejected later
     changed = {edit.message_id for edit in edits} - moved
     removed = {edit.message_id for edit in edits if edit.after is None} - moved
-    put_back = changed & _ids(draft.last_calls)
+    unknown = (group for group in draft.groups if group.hold not in _KNOWN_HOLDS)
+    put_back = changed & _ids([*draft.last_calls, *unknown])
     if takes_budget:
         return put_back
     put_back |= changed & _ids(

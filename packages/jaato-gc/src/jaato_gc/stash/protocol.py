@@ -80,7 +80,10 @@ class Stash(Protocol):
         ...
 
     def get(self, key: str) -> StashEntry | None:
-        """Returns the entry under a key; ``None`` if there is none."""
+        """Returns the entry under a key; ``None`` if there is none.
+
+        The key may be any text, also a path: models give it.
+        """
         ...
 
     def search(self, query: str, limit: int = 10) -> list[StashHit]:
