@@ -432,32 +432,42 @@ def test_a_result_follows_the_id_of_its_call_in_an_answer_of_a_compatible_server
 
 
 @pytest.mark.parametrize(
-    ("format", "answer"),
+    ("format", "answer", "is_accepted"),
     [
         (
             "openai-chat",
             {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm."}}]},
+            False,
         ),
-        ("openai-responses", {"status": "incomplete", "output": [REASONING]}),
+        ("openai-responses", {"status": "incomplete", "output": [REASONING]}, False),
         (
             "anthropic",
             {
                 "role": "assistant",
                 "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}],
             },
+            True,
         ),
         (
             "gemini",
-            {"candidates": [{"content": {"parts": [{"text": "Hm.", "thought": True}]}}]},
+            {
+                "candidates": [
+                    {"content": {"role": "model", "parts": [{"text": "Hm.", "thought": True}]}}
+                ]
+            },
+            True,
         ),
     ],
 )
-def test_an_answer_that_is_reasoning_alone_is_left_out(format: str, answer: Fields) -> None:
+def test_an_answer_that_is_reasoning_alone_is_left_out_if_the_provider_would_refuse_it(
+    format: str, answer: Fields, is_accepted: bool
+) -> None:
     agent = opened(format)
     agent.append("Hello.")
 
-    assert agent.answer(answer) == []
-    assert len(sent(agent, format)) == 1
+    assert len(agent.answer(answer)) == is_accepted
+    agent.append("And?")
+    assert len(sent(agent, format)) == 2 + is_accepted
 
 
 def test_a_call_in_an_answer_that_can_not_be_sent_back_is_an_error_and_nothing_changes() -> None:

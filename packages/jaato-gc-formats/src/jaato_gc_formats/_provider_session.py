@@ -22,6 +22,7 @@ from jaato_gc_formats._provider_call import (
 from jaato_gc_formats._request_booking import RequestBooking
 from jaato_gc_formats._request_check import (
     item_refusals,
+    may_be_alone,
     refused_items,
     refused_request,
     repaired_messages,
@@ -276,8 +277,8 @@ class ProviderSession:
         """Adds a response to the history, reports its usage, and returns the added messages.
 
         A response without tool calls ends the turn, after which a collection may run. The list is
-        empty if the response has no content, or only reasoning, which the provider would refuse in
-        a request. Blank texts are left out too.
+        empty if the response has no content, or only reasoning that the provider would refuse in a
+        request. Blank texts are left out too.
 
         Args:
             response: The SDK's response object, or its plain data.
@@ -384,12 +385,14 @@ class ProviderSession:
         """
         found = []
         for message in messages:
-            if all(part.is_empty or part.thought is not None for part in message.parts):
-                continue  # providers refuse reasoning alone
             sent_back = sendable(self._api, message)
-            if sent_back is None:
+            if all(part.is_empty or part.thought is not None for part in message.parts):
+                if sent_back and not message.is_empty and may_be_alone(self._api, sent_back):
+                    found.append(sent_back)
+            elif sent_back:
+                found.append(sent_back)
+            else:
                 raise refused_items(item_refusals(self._api, items), items)
-            found.append(sent_back)
         return found
 
     def _append_all(self, messages: Iterable[Message]) -> list[Message]:

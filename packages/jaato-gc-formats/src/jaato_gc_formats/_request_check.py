@@ -46,6 +46,12 @@ def sendable(api: ApiFormat, message: Message) -> Message | None:
     return message if written and not item_refusals(api, written) else None
 
 
+def may_be_alone(api: ApiFormat, message: Message) -> bool:
+    """Returns whether the API accepts an answer that nothing else of the model follows."""
+    user = api.user_item("Go on.")
+    return not api.refusals([user, *api.write([message]), user])
+
+
 def refused_request(refusals: Sequence[Refusal], items: Sequence[Any], *, repairs: bool) -> GCError:
     """Returns the error for a request that can't be sent.
 
