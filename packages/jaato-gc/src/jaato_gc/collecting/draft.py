@@ -199,10 +199,11 @@ class Draft:
 
     def position_before(self, groups: Iterable[Group]) -> int:
         """Returns where to insert a message that replaces groups: never inside an exchange."""
+        history = self.history
         position = start = min(self.positions[group.messages[0].message_id] for group in groups)
-        while start > 0 and self.history[start].is_tool_output:
+        while start > 0 and history[start].is_tool_output and not history[start].function_calls:
             start -= 1
-        return start if self.history[start].function_calls else position
+        return start if history[start].function_calls else position
 
     def current(self, message: Message) -> Message:
         """Returns the current form of a message."""
