@@ -20,7 +20,7 @@ from jaato_gc.collecting.shortening import (
 from jaato_gc.collecting.triggers import ContextUsage, Goal
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
-from jaato_gc.history import ACTIONS, EditAction, Group, SourceRemoval, Turn
+from jaato_gc.history import ACTIONS, KEEPING, Group, RemovingAction, SourceRemoval, Turn
 from jaato_gc.messages import Message, SyntheticKind, plain_id, plain_message, plain_text
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
@@ -154,7 +154,7 @@ class Collection:
 
     def may_remove(self, group: Group) -> bool:
         """Returns whether a group may be removed and is still there."""
-        if not self.may_shorten(group):
+        if not self._is_free(group):
             return False
         if not group.is_outside_turns:
             return True
@@ -165,8 +165,7 @@ class Collection:
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
-        draft = self._draft
-        return not (group.hold or id(group) in draft.held_by_strategy or draft.is_removed(group))
+        return self._is_free(group)
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
@@ -258,7 +257,7 @@ class Collection:
         groups: Iterable[Group],
         key: str,
         reason: str,
-        action: EditAction = "remove",
+        action: RemovingAction = "remove",
         *,
         stash: bool = True,
     ) -> None:
@@ -274,7 +273,7 @@ class Collection:
         self._check_open()
         key, reason = plain_id(key), plain_text(reason)
         chosen = ACTIONS.get(plain_text(action))
-        if chosen is None or chosen == "shorten":
+        if chosen is None or chosen in KEEPING:
             raise ValueError(f"expected an action that removes, got {action!r:.80}")
         for group in groups:
             self._check_is_own(group)
@@ -432,6 +431,11 @@ class Collection:
         return self._draft.position_before(groups)
 
     # --- checks ---
+
+    def _is_free(self, group: Group) -> bool:
+        """Returns whether a group is still there and nothing holds it."""
+        draft = self._draft
+        return not (group.hold or id(group) in draft.held_by_strategy or draft.is_removed(group))
 
     def _check_open(self) -> None:
         if not self._draft.is_open:

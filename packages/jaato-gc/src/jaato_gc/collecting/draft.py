@@ -105,8 +105,8 @@ class Draft:
         goal = goal_of(
             self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
         )
-        by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
-        window = None if by_turns else request.window
+        whole_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
+        window = None if whole_turns else request.window
         total = self.budget.total_tokens() if self.budget else 0
         beside = max(0, total - count_tokens(self.history, self.counter))
         self.recent_turns = recent_turns(
@@ -117,7 +117,7 @@ class Draft:
             self.counter,
         )
         layout = protect(
-            layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
+            layout, self.config, self.budget, recent=self.recent_turns, whole_turns=whole_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
         limit = self.budget.context_limit if self.budget else None

@@ -164,13 +164,13 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     for position in sorted(leaders):
         first = _first(leaders, position)
         members.setdefault(first, [first]).append(position)
-    unanswered, carry_results = pairing.unanswered, pairing.exchange_starts
+    unanswered, tool_outputs = pairing.unanswered, pairing.expected_callers
     groups: list[Group] = []
     for position, message in enumerate(history):
         if position in leaders:
             continue
         role, synthetic = message.role, message.synthetic
-        opens_turn = role is USER and synthetic is None and position not in carry_results
+        opens_turn = role is USER and synthetic is None and position not in tool_outputs
         together = members.get(position)
         if together is None:
             is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)

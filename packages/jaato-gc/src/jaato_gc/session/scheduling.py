@@ -141,8 +141,9 @@ class Schedule:
         return crossed
 
     def collected(self, result: GCResult) -> None:
-        """Learns from the result of an automatic collection.
+        """Learns from the result of an automatic collection, applied or not.
 
+        Manual ones do not come here, nor those for a refused request.
         After one that missed its goal, the next would too: it waits until enough came in.
         """
         self.threshold_crossed = False
