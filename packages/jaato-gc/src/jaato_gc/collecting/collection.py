@@ -154,7 +154,7 @@ class Collection:
 
     def may_remove(self, group: Group) -> bool:
         """Returns whether a group may be removed and is still there."""
-        if not self._is_free(group):
+        if not self._draft.is_free(group):
             return False
         if not group.is_outside_turns:
             return True
@@ -165,7 +165,7 @@ class Collection:
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
-        return self._is_free(group)
+        return self._draft.is_free(group)
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
@@ -431,11 +431,6 @@ class Collection:
         return self._draft.position_before(groups)
 
     # --- checks ---
-
-    def _is_free(self, group: Group) -> bool:
-        """Returns whether a group is still there and nothing holds it."""
-        draft = self._draft
-        return not (group.hold or id(group) in draft.held_by_strategy or draft.is_removed(group))
 
     def _check_open(self) -> None:
         if not self._draft.is_open:

@@ -191,6 +191,10 @@ class Draft:
         """Returns whether a group was removed."""
         return id(group) in self._removed_groups
 
+    def is_free(self, group: Group) -> bool:
+        """Returns whether a group is still there and nothing holds it."""
+        return not (group.hold or id(group) in self.held_by_strategy or self.is_removed(group))
+
     def key_of(self, group: Group) -> str:
         """Returns the budget's key of a group, for the removal list."""
         message_id = group.messages[0].message_id
