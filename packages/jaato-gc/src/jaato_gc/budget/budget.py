@@ -374,6 +374,7 @@ class InstructionBudget:
             "pinned_message_ids": sorted(self.pinned_message_ids),
             "collectable_sources": sorted(self.collectable_sources),
             "is_booked": self.is_booked,
+            "is_recounted": self.is_recounted,
             "collections": self.collections,
             "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
         }
@@ -396,6 +397,7 @@ class InstructionBudget:
         budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
         budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
         budget.is_booked = snapshot["is_booked"]
+        budget.is_recounted = snapshot["is_recounted"]
         budget.collections = snapshot["collections"]
         for entry in snapshot["entries"].values():
             budget._put_source(SourceEntry.from_dict(entry))
