@@ -21,6 +21,7 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
+from jaato_gc.saved import Count, Seconds, SignedCount
 from jaato_gc.tokens import message_tokens
 
 PolicyOf = Callable[[Message], GCPolicy | None]
@@ -42,10 +43,10 @@ class BookedEntry:
 
     source: InstructionSource
     key: str
-    tokens: int
+    tokens: Count
     gc_policy: GCPolicy
-    created_at: float
-    born: int = 0
+    created_at: Seconds
+    born: SignedCount = 0
     message_ids: tuple[str, ...] = ()
     parent_key: str | None = None
     label: str | None = None

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import Field
+
 from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
@@ -14,17 +16,39 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
+from jaato_gc.saved import Count, Saved, Seconds, SignedCount
 
 _LOCKED = GCPolicy.LOCKED
-_SAVED_TYPES = {
-    "tokens": int,
-    "born": int,
-    "created_at": int | float,
-    "label": str | None,
-    "metadata": dict,
-    "message_ids": list,
-    "children": dict,
-}
+
+
+class SavedEntry(Saved, extra="ignore"):  # what `to_dict` works out is saved for displays
+    """The strict model of `SourceEntry.to_dict`, or of what jaato-server saved."""
+
+    source: InstructionSource
+    tokens: Count
+    gc_policy: GCPolicy
+    own_gc_policy: GCPolicy | None = None
+    label: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: Seconds | None = None
+    born: SignedCount = 0
+    message_ids: list[str] = Field(default_factory=list)
+    children: dict[str, "SavedEntry"] = Field(default_factory=dict)
+
+    def read_out(self) -> "SourceEntry":
+        """Returns the entry."""
+        entry = SourceEntry(
+            self.source,
+            self.tokens,
+            self.own_gc_policy or self.gc_policy,
+            self.label,
+            {key: child.read_out() for key, child in self.children.items()},
+            self.metadata,
+            self.created_at,
+            self.message_ids,
+        )
+        entry._born = self.born
+        return entry
 
 
 class SourceEntry:
@@ -231,23 +255,12 @@ class SourceEntry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
-        """Returns the entry that `to_dict` described, or one that jaato-server saved."""
-        for name, kind in _SAVED_TYPES.items():
-            value = data.get(name)
-            if name in data and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise TypeError(f"a budget entry can't have {name}={value!r:.80}")
-        entry = cls(
-            source=InstructionSource(data["source"]),
-            tokens=data["tokens"],
-            gc_policy=GCPolicy(data.get("own_gc_policy", data["gc_policy"])),
-            label=data.get("label"),
-            children={key: cls.from_dict(child) for key, child in data.get("children", {}).items()},
-            metadata=data.get("metadata"),
-            created_at=data.get("created_at"),
-            message_ids=data.get("message_ids", ()),
-        )
-        entry._born = data.get("born", 0)
-        return entry
+        """Returns the entry that `to_dict` described, or one that jaato-server saved.
+
+        Raises:
+            GCError: A field is missing or has another type.
+        """
+        return SavedEntry.read(data, "the budget entry").read_out()
 
     def copy(self) -> "SourceEntry":
         """Returns another entry with the same values, and copies of everything below it."""

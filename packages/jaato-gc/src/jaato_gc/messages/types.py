@@ -10,6 +10,7 @@ from typing import Any
 from jaato_gc.errors import MessageError
 from jaato_gc.frozen import frozen
 from jaato_gc.policies import GCPolicy
+from jaato_gc.saved import LARGEST, Flag
 
 
 class Role(StrEnum):
@@ -75,7 +76,7 @@ class ToolResult:
     call_id: str | None
     name: str
     result: Any = None
-    is_error: bool = False
+    is_error: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +256,12 @@ class Message:
 
 
 def seal(message: Message) -> None:
-    """Replaces the nested values of a message by read-only copies.
+    """Checks the types of a message, and replaces its nested values by read-only copies.
 
     Raises:
-        MessageError: It is not a message, one of its parts is not a `Part`, or one of them is a
-            subclass, whose attributes and comparisons could differ from one time to the next.
+        MessageError: It is not a message, one of its parts is not a `Part`, or a field has another
+            type: it could not be counted, saved or restored. Subclasses are refused, because their
+            attributes and comparisons could differ from one time to the next.
     """
     if type(message) is not Message:
         remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
@@ -268,25 +270,52 @@ def seal(message: Message) -> None:
         raise MessageError(
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
+    _check(message, Message)
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
-        _check_type(part, Part)
+        _check(part, Part)
         if (call := part.function_call) is not None:
-            _check_type(call, FunctionCall)
+            _check(call, FunctionCall)
             _freeze(call, "args")
         if (answer := part.function_response) is not None:
-            _check_type(answer, ToolResult)
+            _check(answer, ToolResult)
             _freeze(answer, "result")
-        if part.inline_data is not None:
-            _check_type(part.inline_data, InlineData)
+        if (attachment := part.inline_data) is not None:
+            _check(attachment, InlineData)
+            for size in (attachment.width, attachment.height):
+                if size is not None and not 0 <= size <= LARGEST:
+                    raise MessageError(f"expected the size of an image, got {size:.20g}")
         if part.extra is not None:
             _freeze(part, "extra")
 
 
-def _check_type(value: object, kind: type) -> None:
+_ABSENT = type(None)
+_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
+    Message: {"message_id": (str,), "extra": (dict, _ABSENT)},
+    Part: {"text": (str, _ABSENT), "thought": (str, _ABSENT), "extra": (dict, _ABSENT)},
+    FunctionCall: {"id": (str, _ABSENT), "name": (str,), "args": (dict,)},
+    ToolResult: {"call_id": (str, _ABSENT), "name": (str,), "is_error": (bool,)},
+    InlineData: {
+        "mime_type": (str,),
+        "data": (str, bytes, _ABSENT),
+        "uri": (str, _ABSENT),
+        "width": (int, _ABSENT),
+        "height": (int, _ABSENT),
+    },
+}
+"""The fields that are saved as they are. `seal` checks the others itself."""
+
+
+def _check(value: object, kind: type) -> None:
     if type(value) is not kind:
         raise MessageError(f"expected a {kind.__name__}, got {type(value).__name__} {value!r:.80}")
+    for name, types in _FIELD_TYPES[kind].items():
+        found = getattr(value, name)
+        if not isinstance(found, types):
+            expected = " or ".join("None" if each is _ABSENT else each.__name__ for each in types)
+            got = f"{type(found).__name__} {found!r:.80}"
+            raise MessageError(f"{kind.__name__}.{name}: expected {expected}, got {got}")
 
 
 def _freeze(owner: object, name: str) -> None:

@@ -605,8 +605,8 @@ class GCSession:
         """
         document = parse(saved)
         # A plugin's stash belongs to the agent, and observers know a session by its ids.
-        options.setdefault("agent_id", document["budget"]["agent_id"])
-        options.setdefault("session_id", document["budget"]["session_id"])
+        options.setdefault("agent_id", document.budget.agent_id)
+        options.setdefault("session_id", document.budget.session_id)
         session = cls(provider, **options)
         try:
             load(session, document, strategy)
