@@ -22,15 +22,12 @@ from jaato_gc import (
     InlineData,
     InstructionSource,
     Message,
-    MessageError,
     Part,
     PluginRegistry,
     Role,
     SavedSessionError,
     SyntheticKind,
     ToolResult,
-    message_from_dict,
-    message_to_dict,
 )
 from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, fenced, hookimpl
 from jaato_gc_testing import COUNTER, MemoryStash, new_session, speak
@@ -262,8 +259,7 @@ def test_a_changed_document_is_refused_or_its_session_works(part: int) -> None:
     for change in CHANGES[part::8]:
         try:
             session = restored(change.changed())
-        except SavedSessionError as error:
-            assert "\n" not in str(error)
+        except SavedSessionError:
             continue
         except Exception as error:
             failures.append((change, "restore", repr(error)))
