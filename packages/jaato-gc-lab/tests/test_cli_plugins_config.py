@@ -229,8 +229,9 @@ def test_validating_a_file_imports_nothing(
         "options": {"type": "summarize", "plugin_config": named},
         "profile": {"gc": {"type": "summarize", **named}},
     }[shape]
-    write_json(Path(".jaato/gc.json"), block)
-    write_json(Path("home/.jaato/gc.json"), block)
+    for folder in (Path(".jaato"), Path("home/.jaato")):
+        folder.mkdir(parents=True)
+        write_json(folder / "gc.json", block)
 
     refused = run("config", command, ".jaato/gc.json")
     assert refused.exit_code != 0

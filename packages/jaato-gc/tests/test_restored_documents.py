@@ -32,7 +32,7 @@ from jaato_gc import (
 from jaato_gc.plugin import Collection, GCStrategy, StrategyInfo, StrategySettings, fenced, hookimpl
 from jaato_gc_testing import COUNTER, MemoryStash, new_session, speak
 
-DOCUMENTS = int(os.environ.get("JAATO_GC_DOCUMENTS", "4000"))
+DOCUMENTS = int(os.environ.get("JAATO_GC_DOCUMENTS", "3000"))
 
 USER, MODEL, TOOL, SYSTEM = Role
 

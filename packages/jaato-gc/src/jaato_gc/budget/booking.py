@@ -91,6 +91,7 @@ class Booking:
     ) -> None:
         self.budget = budget
         budget.is_booked = True
+        self._guard = budget._guard  # that of the session, for copies too
         self._policy_of = policy_of
         self._tool_policies = tool_policies or {}
         self.turns_opened = 0
@@ -299,7 +300,9 @@ class Booking:
                 named = part.function_response or part.function_call
                 if named and named.name in self._tool_policies:
                     return self._tool_policies[named.name]
-        policy = self._policy_of(message) if self._policy_of else None
+        if self._policy_of is None:
+            return None
+        policy = self._guard.ask(self._policy_of, message)
         return None if policy is None else GCPolicy(policy)
 
 

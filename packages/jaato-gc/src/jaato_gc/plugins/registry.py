@@ -161,7 +161,9 @@ class PluginRegistry:
                     raise GCPluginError(f"expected a {kind.__name__}, got {answer!r:.80}")
             except StashError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 plugin.fail(error)
         return None
 

@@ -17,6 +17,7 @@ from jaato_gc.plugins import (
 )
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.strategy_in_use import StrategyInUse
+from jaato_gc.stash import asking
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -38,7 +39,8 @@ def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessi
         "session_id": parent.budget.session_id,
     }
     if parent.stash is not None and "stash" not in options:
-        inherited["stash"] = parent.stash.for_agent(options["agent_id"])
+        with asking("serve another agent"):
+            inherited["stash"] = parent.stash.for_agent(options["agent_id"])
     return {**inherited, **options}
 
 
