@@ -69,7 +69,7 @@ def test_a_file_that_is_deleted_while_it_is_open_is_noticed(tmp_path: Path) -> N
         lambda: stash.forget([key]),
         lambda: stash.search("hello"),
     ):
-        with pytest.raises(StashError, match="deleted or replaced while it was open: put it back"):
+        with pytest.raises(StashError, match="deleted or replaced while it was open; put it back"):
             use()
     assert not path.exists()
 

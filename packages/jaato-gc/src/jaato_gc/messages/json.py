@@ -63,7 +63,7 @@ class _SavedPart(Saved):
 
     def read_out(self) -> Part:
         call, answer, attachment = self.function_call, self.function_response, self.inline_data
-        shown = attachment and attachment.read_out()
+        shown = attachment.read_out() if attachment else None
         return Part(self.text, call, answer, shown, self.thought, self.extra)
 
 

@@ -134,8 +134,10 @@ class _SavedEdit(Saved):
     after: SavedMessage | None = None
 
     def read_out(self) -> Edit:
-        before, after = self.before, self.after
-        return Edit(self.position, before and read_out(before), after and read_out(after))
+        before, after = (
+            read_out(message) if message else None for message in (self.before, self.after)
+        )
+        return Edit(self.position, before, after)
 
 
 class _SavedEdits(Saved):
