@@ -82,7 +82,11 @@ PARTS = {
     "Booking": Part(
         lambda session: session._live.booking,
         saving._BookingState.model_fields,
-        {"budget": PART, **dict.fromkeys(("_policy_of", "_tool_policies"), OPTION)},
+        {
+            "budget": PART,
+            "_guard": GUARD,
+            **dict.fromkeys(("_policy_of", "_tool_policies"), OPTION),
+        },
     ),
     "InstructionBudget": Part(
         lambda session: session.budget,

@@ -37,11 +37,13 @@ class Saved(BaseModel):
     model_config = SAVED
 
     @classmethod
-    def read(cls, data: Mapping[str, Any], what: str, error: type[GCError] = GCError) -> Self:
+    def read(
+        cls, data: "Mapping[str, Any] | Saved", what: str, error: type[GCError] = GCError
+    ) -> Self:
         """Returns data in this model.
 
         Args:
-            data: The data.
+            data: The data. If it is in a model already, it is not validated again.
             what: What it is, for the error.
             error: The class of the error.
 

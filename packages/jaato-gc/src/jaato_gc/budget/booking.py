@@ -103,6 +103,12 @@ class Booking:
         """The number of the current turn. Turn 0 includes messages before the first request."""
         return self.turns_opened - 1 if self.turns_opened else 0
 
+    def holds(self, message_ids: Iterable[str]) -> bool:
+        """Returns whether exactly these messages are booked, each under one entry."""
+        entries = (entry for source in self.budget.entries.values() for entry in source.walk())
+        booked = sorted(message_id for entry in entries for message_id in entry._message_ids)
+        return booked == sorted(message_ids)
+
     def copy(self) -> Self:
         """Returns another booking, with a copy of the budget, to try changes on."""
         copied = copy(self)

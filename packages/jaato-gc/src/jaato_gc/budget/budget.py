@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import Field
-
-from jaato_gc.budget.entry import SavedEntry, SourceEntry
+from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.saved_budget import SavedBudget, SavedConversation
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
@@ -17,41 +16,7 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
-from jaato_gc.saved import Flag, Saved, SignedCount
 from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
-
-
-class _SavedConversation(SavedEntry):
-    pinned_message_ids: list[str] = Field(default_factory=list)
-
-
-class SavedBudget(Saved, extra="ignore"):  # what `snapshot` works out is for displays
-    """The strict model of `InstructionBudget.snapshot`."""
-
-    session_id: str
-    agent_id: str
-    agent_type: str
-    context_limit: SignedCount
-    correction: SignedCount
-    pinned_message_ids: list[str]
-    collectable_sources: list[InstructionSource]
-    is_booked: Flag
-    collections: SignedCount
-    entries: dict[InstructionSource, SavedEntry]
-
-    def read_out(self, counter: TokenCounter) -> "InstructionBudget":
-        """Returns the budget."""
-        budget = InstructionBudget(
-            self.session_id, self.agent_id, self.agent_type, self.context_limit, counter
-        )
-        budget.correction = self.correction
-        budget.pinned_message_ids = set(self.pinned_message_ids)
-        budget.collectable_sources = set(self.collectable_sources)
-        budget.is_booked = self.is_booked
-        budget.collections = self.collections
-        for entry in self.entries.values():
-            budget._put_source(entry.read_out())
-        return budget
 
 
 class InstructionBudget:
@@ -191,12 +156,6 @@ class InstructionBudget:
     def entry_of(self, message_id: str) -> SourceEntry | None:
         """Returns the entry that a message is booked under."""
         return self._by_message.get(message_id)
-
-    def books(self, message_ids: Iterable[str]) -> bool:
-        """Returns whether exactly these messages are booked, each under one entry."""
-        entries = [entry for source in self._entries.values() for entry in source.walk()]
-        booked = [message_id for entry in entries for message_id in entry._message_ids]
-        return sorted(booked) == sorted(message_ids)
 
     def collections_survived(self, message_id: str) -> int:
         """Returns the number of collections since the entry of a message was created."""
@@ -420,14 +379,20 @@ class InstructionBudget:
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: Mapping[str, Any], counter: TokenCounter = DEFAULT_COUNTER
+        cls, snapshot: Mapping[str, Any] | SavedBudget, counter: TokenCounter = DEFAULT_COUNTER
     ) -> "InstructionBudget":
-        """Returns the budget that `snapshot` described. Give the same counter.
-
-        Raises:
-            GCError: A field is missing or has another type.
-        """
-        return SavedBudget.read(snapshot, "the snapshot of the budget").read_out(counter)
+        """Returns the budget that `snapshot` described. Give the same counter."""
+        saved = SavedBudget.read(snapshot, "the snapshot of the budget")
+        budget = cls(
+            saved.session_id, saved.agent_id, saved.agent_type, saved.context_limit, counter
+        )
+        budget.pinned_message_ids = set(saved.pinned_message_ids)
+        budget.collectable_sources = set(saved.collectable_sources)
+        budget.correction, budget.collections = saved.correction, saved.collections
+        budget.is_booked = saved.is_booked
+        for entry in saved.entries.values():
+            budget._put_source(SourceEntry.from_dict(entry))
+        return budget
 
     @guarded
     def copy(self) -> "InstructionBudget":
@@ -475,13 +440,9 @@ class InstructionBudget:
 
     @guarded
     def restore_conversation_from_snapshot(self, snapshot: Mapping[str, Any] | None) -> None:
-        """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing.
-
-        Raises:
-            GCError: A field is missing or has another type.
-        """
+        """Restores what `get_conversation_snapshot` returned. An empty snapshot changes nothing."""
         if not snapshot:
             return
-        saved = _SavedConversation.read(snapshot, "the snapshot of the conversation")
-        self._put_source(saved.read_out())
+        saved = SavedConversation.read(snapshot, "the snapshot of the conversation")
+        self._put_source(SourceEntry.from_dict(saved))
         self.pinned_message_ids = set(saved.pinned_message_ids)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import Field
-
+from jaato_gc.budget.saved_budget import SavedEntry
 from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
@@ -16,39 +15,8 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
-from jaato_gc.saved import Count, Saved, Seconds, SignedCount
 
 _LOCKED = GCPolicy.LOCKED
-
-
-class SavedEntry(Saved, extra="ignore"):  # what `to_dict` works out is saved for displays
-    """The strict model of `SourceEntry.to_dict`, or of what jaato-server saved."""
-
-    source: InstructionSource
-    tokens: Count
-    gc_policy: GCPolicy
-    own_gc_policy: GCPolicy | None = None
-    label: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    created_at: Seconds | None = None
-    born: SignedCount = 0
-    message_ids: list[str] = Field(default_factory=list)
-    children: dict[str, "SavedEntry"] = Field(default_factory=dict)
-
-    def read_out(self) -> "SourceEntry":
-        """Returns the entry."""
-        entry = SourceEntry(
-            self.source,
-            self.tokens,
-            self.own_gc_policy or self.gc_policy,
-            self.label,
-            {key: child.read_out() for key, child in self.children.items()},
-            self.metadata,
-            self.created_at,
-            self.message_ids,
-        )
-        entry._born = self.born
-        return entry
 
 
 class SourceEntry:
@@ -254,13 +222,25 @@ class SourceEntry:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
+    def from_dict(cls, data: Mapping[str, Any] | SavedEntry) -> "SourceEntry":
         """Returns the entry that `to_dict` described, or one that jaato-server saved.
 
         Raises:
             GCError: A field is missing or has another type.
         """
-        return SavedEntry.read(data, "the budget entry").read_out()
+        saved = SavedEntry.read(data, "the budget entry")
+        entry = cls(
+            saved.source,
+            saved.tokens,
+            saved.own_gc_policy or saved.gc_policy,
+            saved.label,
+            {key: cls.from_dict(child) for key, child in saved.children.items()},
+            saved.metadata,
+            saved.created_at,
+            saved.message_ids,
+        )
+        entry._born = saved.born
+        return entry
 
     def copy(self) -> "SourceEntry":
         """Returns another entry with the same values, and copies of everything below it."""

@@ -157,7 +157,7 @@ def load_gc_from_file(
         summarizers: Functions that the key ``summarizer`` can name, besides those that plugins
             registered.
         allow_code: It can also be ``"module:function"``, as in files in ``~/.jaato``. The module is
-            imported and the function gets content, so nobody but you may be able to write the file.
+            imported and the function gets content, so only you should be able to write the file.
 
     Raises:
         GCConfigError: The file is invalid.

@@ -1,7 +1,7 @@
 """Finds the summarizer that a configuration names.
 
-A configuration file often belongs to the project that an agent works on, and whoever changes the
-project must not choose code that then runs with content. So a file chooses among the functions that
+A configuration file often belongs to the project that an agent works on. A change of the project
+must not choose code that then runs with content, so a file chooses among the functions that
 installed plugins and the host offer.
 """
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import SavedBudget
+from jaato_gc.budget import InstructionBudget, SavedBudget
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import SavedMessage, message_to_dict
@@ -189,12 +189,12 @@ def _restoring() -> Iterator[None]:
 
 def _fill(session: "GCSession", document: _Document) -> None:
     live, schedule = session._live, session._schedule
-    budget = document.budget.read_out(session.budget.counter)
+    budget = InstructionBudget.from_snapshot(document.budget, session.budget.counter)
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
     live.begin_with([read_out(message) for message in document.history], budget)
-    if not budget.books(message.message_id for message in live.messages):
+    if not live.booking.holds(message.message_id for message in live.messages):
         raise SavedSessionError("its history and its budget do not match")
     entries = [entry.read_out() for entry in document.journal]
     if document.recorded < len(entries):
