@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from reprlib import repr as shown
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.saved_budget import SavedBudget, SavedConversation
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
@@ -383,23 +383,18 @@ class InstructionBudget:
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: Mapping[str, Any], counter: TokenCounter = DEFAULT_COUNTER
+        cls, snapshot: Mapping[str, Any] | SavedBudget, counter: TokenCounter = DEFAULT_COUNTER
     ) -> "InstructionBudget":
         """Returns the budget that `snapshot` described. Give the same counter."""
+        saved = SavedBudget.read(snapshot, "the snapshot of the budget")
         budget = cls(
-            snapshot["session_id"],
-            snapshot["agent_id"],
-            snapshot["agent_type"],
-            snapshot["context_limit"],
-            counter,
+            saved.session_id, saved.agent_id, saved.agent_type, saved.context_limit, counter
         )
-        budget.correction = snapshot["correction"]
-        budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
-        budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
-        budget.is_booked = snapshot["is_booked"]
-        budget.is_recounted = snapshot["is_recounted"]
-        budget.collections = snapshot["collections"]
-        for entry in snapshot["entries"].values():
+        budget.pinned_message_ids = set(saved.pinned_message_ids)
+        budget.collectable_sources = set(saved.collectable_sources)
+        budget.correction, budget.collections = saved.correction, saved.collections
+        budget.is_booked, budget.is_recounted = saved.is_booked, saved.is_recounted
+        for entry in saved.entries.values():
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
 
@@ -458,15 +453,15 @@ class InstructionBudget:
         """
         if not snapshot:
             return
-        conversation = InstructionSource.CONVERSATION
-        try:
-            entry = SourceEntry.from_dict(snapshot.get("entries", {}).get(conversation, snapshot))
-            if entry.source is not conversation:
-                raise ValueError(f"it is an entry of {entry.source.value!r}")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise GCError(
-                "expected the result of get_conversation_snapshot() or snapshot(), got "
-                f"{shown(snapshot)}: {type(error).__name__}: {error}"
-            ) from error
-        self._put_source(entry)
-        self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
+        conversation, saved = InstructionSource.CONVERSATION, None
+        if isinstance(snapshot, Mapping) and "entries" in snapshot:
+            whole = SavedBudget.read(snapshot, "the snapshot of the budget")
+            saved, pinned = whole.entries.get(conversation), whole.pinned_message_ids
+        else:
+            saved = SavedConversation.read(snapshot, "the snapshot of the conversation")
+            pinned = saved.pinned_message_ids
+        if saved is None or saved.source is not conversation:
+            found = f"one of {saved.source.value!r}" if saved else "a budget without one"
+            raise GCError(f"expected a snapshot of the conversation, got {found}")
+        self._put_source(SourceEntry.from_dict(saved))
+        self.pinned_message_ids = set(pinned)

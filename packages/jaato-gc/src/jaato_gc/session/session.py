@@ -13,7 +13,7 @@ from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, NotConfiguredError
 from jaato_gc.frozen import FrozenHistory
 from jaato_gc.messages import Message, Role
-from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
+from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry, Summarizers
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.children import configuration_of, inherited_options
@@ -648,11 +648,11 @@ class GCSession:
         """
         document = parse(saved)
         # A plugin's stash belongs to the agent, and observers know a session by its ids.
-        options.setdefault("agent_id", document["budget"]["agent_id"])
-        options.setdefault("session_id", document["budget"]["session_id"])
+        options.setdefault("agent_id", document.budget.agent_id)
+        options.setdefault("session_id", document.budget.session_id)
         context_limit = options.get("context_limit")
         if context_limit is None:
-            options["context_limit"] = document["budget"]["context_limit"]
+            options["context_limit"] = document.budget.context_limit
         session = cls(provider, **options)
         try:
             load(session, document, strategy)
@@ -669,6 +669,7 @@ class GCSession:
         provider: Provider | None = None,
         *,
         profiles: str | Path = DEFAULT_PROFILES,
+        summarizers: Summarizers | None = None,
         **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session for a sub-agent.
@@ -680,6 +681,7 @@ class GCSession:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
+            summarizers: Functions that the ``gc`` block can name: see `load_gc_from_file`.
             **options: As for a new session. Window, counter, tools, summarizer, registry, stash and
                 the session's id are inherited. In the stash, agents do not find each other's
                 content.
@@ -693,7 +695,8 @@ class GCSession:
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
         child.set_output_reserve(self._schedule.output_reserve)
-        found = configuration_of(profile, profiles, self._schedule.strategy, self.registry)
+        parent = self._schedule.strategy
+        found = configuration_of(profile, profiles, parent, self.registry, summarizers)
         if found:
             child.set_gc_plugin(*found)
         return child
