@@ -46,6 +46,7 @@ from jaato_gc.plugin import (
     hookimpl,
 )
 from jaato_gc_testing import (
+    COUNTER,
     DummyModel,
     NoGCPlugin,
     OldestFirst,
@@ -1295,9 +1296,9 @@ def test_the_room_for_the_answer_can_change_between_requests() -> None:
     session.set_output_reserve(700)
     assert len(session.before_send()) < 13
     assert session.budget.total_tokens() <= 300
-    session.set_output_reserve(999)
-    with pytest.raises(ContextFloorError, match="only 1 fit"):
-        session.before_send()
+    session.set_output_reserve(900)
+    assert session.before_send()
+    assert session.budget.total_tokens() <= 100
     session.set_output_reserve(0)
     assert session.before_send()
 
@@ -1355,13 +1356,89 @@ def test_another_room_for_the_answer_does_not_resume_paused_collections() -> Non
     assert len(session.get_gc_history()) == 1
 
 
-def test_a_sub_agent_inherits_the_room_for_the_answer() -> None:
-    session = session_with()
+def test_a_sub_agent_inherits_the_room_for_the_answer_with_the_window() -> None:
+    session = session_with(context_limit=1_000)
     session.set_output_reserve(300)
-    child = session.child()
+    child, smaller = session.child(), session.child(context_limit=300)
     session.set_output_reserve(400)
 
     assert child.config.reserve_output_tokens == 300
+    assert smaller.config.reserve_output_tokens == 0
+
+
+def test_the_room_for_the_answer_is_taken_from_the_window_and_not_from_what_may_be_used() -> None:
+    session = session_with(config=GCConfig(max_context_tokens=60_000), context_limit=200_000)
+    session.set_output_reserve(64_000)
+    session.append(user("Hello"))
+    assert session.before_send()
+    assert session.config.request_limit(200_000) == 60_000
+
+    session.set_output_reserve(150_000)
+    assert session.config.request_limit(200_000) == 50_000
+
+
+@pytest.mark.parametrize(
+    "set_it",
+    [
+        pytest.param(lambda session: session.set_output_reserve(64_000), id="by the host"),
+        pytest.param(
+            lambda session: session.set_gc_plugin(
+                OldestFirst(), GCConfig(reserve_output_tokens=64_000, pinned_turn_indices=[0])
+            ),
+            id="in the configuration",
+        ),
+        pytest.param(
+            lambda session: session.set_gc_plugin(
+                OldestFirst(), GCConfig(plugin_config={"reserve_output_tokens": 64_000})
+            ),
+            id="in the options",
+        ),
+        pytest.param(lambda session: session.manual_gc(reserve_output_tokens=64_000), id="once"),
+    ],
+)
+def test_a_reserve_that_leaves_no_room_for_requests_is_refused(
+    set_it: Callable[[GCSession], object],
+) -> None:
+    """Claude Code asks for answers of up to 64,000 tokens."""
+    session = session_with(context_limit=60_000)
+    fill(session, 2)
+    before = session.save()
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        set_it(session)
+    assert session.save() == before
+    assert session.before_send()
+
+
+def test_a_window_that_the_reserve_fills_is_refused() -> None:
+    session = session_with(context_limit=200_000)
+    session.set_output_reserve(64_000)
+    before = session.save()
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        session.set_context_limit(60_000)
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        GCSession.restore(before, counter=COUNTER, context_limit=60_000, strategy=OldestFirst())
+    assert session.save() == before
+    session.set_context_limit(72_000)
+    session.set_output_reserve(64_800)
+    with pytest.raises(GCConfigError, match="leaves less than a tenth"):
+        session.set_output_reserve(64_801)
+
+
+def test_a_reserve_that_is_saved_refers_to_the_saved_window() -> None:
+    config = GCConfig(reserve_output_tokens=150_000)
+    saved = session_with(config=config, context_limit=1_000_000).save()
+
+    restored = GCSession.restore(saved, counter=COUNTER, strategy=OldestFirst())
+
+    assert restored.budget.context_limit == 1_000_000
+    assert restored.config.request_limit(1_000_000) == 850_000
+
+
+def test_a_strategy_can_be_removed_with_any_reserve_of_the_host() -> None:
+    session = session_with(config=GCConfig(reserve_output_tokens=5_000), context_limit=60_000)
+    session.set_output_reserve(64_000)  # the configuration has priority
+    session.close()
+    assert session.strategy is None
 
 
 # --- sub-agents ---

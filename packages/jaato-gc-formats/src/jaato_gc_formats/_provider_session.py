@@ -57,7 +57,8 @@ class ProviderSession:
 
     Raises:
         FormatError: The format is unknown, or the system prompt is invalid.
-        GCConfigError: An argument of the call is managed by the session.
+        GCConfigError: An argument of the call is managed by the session, or the maximum length of
+            the response leaves less than a tenth of the model's window.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class ProviderSession:
         used = None if strategy is None else find_strategy(strategy, registry)
         session = GCSession.restore(saved, strategy=used, **options)
         if context_limit is not None:
+            session.set_output_reserve(0)  # that of the call follows
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)
 
@@ -208,7 +210,8 @@ class ProviderSession:
         Raises:
             InvalidHistoryError: The provider would refuse the history.
             ContextFloorError: The request does not fit, and nothing more can be removed.
-            GCConfigError: An argument of the call is managed by the session.
+            GCConfigError: An argument of the call is managed by the session, or the maximum length
+                of the response leaves less than a tenth of the model's window.
         """
         fields = self._follow_call()
         messages = self._marks.placed(self.session.before_send())

@@ -107,10 +107,9 @@ def _percent_is_due(context_usage: ContextUsage, config: GCConfig) -> bool:
 
 def trigger_tokens(config: GCConfig, context_limit: int | None) -> int | None:
     """Returns the number of tokens at which a collection is due; ``None`` without a window."""
-    window = config.window(context_limit)
-    if window is None:
+    window, limit = config.window(context_limit), config.request_limit(context_limit)
+    if window is None or limit is None:
         return None
-    limit = max(0, window - config.reserve_output_tokens)
     if not config.continuous_mode:
         return min(math.ceil(window * config.threshold_percent / 100), limit)
     slack = min_free_tokens(config, context_limit)
@@ -123,6 +122,10 @@ def min_free_tokens(config: GCConfig, context_limit: int | None) -> int:
     return int((config.window(context_limit) or 0) * MIN_FREE_SHARE)
 
 
+def _percent_of_window(tokens: float, config: GCConfig, context_limit: int) -> float:
+    return tokens / (config.window(context_limit) or context_limit) * 100
+
+
 def crossed_threshold(
     tokens: float, config: GCConfig, context_limit: int
 ) -> tuple[float, float] | None:
@@ -130,19 +133,23 @@ def crossed_threshold(
 
     In continuous mode the threshold is the target.
     """
-    percent = tokens / (config.window(context_limit) or context_limit) * 100
+    percent = _percent_of_window(tokens, config, context_limit)
     if config.continuous_mode:
         return (percent, config.target_percent) if percent > config.target_percent else None
     return (percent, config.threshold_percent) if percent >= config.threshold_percent else None
 
 
-def is_cache_cold(config: GCConfig, idle_seconds: float, percent_used: float) -> bool:
+def is_cache_cold(
+    config: GCConfig, idle_seconds: float, total_tokens: int, context_limit: int
+) -> bool:
     """Returns whether a collection is due because the prompt cache of the provider expired.
 
     Changing the beginning of the history is free then.
     """
     ttl = config.cache_ttl_seconds
-    return ttl is not None and idle_seconds > ttl and percent_used > config.cold_percent
+    if ttl is None or idle_seconds <= ttl:
+        return False
+    return _percent_of_window(total_tokens, config, context_limit) > config.cold_percent
 
 
 def is_under_pressure(

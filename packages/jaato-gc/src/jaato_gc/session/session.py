@@ -161,14 +161,15 @@ class GCSession:
         the strategy: see `remove_gc_plugin`.
 
         Raises:
-            GCConfigError: An option is unknown, settings contradict each other, or the strategy
-                needs a summarizer.
+            GCConfigError: An option is unknown, settings contradict each other, the strategy needs
+                a summarizer, or the reserve for the answer leaves less than a tenth of the window.
             GCPluginError: A subclass of `GCStrategy` does not call its constructor.
         """
         if plugin is None:
             self.remove_gc_plugin()
             return
         config = prepare(plugin, config or GCConfig(), self._summarizer)
+        self._schedule.check_config(config)
         strategy = StrategyInUse(plugin, config, self.deadline_seconds)
         self._live.pin_turns(strategy.config.pinned_turn_indices)
         self._use(strategy)
@@ -185,7 +186,8 @@ class GCSession:
         """Sets the model's window. Collects at once if it is too full then.
 
         Raises:
-            GCConfigError: It is not a positive integer.
+            GCConfigError: It is not a positive integer, or the reserve for the answer leaves less
+                than a tenth of it.
         """
         self._schedule.set_window(arguments.window(context_limit))
         self._observers.budget_changed()
@@ -196,7 +198,8 @@ class GCSession:
         """Keeps room for the answer, unless the configuration has ``reserve_output_tokens``.
 
         Raises:
-            GCConfigError: It is not an integer of 0 or more.
+            GCConfigError: It is not an integer of 0 or more, or leaves less than a tenth of the
+                model's window.
         """
         self._schedule.set_output_reserve(arguments.count("tokens", tokens))
 
@@ -602,19 +605,22 @@ class GCSession:
         Raises:
             SavedSessionError: The text is not a saved session, the counter is another one, or the
                 summarizer is missing.
+            GCConfigError: The saved reserve for the answer leaves less than a tenth of the window.
         """
         document = parse(saved)
         # A plugin's stash belongs to the agent, and observers know a session by its ids.
         options.setdefault("agent_id", document["budget"]["agent_id"])
         options.setdefault("session_id", document["budget"]["session_id"])
+        saved_window = document["budget"]["context_limit"]
+        options.setdefault("context_limit", saved_window)  # the saved reserve refers to it
         session = cls(provider, **options)
         try:
             load(session, document, strategy)
+            if options["context_limit"] != saved_window:  # the model may be another one
+                session.set_context_limit(options["context_limit"])
         except BaseException:
             session.close()
             raise
-        if "context_limit" in options:  # the model may be another one
-            session.set_context_limit(options["context_limit"])
         return session
 
     def child(
@@ -628,7 +634,7 @@ class GCSession:
         """Returns a session for a sub-agent.
 
         It has the strategy and the settings of its ``gc`` block or, without one, those of this
-        session.
+        session. The room for the answer is inherited with the window: see `set_output_reserve`.
 
         Args:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
@@ -646,8 +652,9 @@ class GCSession:
         options.setdefault("agent_id", own_id)
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
-        child.set_output_reserve(self._schedule.output_reserve)
         found = configuration_of(profile, profiles, self._schedule.strategy, self.registry)
         if found:
             child.set_gc_plugin(*found)
+        if child.budget.context_limit == self.budget.context_limit:
+            child.set_output_reserve(self._schedule.output_reserve)
         return child
