@@ -78,6 +78,7 @@ from jaato_gc.tokens import (
     image_size,
     image_tokens,
     message_tokens,
+    text_tokens,
 )
 
 __all__ = [
@@ -153,6 +154,7 @@ __all__ = [
     "split_into_turns",
     "stash_key",
     "strings_in",
+    "text_tokens",
     "trigger_tokens",
     "without_shortenable",
 ]
