@@ -47,8 +47,10 @@ class InstructionBudget:
         self.agent_type = agent_type or agent_id
         self.context_limit = context_limit
         self.counter = counter
-        self.correction = 0
-        """Reported minus counted tokens: one signed number that is part of the total."""
+        self.ratio = 1.0
+        """Reported tokens per counted token: see `jaato_gc.budget.calibration`."""
+        self.unbooked_tokens = 0
+        """Tokens that the provider reports beside what is booked: a prompt, say, or tools."""
         self.pinned_message_ids: set[str] = set()
         self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
@@ -89,7 +91,11 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
-        return max(0, sum(self._by_policy.values()) + self.correction)
+        return self.corrected(self.counted_tokens())
+
+    def corrected(self, counted: int) -> int:
+        """Returns what the provider would report for a request with so many counted tokens."""
+        return int(self.ratio * counted) + self.unbooked_tokens
 
     def upper_bound(self) -> int:
         """Returns the most tokens that the next request can have.
@@ -98,7 +104,8 @@ class InstructionBudget:
         """
         counted = self.counted_tokens()
         uncertain = counted if self.uncertain_tokens is None else self.uncertain_tokens
-        return self.total_tokens() + math.ceil(min(uncertain, counted) * self.counter.tolerance)
+        margin = self.ratio * min(uncertain, counted) * self.counter.tolerance
+        return self.total_tokens() + math.ceil(margin)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
@@ -359,7 +366,8 @@ class InstructionBudget:
             "agent_type": self.agent_type,
             "context_limit": self.context_limit,
             "total_tokens": self.total_tokens(),
-            "correction": self.correction,
+            "ratio": self.ratio,
+            "unbooked_tokens": self.unbooked_tokens,
             "confidence": self.counter.confidence.value,
             "gc_eligible_tokens": self.gc_eligible_tokens(),
             "locked_tokens": self.locked_tokens(),
@@ -388,7 +396,8 @@ class InstructionBudget:
             snapshot["context_limit"],
             counter,
         )
-        budget.correction = snapshot["correction"]
+        budget.ratio = snapshot["ratio"]
+        budget.unbooked_tokens = snapshot["unbooked_tokens"]
         budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
         budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
         budget.is_booked = snapshot["is_booked"]

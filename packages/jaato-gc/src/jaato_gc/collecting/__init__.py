@@ -1,5 +1,6 @@
 """Collecting: when, how much, what is protected, and how a collection is planned."""
 
+from jaato_gc.collecting.account import as_reported as as_reported
 from jaato_gc.collecting.account import cache_impact as cache_impact
 from jaato_gc.collecting.account import make_result as make_result
 from jaato_gc.collecting.account import removal_list as removal_list

@@ -115,6 +115,12 @@ class Draft:
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
             movable = movable_tokens(self.groups, self.budget, self.counter)
+            counted = self.budget.counted_tokens() if self.budget else total
+            if movable < goal.overflow and counted < total and total > (request.window or 0):
+                # Without the correction it may fit. A report may be wrong, so it alone is no reason
+                # to give up recent content, or to refuse the request.
+                overflow = max(0, counted - (request.window or 0))
+                goal = replace(goal, overflow=overflow, worst_overflow=overflow)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:
                 # Fixed content near the size of the window leaves no room for the tolerance of the

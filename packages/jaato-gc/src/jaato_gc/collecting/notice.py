@@ -40,14 +40,15 @@ def add_notice(draft: Draft) -> None:
 
 def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
     """Returns the text of a notice about some freed tokens and removed turns."""
+    reported = round(draft.budget.ratio * freed) if draft.budget else freed
     values = {
         "removed": removed,
         "truncated": removed - draft.turns_summarized,
         "summarized": draft.turns_summarized,
         "kept": len(draft.turns) - draft.turns_removed,
         "items": len(draft.removals),
-        "tokens_freed": freed,
-        "freed": freed,
+        "tokens_freed": reported,
+        "freed": reported,
         "plugin_name": draft.request.plugin_name,
         "reason": draft.reason.value,
     }

@@ -176,11 +176,12 @@ class Goal:
     """The goal of a collection.
 
     Args:
-        tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
+        tokens_to_free: The counted tokens to free at least; ``None``: everything that may be
+            removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
-        overflow: The tokens by which the request exceeds the window, if the count is right.
-        worst_overflow: The tokens that must go for the request to fit even if it is undercounted.
+        overflow: The counted tokens by which the request exceeds the window.
+        worst_overflow: Those that must go for the request to fit even if it is undercounted.
     """
 
     tokens_to_free: int | None = 0
@@ -231,6 +232,7 @@ def goal_of(
         to_free = total - target
         if refused:
             to_free = max(to_free, _share_above_target(total, 100.0, config))
+        to_free = math.ceil(to_free / (budget.ratio if budget else 1))
     elif refused or percent is not None:
         used = max(percent or 0.0, 100.0 if refused else 0.0)
         to_free = _share_above_target(count_tokens(history, counter), used, config)
@@ -250,15 +252,18 @@ def _overflow(
     """Returns `Goal.overflow` and `Goal.worst_overflow`."""
     if budget is None:
         total = counted = context_usage.get("total_tokens") or 0
-        limit, tolerance = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance
+        limit, tolerance, ratio = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance, 1.0
     else:
-        total, counted = budget.total_tokens(), budget.counted_tokens()
+        total, counted, ratio = budget.total_tokens(), budget.counted_tokens(), budget.ratio
         limit, tolerance = budget.context_limit, budget.counter.tolerance
     most = config.request_limit(limit)
     if most is None or (budget and budget.upper_bound() <= most):
         return 0, 0
-    worst = total + tolerance * counted - most
-    return max(0, total - most), max(0, math.ceil(worst / (1 + tolerance)))
+    worst = total + tolerance * ratio * counted - most
+    return (
+        max(0, math.ceil((total - most) / ratio)),
+        max(0, math.ceil(worst / (ratio * (1 + tolerance)))),
+    )
 
 
 def _share_above_target(tokens: int, percent_used: float, config: GCConfig) -> int:

@@ -8,6 +8,7 @@ from jaato_gc.collecting import (
     GCOutcome,
     GCResult,
     GCTriggerReason,
+    as_reported,
     cache_impact,
     make_result,
     removal_list,
@@ -130,7 +131,7 @@ class Editor:
             reason = GCTriggerReason.PRE_MESSAGE
         counter, total = live.budget.counter, live.budget.total_tokens()
         items, _ = removal_list(edits, counter)
-        return make_result(
+        result = make_result(
             made_by,
             reason,
             GCOutcome.REACHED,
@@ -141,6 +142,7 @@ class Editor:
             cache=cache_impact(edits, apply_edits(live.messages, edits), counter),
             gc_id=self.journal.next_id(),
         )
+        return as_reported(result, live.budget.ratio)
 
     # --- forgetting ---
 

@@ -8,12 +8,12 @@ somewhere in a later turn.
 import json
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import InstructionBudget
+from jaato_gc.budget import GREATEST_RATIO, LEAST_RATIO, InstructionBudget, Report
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import message_to_dict
@@ -43,11 +43,15 @@ class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
             setattr(owner, name, value)
 
 
+_Samples = list[Annotated[tuple[NonNegativeInt, PositiveInt], Field(strict=False)]]
+
+
 class _BudgetState(_State):
     agent_id: str
     session_id: str
     context_limit: int
-    correction: int
+    ratio: Annotated[float, Field(ge=LEAST_RATIO, le=GREATEST_RATIO)]
+    unbooked_tokens: NonNegativeInt
     collections: int
 
 
@@ -63,6 +67,8 @@ class _LiveState(_State):
     appended: int
     places: dict[str, int]
     reports: int
+    samples: _Samples
+    doubts_report: bool
     uncertain_tokens: int
     counted_at_request: int | None
 
@@ -197,6 +203,7 @@ def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
         raise SavedSessionError("its history and its budget do not match")
     _LiveState.set_on(live, document)
     live.pinned_turns = frozenset(live.pinned_turns)
+    live.samples = [Report(*sample) for sample in live.samples]
     _ScheduleState.set_on(schedule, document)
     entries = entries_from_list(document["journal"])
     _JournalState.set_on(session._journal, document)

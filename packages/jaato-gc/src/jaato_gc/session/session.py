@@ -1,7 +1,7 @@
 """The session: a history and its budget, collected by a strategy when it is due."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack, get_args
@@ -20,7 +20,7 @@ from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
-from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.live_history import LiveHistory, counted_for
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
@@ -81,7 +81,7 @@ class GCSession:
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
 
     Raises:
-        GCConfigError: A number or ``on_overflow`` is invalid.
+        GCConfigError: A number, ``on_overflow`` or the tolerance of the counter is invalid.
     """
 
     def __init__(
@@ -121,12 +121,14 @@ class GCSession:
         self.registry = registry or PluginRegistry()
         self.on_gc_threshold: ThresholdCallback | None = None
         """Called in every turn that has no callback of its own."""
+        counter = counter or self.registry.token_counter(model)
+        arguments.check_counter(counter)
         budget = InstructionBudget.create_default(
             session_id,
             agent_id,
             agent_type or agent_id,
             arguments.window(context_limit),
-            counter or self.registry.token_counter(model),
+            counter,
         )
         budget.collectable_sources = {InstructionSource.CONVERSATION}
         if on_source_removed:
@@ -297,6 +299,7 @@ class GCSession:
 
         Raises:
             MessageError: It is not a `Message`, or a subclass of it.
+            GCError: The token counter returned something else than an integer of 0 or more.
         """
         booked = self._live.append(message)
         self._observers.budget_changed()
@@ -313,19 +316,35 @@ class GCSession:
         """
         return self._requests.request()
 
-    def report_usage(self, input_tokens: float, output_tokens: float = 0) -> None:
+    def report_usage(
+        self,
+        input_tokens: float,
+        output_tokens: float = 0,
+        *,
+        request: Sequence[Message] | None = None,
+    ) -> None:
         """Sets the usage that the provider reports, while the answer streams or after it.
 
         It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
-        per turn. A report of less than half of what was counted is not believed: it leaves out
-        cached tokens, or is false.
+        per turn. A report of less than half of what was counted, or of more than the model's
+        window, is not believed: it leaves out cached tokens, or belongs to another request, or the
+        window is wrong.
+
+        Args:
+            input_tokens: The tokens of the request, including those read from the prompt cache.
+            output_tokens: The tokens of the answer so far.
+            request: What `before_send` returned for it; by default, the newest request.
 
         Raises:
-            GCError: ``input_tokens`` is not a positive number, or ``output_tokens`` is negative.
+            GCError: ``input_tokens`` is not a positive number, ``output_tokens`` is negative, or
+                ``request`` is another list.
         """
         read, written = arguments.usage(input_tokens, output_tokens)
-        if self._live.anchor(read):
+        counted = None if request is None else counted_for(request)
+        if self._live.anchor(read, counted):
             self._observers.budget_changed()
+        if self._live.doubts_report:
+            return
         if crossed := self._schedule.usage_reported(read + written):
             percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
