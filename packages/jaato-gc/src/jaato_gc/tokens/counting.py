@@ -80,7 +80,7 @@ class TokenCounter(Protocol):
         ...
 
     def count_text(self, text: str) -> int:
-        """Returns the tokens of a text.
+        """Returns the tokens of a text: an integer of 0 or more.
 
         A counter may also have an attribute ``costs``: the `FrameCosts` of a provider's format.
         """
