@@ -16,7 +16,9 @@ def reserve_notice(draft: Draft) -> None:
     counter = draft.counter
     tokens = count_tokens(draft.history, counter)
     text = _notice_text(template, draft, tokens, len(draft.turns))
-    old = count_tokens(filter(is_notice, draft.history), counter)
+    held = draft.held
+    notices = (message for message in draft.history if is_notice(message))
+    old = count_tokens((each for each in notices if each.message_id not in held), counter)
     draft.notice_reserve = max(0, message_tokens(notice_message(text), counter) - old)
 
 
