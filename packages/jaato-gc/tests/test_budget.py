@@ -267,12 +267,12 @@ def test_an_overfull_window_has_nothing_available() -> None:
 
 def test_the_correction_moves_the_total_and_not_the_entries() -> None:
     budget = conversation()
-    budget.correction = 25
+    budget.unbooked_tokens = 25
 
     assert (budget.total_tokens(), budget.counted_tokens()) == (325, 300)
     assert sum(entry.total_tokens() for entry in budget.entries.values()) == 300
-    budget.correction = -1000
-    assert budget.total_tokens() == 0
+    budget.ratio = 0.5
+    assert (budget.total_tokens(), budget.counted_tokens()) == (175, 300)
 
 
 def test_children_are_found_by_key_at_any_depth() -> None:
@@ -612,9 +612,13 @@ class BudgetMachine(RuleBasedStateMachine):
     def clear_source(self, source: InstructionSource) -> None:
         self.budget.clear_source(source)
 
-    @rule(correction=st.integers(-500, 500), pins=st.sets(st.sampled_from(["m0", "m1", "m2"])))
-    def correct_and_pin(self, correction: int, pins: set[str]) -> None:
-        self.budget.correction = correction
+    @rule(
+        ratio=st.floats(0.5, 1.5),
+        unbooked=st.integers(0, 500),
+        pins=st.sets(st.sampled_from(["m0", "m1", "m2"])),
+    )
+    def correct_and_pin(self, ratio: float, unbooked: int, pins: set[str]) -> None:
+        self.budget.ratio, self.budget.unbooked_tokens = ratio, unbooked
         self.budget.pinned_message_ids = pins
 
     @rule()
@@ -645,7 +649,8 @@ class BudgetMachine(RuleBasedStateMachine):
             for policy, tokens in counted:
                 tiers[policy] += tokens
         assert budget.counted_tokens() == sum(tiers.values())
-        assert budget.total_tokens() == max(0, sum(tiers.values()) + budget.correction)
+        corrected = int(budget.ratio * sum(tiers.values())) + budget.unbooked_tokens
+        assert budget.total_tokens() == corrected
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
         assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)

@@ -82,6 +82,7 @@ from jaato_gc.tokens import (
     image_size,
     image_tokens,
     message_tokens,
+    text_tokens,
 )
 
 __all__ = [
@@ -162,6 +163,7 @@ __all__ = [
     "split_into_turns",
     "stash_key",
     "strings_in",
+    "text_tokens",
     "trigger_tokens",
     "without_shortenable",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from jaato_gc.budget.saved_budget import SavedEntry
+from jaato_gc.budget.snapshots import SavedEntry
 from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList

@@ -83,6 +83,23 @@ class RemovalSoFar(NamedTuple):
     action: EditAction
 
 
+class RemovalUnit(NamedTuple):
+    """Groups that are removed together, with their key in the removal list.
+
+    Args:
+        key: The key in the removal list.
+        groups: The groups.
+    """
+
+    key: str
+    groups: list[Group]
+
+
+def include_request(groups: Iterable[Group]) -> bool:
+    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
+    return any(group.opens_turn for group in groups)
+
+
 class Draft:
     """A collection that is being planned: layout, protection, goal, and the edits so far.
 
@@ -107,19 +124,18 @@ class Draft:
         )
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
         window = None if by_turns else request.window
-        total = self.budget.total_tokens() if self.budget else 0
-        beside = max(0, total - count_tokens(self.history, self.counter))
         self.recent_turns = recent_turns(
             protect(layout, self.config, self.budget, recent=1),
             self.config,
             window,
-            (goal.target_tokens or 0) - beside,
+            self._room_in(goal.target_tokens or 0),
             self.counter,
         )
         layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
+        total = self.budget.total_tokens() if self.budget else 0
         limit = self.budget.context_limit if self.budget else None
         self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
@@ -127,6 +143,12 @@ class Draft:
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
             movable = movable_tokens(self.groups, self.budget, self.counter)
+            counted = self.budget.counted_tokens() if self.budget else total
+            if movable < goal.overflow and counted < total and total > (request.window or 0):
+                # Without the correction it may fit. A report may be wrong, so it alone is no reason
+                # to give up recent content, or to refuse the request.
+                overflow = max(0, counted - (request.window or 0))
+                goal = replace(goal, overflow=overflow, worst_overflow=overflow)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:
                 # Fixed content near the size of the window leaves no room for the tolerance of the
@@ -161,6 +183,14 @@ class Draft:
         self._removed_groups: set[int] = set()
         self._reasons: dict[str | None, str] = {}
         self._recall_keys: dict[str, str] = {}
+
+    def _room_in(self, target_tokens: int) -> int:
+        """Returns the counted tokens that a target leaves to the history."""
+        budget = self.budget
+        if budget is None:
+            return target_tokens
+        beside = max(0, budget.counted_tokens() - count_tokens(self.history, self.counter))
+        return int((target_tokens - budget.unbooked_tokens) / budget.ratio) - beside
 
     # --- reading ---
 

@@ -8,6 +8,7 @@ from jaato_gc.collecting import (
     GCOutcome,
     GCResult,
     GCTriggerReason,
+    as_reported,
     cache_impact,
     make_result,
     removal_list,
@@ -191,7 +192,7 @@ class Editor:
         counter, total = live.budget.counter, live.budget.total_tokens()
         items, _ = removal_list(edits, counter)
         stored.gc_id = stored.gc_id or self.journal.next_id()
-        return make_result(
+        result = make_result(
             made_by,
             reason,
             GCOutcome.REACHED,
@@ -202,6 +203,7 @@ class Editor:
             cache=cache_impact(edits, apply_edits(live.messages, edits), counter),
             gc_id=stored.gc_id,
         )
+        return as_reported(result, live.budget.ratio)
 
     # --- forgetting ---
 

@@ -7,12 +7,12 @@ is in one of the models below, and they are strict: see `jaato_gc.saved`.
 import json
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import InstructionBudget, SavedBudget
+from jaato_gc.budget import InstructionBudget, Report, SavedBudget
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import SavedMessage, message_to_dict
@@ -44,6 +44,9 @@ class _State(Saved, from_attributes=True):
             setattr(owner, name, getattr(document, name))
 
 
+_Samples = list[Annotated[tuple[Count, PositiveInt], Field(strict=False)]]
+
+
 class _BookingState(_State):
     turns_opened: Count
     exchanges_opened: Count
@@ -56,6 +59,8 @@ class _LiveState(_State):
     appended: Count
     places: dict[str, Count]
     reports: Count
+    samples: _Samples
+    doubts_report: Flag
     uncertain_tokens: Count
     counted_at_request: Count | None
 
@@ -205,6 +210,7 @@ def _fill(session: "GCSession", document: _Document) -> None:
     _BookingState.set_on(live.booking, document)
     _LiveState.set_on(live, document)
     live.pinned_turns = frozenset(document.pinned_turns)
+    live.samples = [Report(*sample) for sample in document.samples]
     _ScheduleState.set_on(schedule, document)
     _JournalState.set_on(session._journal, document)
     session._journal.fill(entries)
