@@ -60,7 +60,7 @@ def test_a_file_that_is_deleted_while_it_is_open_is_noticed(tmp_path: Path) -> N
     stash = SqlStash(path)
     message = Message.from_text(Role.USER, "hello")
     [key] = stash.put("gc_1", [message])
-    elsewhere = path.rename(tmp_path / "elsewhere.db")
+    path.unlink()
 
     for use in (
         lambda: stash.put("gc_2", [message]),
@@ -69,15 +69,15 @@ def test_a_file_that_is_deleted_while_it_is_open_is_noticed(tmp_path: Path) -> N
         lambda: stash.forget([key]),
         lambda: stash.search("hello"),
     ):
-        with pytest.raises(StashError, match="deleted or replaced while it was open; put it back"):
+        with pytest.raises(
+            StashError, match="deleted or replaced while it was open; open the stash again"
+        ):
             use()
     assert not path.exists()
 
     SqlStash(path)  # another one
     with pytest.raises(StashError, match="deleted or replaced"):
         stash.put("gc_2", [message])
-    elsewhere.replace(path)
-    assert stash.get(key)
 
 
 ALL_ORPHANS = [

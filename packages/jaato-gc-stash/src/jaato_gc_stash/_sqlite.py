@@ -80,7 +80,7 @@ class SqliteDatabase(Database):
         if _identity(self.path) != self._file:
             raise StashError(
                 f"{self.place}: can't {doing}: the file was deleted or replaced while it was open; "
-                "put it back, or open the stash again"
+                "open the stash again to begin with the file that is there now"
             )
 
     def _turn(self) -> threading.Lock:
