@@ -20,19 +20,21 @@ from jaato_gc_formats._openai_common import invalid_type, mistyped
 from jaato_gc_formats._openai_responses_kinds import (
     CALLS,
     COMPACTIONS,
+    PROGRAM,
     RESULTS,
     ROLES,
     TYPES,
     id_field,
     is_by_server,
     is_reference,
+    program_of,
     role_of,
 )
 from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._wire import Fields
 
 KEPT_BY_SERVER = ("previous_response_id", "conversation", "prompt")
-NEED_NO_ANSWER = ("mcp_approval_request", "program")
+NEED_NO_ANSWER = ("mcp_approval_request",)
 
 
 def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
@@ -66,6 +68,7 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         yield from _answers_follow_calls(items)
     else:
         yield from _calls_have_answers(items)
+    yield from _programs_are_there(items, on_server)
     yield from _reasoning_is_followed(items)
     yield from _ids_are_unique(items)
     yield from _roles_and_content(items)
@@ -127,6 +130,26 @@ def _needs_answer(item: Fields) -> bool:
     if kind not in CALLS or kind in NEED_NO_ANSWER or is_by_server(item):
         return False
     return isinstance(item.get(id_field(item)), str)
+
+
+def _programs_are_there(items: list[Fields], on_server: bool) -> Iterator[Refusal]:
+    """The output of a program, and the calls that it made, follow the program.
+
+    Source: the types of the SDK; the message is that of other outputs.
+    """
+    programs: set[Any] = set()
+    for position, item in enumerate(() if on_server else items):
+        if is_reference(item):
+            return  # the reference may be to a program
+        program = program_of(item)
+        if item.get("type") == PROGRAM:
+            programs.add(program)
+        elif program is not None and program not in programs:
+            yield Refusal(
+                "orphaned_result",
+                f"input.{position}",
+                f"No program found for {item.get('type')} with call_id {program}.",
+            )
 
 
 def _answers_follow_calls(items: list[Fields]) -> Iterator[Refusal]:
