@@ -11,6 +11,8 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from jaato_gc.errors import MessageError
 from jaato_gc.messages.types import (
     FunctionCall,
@@ -23,7 +25,7 @@ from jaato_gc.messages.types import (
     seal,
 )
 from jaato_gc.policies import GCPolicy
-from jaato_gc.saved import Count, Saved
+from jaato_gc.saved import Count, Flag, Saved
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             "synthetic": message.synthetic,
             "policy": message.policy,
             "extra": message.extra,
+            "bonds": list(message.bonds) or None,
+            "keeps_place": message.keeps_place or None,
         }
     )
 
@@ -76,6 +80,8 @@ class SavedMessage(Saved):
     synthetic: SyntheticKind | None = None
     policy: GCPolicy | None = None
     extra: dict[str, Any] | None = None
+    bonds: list[str] = Field(default_factory=list)
+    keeps_place: Flag = False
 
     def read_out(self) -> Message:
         """Returns the message.
@@ -84,7 +90,16 @@ class SavedMessage(Saved):
             ValueError: An attachment is not base64.
         """
         parts = [part.read_out() for part in self.parts]
-        return Message(self.role, parts, self.message_id, self.synthetic, self.policy, self.extra)
+        return Message(
+            self.role,
+            parts,
+            self.message_id,
+            self.synthetic,
+            self.policy,
+            self.extra,
+            bonds=self.bonds,
+            keeps_place=self.keeps_place,
+        )
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:

@@ -168,6 +168,11 @@ class Message:
         extra: Provider fields that are passed through unchanged.
         origin: The object that a format read this message from, so that it can return the same
             object again. Neither compared nor saved.
+        bonds: Ids that it shares with other messages, such as that of a tool which the provider
+            runs: messages that share one stay or go together.
+        keeps_place: Whether its provider accepts it only where it is, such as a system message
+            before an answer: it goes as soon as the message before or after it goes, and nothing
+            is put between them.
     """
 
     role: Role
@@ -177,6 +182,8 @@ class Message:
     policy: GCPolicy | None = None
     extra: dict[str, Any] | None = None
     origin: object = field(default=None, repr=False, compare=False)
+    bonds: Sequence[str] = ()
+    keeps_place: bool = False
     # The counter that last counted this message, and its count: one value, because sessions in
     # several threads may share a message. Written by `message_tokens` alone.
     _counted: tuple[str | None, int] = field(
@@ -191,6 +198,8 @@ class Message:
                     "use Message.from_text(role, text)"
                 )
             _set(self, "parts", tuple(self.parts))
+        if type(self.bonds) is not tuple:
+            _set(self, "bonds", tuple(self.bonds))
         if not self.message_id:
             _set(self, "message_id", mint_message_id())
         # Strings, as from JSON, become members of their enums.
@@ -284,6 +293,8 @@ def seal(message: Message) -> None:
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
     _check(message, Message)
+    if not all(isinstance(bond, str) for bond in message.bonds):
+        raise MessageError(f"Message.bonds: expected ids, got {message.bonds!r:.80}")
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
@@ -305,7 +316,7 @@ def seal(message: Message) -> None:
 
 _ABSENT = type(None)
 _FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
-    Message: {"message_id": (str,), "extra": (dict, _ABSENT)},
+    Message: {"message_id": (str,), "extra": (dict, _ABSENT), "keeps_place": (bool,)},
     Part: {"text": (str, _ABSENT), "thought": (str, _ABSENT), "extra": (dict, _ABSENT)},
     FunctionCall: {"id": (str, _ABSENT), "name": (str,), "args": (dict,)},
     ToolResult: {"call_id": (str, _ABSENT), "name": (str,), "is_error": (bool,)},
