@@ -8,13 +8,13 @@ from typing import Any
 from jaato_gc.budget import InstructionBudget, SourceEntry
 from jaato_gc.collecting.draft import (
     Draft,
-    PlanRequest,
     RemovalSoFar,
     RemovalUnit,
     include_request,
 )
 from jaato_gc.collecting.host_entries import has_host_entries
 from jaato_gc.collecting.ledger import reserve_ledger
+from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import (
