@@ -41,8 +41,12 @@ def recent_turns(
         return most
     said = [_said_in(turn) for turn in reversed(layout.turns[-most:])]
     recent = {id(group) for groups in said for group in groups}
-    held = (group for group in layout.groups if group.hold and id(group) not in recent)
-    room = max(window * RECENT_SHARE, (room_in_target - _tokens(held, counter)) * LEFT_SHARE)
+    stays = (
+        group
+        for group in layout.groups
+        if (group.hold or group.is_outside_turns) and id(group) not in recent
+    )
+    room = max(window * RECENT_SHARE, (room_in_target - _tokens(stays, counter)) * LEFT_SHARE)
     for number, groups in enumerate(said):
         room -= _tokens(groups, counter)
         if room < 0:
