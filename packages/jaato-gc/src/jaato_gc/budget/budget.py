@@ -1,12 +1,13 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.fixed import FixedTokens
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
@@ -49,7 +50,6 @@ class InstructionBudget:
         self.counter = counter
         self.correction = 0
         """Reported minus counted tokens: one signed number that is part of the total."""
-        self.pinned_message_ids: set[str] = set()
         self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
         self.is_booked = False
@@ -64,6 +64,7 @@ class InstructionBudget:
         self._by_key: dict[tuple[InstructionSource, str | None], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
+        self._fixed = FixedTokens()
 
     @classmethod
     def create_default(
@@ -112,6 +113,14 @@ class InstructionBudget:
         """Returns the tokens that no collection may remove."""
         return self._by_policy[GCPolicy.LOCKED]
 
+    def fixed_tokens(self) -> int:
+        """Returns the tokens that are LOCKED, pinned or sent beside the history."""
+        return self._fixed.booked + self.unbooked_tokens()
+
+    def unbooked_tokens(self) -> int:
+        """Returns the tokens that are sent with every request and booked nowhere."""
+        return max(0, self.correction)
+
     def preservable_tokens(self) -> int:
         """Returns the tokens that a collection may remove only under pressure."""
         return self._by_policy[GCPolicy.PRESERVABLE]
@@ -130,6 +139,24 @@ class InstructionBudget:
 
     def _percent_of_window(self, tokens: int) -> float:
         return tokens / self.context_limit * 100 if self.context_limit > 0 else 0.0
+
+    # --- pins ---
+
+    @property
+    def pinned_message_ids(self) -> Set[str]:
+        """The messages that no collection may remove, read-only. Assign others to change them."""
+        return self._fixed.pinned.keys()
+
+    @pinned_message_ids.setter
+    @guarded
+    def pinned_message_ids(self, message_ids: Iterable[str]) -> None:
+        commit = Commit()
+        self.replace_pins(commit, message_ids)
+        self._guard.commit(commit)
+
+    def replace_pins(self, commit: Commit, message_ids: Iterable[str]) -> None:
+        """Prepares other pins."""
+        self._fixed.replace_pins(commit, message_ids, self._by_message)
 
     # --- reading ---
 
@@ -193,8 +220,9 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        commit = Commit()
-        self._add_tokens(commit, entry, tokens - entry._tokens)
+        commit, growth = Commit(), tokens - entry._tokens
+        self._add_tokens(commit, entry, growth)
+        self._fixed.grow(commit, growth if self._fixed.counts(entry) else 0)
         self._guard.commit(commit)
 
     @guarded
@@ -229,7 +257,12 @@ class InstructionBudget:
         return child
 
     def attach(
-        self, commit: Commit, entry: SourceEntry, key: str | None, parent: SourceEntry | None
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        key: str | None,
+        parent: SourceEntry | None,
+        pins: Sequence[str] = (),
     ) -> None:
         """Prepares a new entry with everything below it. A source has neither key nor parent."""
         entry._key, entry._parent = key, parent
@@ -248,19 +281,26 @@ class InstructionBudget:
             self._by_policy.update(by_policy)
 
         commit.then(write)
+        self._fixed.add(commit, entries, pins)
         if parent:
             parent._add_to_totals(commit, entry._total)
 
     def attach_message(
-        self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        message_id: str,
+        tokens: int,
+        pins: Sequence[str] = (),
     ) -> None:
-        """Prepares another message under an existing entry."""
+        """Prepares another message under an existing entry, which may be pinned."""
         place = len(entry._message_ids)
 
         def write() -> None:
             entry._message_ids[place:] = [message_id]
             self._by_message[message_id] = entry
 
+        self._fixed.add_message(commit, entry, message_id, tokens, pins)
         commit.then(write)
         self._add_tokens(commit, entry, tokens)
 
@@ -303,8 +343,10 @@ class InstructionBudget:
             if entry is None:
                 continue
             note(entry)
+            self._fixed.booked -= self._fixed.part(entry)
             entry._message_ids.remove(message_id)
             self._add_tokens(AT_ONCE, entry, -min(tokens_of_message, entry._tokens))
+            self._fixed.booked += self._fixed.part(entry)
             while entry and entry._key and entry.is_empty:
                 note(entry)
                 parent = entry._parent
@@ -316,7 +358,9 @@ class InstructionBudget:
         """Replaces the tokens and messages of an entry. Its children stay."""
         for message_id in entry._message_ids:
             self._by_message.pop(message_id, None)
+        self._fixed.booked -= self._fixed.part(entry)
         entry._message_ids = list(message_ids)
+        self._fixed.booked += self._fixed.part(entry)
         self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
@@ -343,6 +387,7 @@ class InstructionBudget:
     def _leave(self, entry: SourceEntry) -> None:
         for old in entry.walk():
             self._by_policy[old.binding_policy()] -= old._tokens
+            self._fixed.booked -= self._fixed.part(old)
             self._by_key.pop((old._source, old._key), None)
             for message_id in old._message_ids:
                 if self._by_message.get(message_id) is old:
@@ -363,6 +408,7 @@ class InstructionBudget:
             "confidence": self.counter.confidence.value,
             "gc_eligible_tokens": self.gc_eligible_tokens(),
             "locked_tokens": self.locked_tokens(),
+            "fixed_tokens": self.fixed_tokens(),
             "preservable_tokens": self.preservable_tokens(),
             "utilization_percent": self.utilization_percent(),
             "available_tokens": self.available_tokens(),
@@ -389,7 +435,7 @@ class InstructionBudget:
             counter,
         )
         budget.correction = snapshot["correction"]
-        budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
+        budget.pinned_message_ids = snapshot["pinned_message_ids"]
         budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
         budget.is_booked = snapshot["is_booked"]
         budget.collections = snapshot["collections"]
@@ -403,7 +449,7 @@ class InstructionBudget:
         copied = InstructionBudget.__new__(InstructionBudget)
         copied.__dict__.update(
             vars(self),
-            pinned_message_ids=set(self.pinned_message_ids),
+            _fixed=self._fixed.copy(),
             collectable_sources=set(self.collectable_sources),
             _guard=Guard(),
             _entries={source: entry.copy() for source, entry in self._entries.items()},
@@ -426,6 +472,7 @@ class InstructionBudget:
             _by_policy=other._by_policy,
             collections=other.collections,
         )
+        commit.assign(self._fixed, booked=other._fixed.booked)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_guard"}
@@ -447,4 +494,4 @@ class InstructionBudget:
         if not snapshot:
             return
         self._put_source(SourceEntry.from_dict(snapshot))
-        self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
+        self.pinned_message_ids = snapshot.get("pinned_message_ids", ())

@@ -1,0 +1,81 @@
+"""The tokens that no collection can be expected to remove, kept up to date."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.commit import Commit
+from jaato_gc.policies import GCPolicy, InstructionSource
+
+
+class FixedTokens:
+    """Counts entries that are LOCKED, have a pinned message, or are sent beside the history.
+
+    Percentages of the window leave room beside them, so the figure is needed before every request.
+    """
+
+    __slots__ = ("booked", "pinned")
+
+    def __init__(self, pinned: Iterable[str] = (), booked: int = 0) -> None:
+        self.pinned = dict.fromkeys(pinned)
+        """The ids of pinned messages, in the order of pinning."""
+        self.booked = booked
+        """The tokens of all such entries."""
+
+    def copy(self) -> "FixedTokens":
+        """Returns the same figures, to be changed on their own."""
+        return FixedTokens(self.pinned, self.booked)
+
+    def counts(self, entry: SourceEntry) -> bool:
+        """Returns whether an entry counts."""
+        return _counts(entry, self.pinned)
+
+    def part(self, entry: SourceEntry) -> int:
+        """Returns the own tokens of an entry if it counts, else 0."""
+        return _part(entry, self.pinned)
+
+    def grow(self, commit: Commit, tokens: int) -> None:
+        """Prepares more tokens."""
+        commit.assign(self, booked=self.booked + tokens)
+
+    def add(self, commit: Commit, entries: Sequence[SourceEntry], pins: Sequence[str]) -> None:
+        """Prepares new entries, and pins of their messages."""
+        pinned = {**self.pinned, **dict.fromkeys(pins)} if pins else self.pinned
+        self._pin(commit, pins)
+        self.grow(commit, sum(_part(entry, pinned) for entry in entries))
+
+    def add_message(
+        self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int, pins: Sequence[str]
+    ) -> None:
+        """Prepares another message of an entry, which may be pinned."""
+        is_pinned = bool(pins) or message_id in self.pinned
+        part = entry._tokens + tokens if is_pinned or _is_held(entry, self.pinned) else 0
+        self._pin(commit, pins)
+        self.grow(commit, part - self.part(entry))
+
+    def _pin(self, commit: Commit, pins: Sequence[str]) -> None:
+        if pins:
+            commit.then(lambda: self.pinned.update(dict.fromkeys(pins)))
+
+    def replace_pins(
+        self, commit: Commit, message_ids: Iterable[str], by_message: Mapping[str, SourceEntry]
+    ) -> None:
+        """Prepares other pins, for messages whose entries are given."""
+        pinned = dict.fromkeys(message_ids)
+        changed = map(by_message.get, pinned.keys() ^ self.pinned.keys())
+        entries = {id(entry): entry for entry in changed if entry}.values()
+        gain = sum(_part(entry, pinned) - self.part(entry) for entry in entries)
+        commit.assign(self, pinned=pinned, booked=self.booked + gain)
+
+
+def _is_held(entry: SourceEntry, pinned: dict[str, None]) -> bool:
+    is_locked = entry.binding_policy() is GCPolicy.LOCKED
+    return is_locked or (bool(pinned) and not pinned.keys().isdisjoint(entry._message_ids))
+
+
+def _counts(entry: SourceEntry, pinned: dict[str, None]) -> bool:
+    is_beside = entry._source is not InstructionSource.CONVERSATION and not entry._message_ids
+    return is_beside or _is_held(entry, pinned)
+
+
+def _part(entry: SourceEntry, pinned: dict[str, None]) -> int:
+    return entry._tokens if entry._tokens and _counts(entry, pinned) else 0
