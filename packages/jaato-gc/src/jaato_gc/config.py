@@ -120,7 +120,8 @@ class GCConfig(Settings):
     )
     """Collect when this percentage of the window is used. Ignored in continuous mode."""
     target_percent: Percent = Field(default_factory=_from_environment("target_percent", 60.0))
-    """The percentage in use after a collection. The default is below the threshold."""
+    """The percentage in use after a collection. The default is below the threshold. A session
+    leaves a quarter of the window beside fixed content; then the percentages are higher."""
     pressure_percent: Percent | None = Field(
         default_factory=_from_environment("pressure_percent", 90.0, PressureOfJaato)
     )
@@ -257,13 +258,6 @@ class GCConfig(Settings):
         """Returns the size of the largest request that leaves room for the answer."""
         window = self.window(context_limit)
         return None if window is None else max(0, window - self.reserve_output_tokens)
-
-    def target_tokens(self, context_limit: int | None) -> int | None:
-        """Returns the size of the context after a collection."""
-        window, limit = self.window(context_limit), self.request_limit(context_limit)
-        if window is None or limit is None:
-            return None
-        return min(int(window * self.target_percent / 100), limit)
 
 
 class StrategySettings(Settings):

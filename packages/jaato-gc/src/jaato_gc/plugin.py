@@ -8,13 +8,13 @@ from jaato_gc.calling import call
 from jaato_gc.collecting import (
     Collection,
     Goal,
+    Limits,
     Piece,
     Shortening,
     check_collection,
     protect,
     shortened,
     should_collect,
-    trigger_tokens,
     without_shortenable,
 )
 from jaato_gc.config import ENVIRONMENT_VARIABLES, GCConfigOverrides, StrategySettings
@@ -102,6 +102,7 @@ __all__ = [
     "HostOptions",
     "InstalledPlugin",
     "Layout",
+    "Limits",
     "Piece",
     "PluginStatus",
     "Provider",
@@ -153,6 +154,5 @@ __all__ = [
     "split_into_turns",
     "stash_key",
     "strings_in",
-    "trigger_tokens",
     "without_shortenable",
 ]

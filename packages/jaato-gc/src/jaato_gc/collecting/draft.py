@@ -15,7 +15,7 @@ from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
-from jaato_gc.collecting.triggers import ContextUsage, goal_of, is_under_pressure
+from jaato_gc.collecting.triggers import ContextUsage, Limits, goal_of
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
@@ -62,10 +62,10 @@ class PlanRequest:
         return self.describe() if self.describe else self.plugin_name
 
     @property
-    def window(self) -> int | None:
-        """The size of the largest request that may be sent; ``None`` if it is unknown."""
+    def limits(self) -> Limits:
+        """How much has to be freed, for the window of the budget."""
         limit = self.budget.context_limit if self.budget else self.usage.get("context_limit")
-        return self.config.request_limit(limit)
+        return Limits.of(self.config, limit, self.usage.get("fixed_tokens", 0))
 
 
 class RemovalSoFar(NamedTuple):
@@ -96,20 +96,19 @@ class Draft:
         self.history = tuple(request.history)
         self.config, self.reason, self.budget = request.config, request.reason, request.budget
         self.counter = self.budget.counter if self.budget else DEFAULT_COUNTER
-        layout = lay_out(self.history)
+        layout, limits = lay_out(self.history), request.limits
         goal = goal_of(
-            self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
+            self.reason, request.usage, limits, self.budget, self.history, len(layout.turns)
         )
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
-        window = None if by_turns else request.window
+        window = None if by_turns else limits.request_limit
         self.recent_turns = recent_turns(layout, self.config, window, self.counter)
         layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
         total = self.budget.total_tokens() if self.budget else 0
-        limit = self.budget.context_limit if self.budget else None
-        self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
+        self.under_pressure = limits.is_under_pressure(self.reason, total)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
         self.can_fit = True
         """Whether the request fits if everything is removed that is not fixed."""
