@@ -31,7 +31,7 @@ class FixedTokens:
 
     def part(self, entry: SourceEntry) -> int:
         """Returns the own tokens of an entry if it counts, else 0."""
-        return _part(entry, self.pinned)
+        return _part(entry, self.pinned) if entry._tokens else 0
 
     def grow(self, commit: Commit, tokens: int) -> None:
         """Prepares more tokens."""
@@ -78,4 +78,4 @@ def _counts(entry: SourceEntry, pinned: dict[str, None]) -> bool:
 
 
 def _part(entry: SourceEntry, pinned: dict[str, None]) -> int:
-    return entry._tokens if entry._tokens and _counts(entry, pinned) else 0
+    return entry._tokens if _counts(entry, pinned) else 0
