@@ -153,9 +153,10 @@ def _fixed_tokens(
     """Returns the tokens of what is LOCKED, pinned or not in the history, recounted."""
     is_locked |= entry["own_gc_policy"] == GCPolicy.LOCKED
     is_beside = entry["source"] != InstructionSource.CONVERSATION and not entry["message_ids"]
-    is_fixed = is_locked or is_beside or not set(pins).isdisjoint(entry["message_ids"])
+    ids = {*entry["message_ids"]}
+    is_fixed = is_locked or is_beside or (ids and ids <= {*pins})
     below = (_fixed_tokens(each, pins, is_locked=is_locked) for each in entry["children"].values())
-    return int(is_fixed * entry["tokens"]) + sum(below)
+    return int(entry["tokens"] if is_fixed else 0) + sum(below)
 
 
 @dataclass(frozen=True)

@@ -653,7 +653,7 @@ class BudgetMachine(RuleBasedStateMachine):
             for entry in root.walk()
             if entry.binding_policy() is LOCKED
             or (entry.source is not CONVERSATION and not entry.message_ids)
-            or not budget.pinned_message_ids.isdisjoint(entry.message_ids)
+            or (entry.message_ids and budget.pinned_message_ids >= set(entry.message_ids))
         )
         assert budget.fixed_tokens() == fixed + max(0, budget.correction)
         assert budget.copy().fixed_tokens() == budget.fixed_tokens()

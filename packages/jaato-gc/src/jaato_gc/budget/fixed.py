@@ -8,7 +8,7 @@ from jaato_gc.policies import GCPolicy, InstructionSource
 
 
 class FixedTokens:
-    """Counts entries that are LOCKED, have a pinned message, or are sent beside the history.
+    """Counts entries that are LOCKED, have only pinned messages, or are sent beside the history.
 
     Percentages of the window leave room beside them, so the figure is needed before every request.
     """
@@ -48,7 +48,8 @@ class FixedTokens:
     ) -> None:
         """Prepares another message of an entry, which may be pinned."""
         is_pinned = bool(pins) or message_id in self.pinned
-        part = entry._tokens + tokens if is_pinned or _is_held(entry, self.pinned) else 0
+        is_held = _is_locked(entry) or (is_pinned and _is_pinned(entry._message_ids, self.pinned))
+        part = entry._tokens + tokens if is_held else 0
         self._pin(commit, pins)
         self.grow(commit, part - self.part(entry))
 
@@ -67,14 +68,21 @@ class FixedTokens:
         commit.assign(self, pinned=pinned, booked=self.booked + gain)
 
 
-def _is_held(entry: SourceEntry, pinned: dict[str, None]) -> bool:
-    is_locked = entry.binding_policy() is GCPolicy.LOCKED
-    return is_locked or (bool(pinned) and not pinned.keys().isdisjoint(entry._message_ids))
+def _is_locked(entry: SourceEntry) -> bool:
+    return entry.binding_policy() is GCPolicy.LOCKED
+
+
+def _is_pinned(message_ids: Sequence[str], pinned: dict[str, None]) -> bool:
+    """Returns whether all messages are pinned: others may go, and the figure must not follow."""
+    return all(message_id in pinned for message_id in message_ids)
 
 
 def _counts(entry: SourceEntry, pinned: dict[str, None]) -> bool:
-    is_beside = entry._source is not InstructionSource.CONVERSATION and not entry._message_ids
-    return is_beside or _is_held(entry, pinned)
+    if _is_locked(entry):
+        return True
+    if not entry._message_ids:
+        return entry._source is not InstructionSource.CONVERSATION
+    return bool(pinned) and _is_pinned(entry._message_ids, pinned)
 
 
 def _part(entry: SourceEntry, pinned: dict[str, None]) -> int:
