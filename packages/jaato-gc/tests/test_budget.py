@@ -24,6 +24,7 @@ from jaato_gc import (
     SourceEntry,
     SystemChildType,
 )
+from jaato_gc.commit import AT_ONCE
 from jaato_gc.plugin import (
     DEFAULT_SOURCE_POLICIES,
     DEFAULT_SYSTEM_POLICIES,
@@ -267,12 +268,12 @@ def test_an_overfull_window_has_nothing_available() -> None:
 
 def test_the_correction_moves_the_total_and_not_the_entries() -> None:
     budget = conversation()
-    budget.correction = 25
+    budget.unbooked_tokens = 25
 
     assert (budget.total_tokens(), budget.counted_tokens()) == (325, 300)
     assert sum(entry.total_tokens() for entry in budget.entries.values()) == 300
-    budget.correction = -1000
-    assert budget.total_tokens() == 0
+    budget.ratio = 0.5
+    assert (budget.total_tokens(), budget.counted_tokens()) == (175, 300)
 
 
 def test_children_are_found_by_key_at_any_depth() -> None:
@@ -467,7 +468,7 @@ def test_a_snapshot_does_not_follow_the_budget() -> None:
     budget = conversation()
     snapshot = budget.snapshot()
     budget.add_child(CONVERSATION, "turn_2", 1, PARTIAL)
-    budget.pinned_message_ids.add("m1")
+    budget.pinned_message_ids |= {"m1"}
 
     assert snapshot == conversation_like(snapshot).snapshot()
     assert "turn_2" not in snapshot["entries"]["conversation"]["children"]
@@ -521,7 +522,7 @@ def test_what_is_no_snapshot_of_a_conversation_changes_nothing(saved: Any) -> No
     budget = conversation()
     before = budget.snapshot()
 
-    with pytest.raises(GCError, match=r"expected the result of get_conversation_snapshot\(\)"):
+    with pytest.raises(GCError, match=r"the snapshot of the (budget|conversation) can't be read"):
         budget.restore_conversation_from_snapshot(saved)
 
     assert budget.snapshot() == before
@@ -530,7 +531,9 @@ def test_what_is_no_snapshot_of_a_conversation_changes_nothing(saved: Any) -> No
 def test_an_entry_of_another_source_is_no_conversation() -> None:
     budget = conversation()
 
-    with pytest.raises(GCError, match="it is an entry of 'plugin'"):
+    with pytest.raises(
+        GCError, match="expected a snapshot of the conversation, got one of 'plugin'"
+    ):
         budget.restore_conversation_from_snapshot(budget.entries[PLUGIN].to_dict())
 
 
@@ -610,9 +613,34 @@ class BudgetMachine(RuleBasedStateMachine):
     def clear_source(self, source: InstructionSource) -> None:
         self.budget.clear_source(source)
 
-    @rule(correction=st.integers(-500, 500), pins=st.sets(st.sampled_from(["m0", "m1", "m2"])))
-    def correct_and_pin(self, correction: int, pins: set[str]) -> None:
-        self.budget.correction = correction
+    @rule(tokens=st.integers(0, 500), is_pinned=st.booleans(), data=st.data())
+    def attach_a_message(self, tokens: int, is_pinned: bool, data: st.DataObject) -> None:
+        entries = [entry for root in self.budget.entries.values() for entry in root.walk()]
+        if entries:
+            entry, (message_id,) = data.draw(st.sampled_from(entries)), self.fresh_ids(1)
+            pins = [message_id] if is_pinned else []
+            self.budget.attach_message(AT_ONCE, entry, message_id, tokens, pins)
+
+    @precondition(lambda self: self.budget._by_message)
+    @rule(data=st.data(), tokens=st.integers(0, 500))
+    def remove_a_message(self, data: st.DataObject, tokens: int) -> None:
+        message_id = data.draw(st.sampled_from(sorted(self.budget._by_message)))
+        self.budget.remove_messages({message_id: tokens})
+
+    @precondition(lambda self: self.budget._by_message)
+    @rule(data=st.data(), tokens=st.integers(0, 500))
+    def rebook(self, data: st.DataObject, tokens: int) -> None:
+        entry = self.budget.entry_of(data.draw(st.sampled_from(sorted(self.budget._by_message))))
+        assert entry is not None
+        self.budget.rebook(entry, tokens, self.fresh_ids(2))
+
+    @rule(
+        ratio=st.floats(0.5, 1.5),
+        unbooked=st.integers(0, 500),
+        pins=st.sets(st.sampled_from(["m0", "m1", "m2"])),
+    )
+    def correct_and_pin(self, ratio: float, unbooked: int, pins: set[str]) -> None:
+        self.budget.ratio, self.budget.unbooked_tokens = ratio, unbooked
         self.budget.pinned_message_ids = pins
 
     @rule()
@@ -643,10 +671,25 @@ class BudgetMachine(RuleBasedStateMachine):
             for policy, tokens in counted:
                 tiers[policy] += tokens
         assert budget.counted_tokens() == sum(tiers.values())
-        assert budget.total_tokens() == max(0, sum(tiers.values()) + budget.correction)
+        corrected = int(budget.ratio * sum(tiers.values())) + budget.unbooked_tokens
+        assert budget.total_tokens() == corrected
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
         assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)
+
+    @invariant()
+    def fixed_tokens_equal_a_recount(self) -> None:
+        budget = self.budget
+        fixed = sum(
+            entry.tokens
+            for root in budget.entries.values()
+            for entry in root.walk()
+            if entry.binding_policy() is LOCKED
+            or (entry.source is not CONVERSATION and not entry.message_ids)
+            or (entry.message_ids and budget.pinned_message_ids >= set(entry.message_ids))
+        )
+        assert budget.fixed_tokens() == budget.corrected(fixed)
+        assert budget.copy().fixed_tokens() == budget.fixed_tokens()
 
     @invariant()
     def everything_is_found_by_key_and_message(self) -> None:

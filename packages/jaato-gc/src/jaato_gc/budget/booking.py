@@ -4,16 +4,16 @@ A new message is booked in O(1), as a part of the commit that appends it. Edits 
 booked on a copy of the budget, which then replaces the entries of the budget at once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
 from jaato_gc.commit import AT_ONCE, Commit
 from jaato_gc.errors import GCError
-from jaato_gc.history import Edit
+from jaato_gc.history import Edit, may_go
 from jaato_gc.messages import LEDGER_ID, NOTICE_ID, SYSTEM, Message, SyntheticKind
 from jaato_gc.policies import (
     DEFAULT_TURN_POLICIES,
@@ -21,6 +21,7 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
+from jaato_gc.saved import Count, Seconds, SignedCount
 from jaato_gc.tokens import message_tokens
 
 PolicyOf = Callable[[Message], GCPolicy | None]
@@ -42,10 +43,10 @@ class BookedEntry:
 
     source: InstructionSource
     key: str
-    tokens: int
+    tokens: Count
     gc_policy: GCPolicy
-    created_at: float
-    born: int = 0
+    created_at: Seconds
+    born: SignedCount = 0
     message_ids: tuple[str, ...] = ()
     parent_key: str | None = None
     label: str | None = None
@@ -72,9 +73,9 @@ class BookedEntry:
 class Booking:
     """Books the messages of a history into a budget.
 
-    System messages are booked under SYSTEM. The first user message is ``original_request``. Every
-    turn has an entry ``turn_N``, and each exchange of calls and results an entry below it. Numbers
-    count over the whole session and are never reused.
+    LOCKED system messages are booked under SYSTEM. The first user message is ``original_request``.
+    Every turn has an entry ``turn_N``, and each exchange of calls and results an entry below it.
+    Numbers count over the whole session and are never reused.
 
     Args:
         budget: The budget.
@@ -90,6 +91,7 @@ class Booking:
     ) -> None:
         self.budget = budget
         budget.is_booked = True
+        self._guard = budget._guard  # that of the session, for copies too
         self._policy_of = policy_of
         self._tool_policies = tool_policies or {}
         self.turns_opened = 0
@@ -100,6 +102,12 @@ class Booking:
     def turn(self) -> int:
         """The number of the current turn. Turn 0 includes messages before the first request."""
         return self.turns_opened - 1 if self.turns_opened else 0
+
+    def holds(self, message_ids: Iterable[str]) -> bool:
+        """Returns whether exactly these messages are booked, each under one entry."""
+        entries = (entry for source in self.budget.entries.values() for entry in source.walk())
+        booked = sorted(message_id for entry in entries for message_id in entry._message_ids)
+        return booked == sorted(message_ids)
 
     def copy(self) -> Self:
         """Returns another booking, with a copy of the budget, to try changes on."""
@@ -118,7 +126,12 @@ class Booking:
         )
 
     def book(
-        self, commit: Commit, message: Message, tokens: int, created_by: str | None = None
+        self,
+        commit: Commit,
+        message: Message,
+        tokens: int,
+        created_by: str | None = None,
+        pinned_turns: Set[int] = frozenset(),
     ) -> int:
         """Prepares the entry of a new message. Returns the number of its turn.
 
@@ -127,14 +140,26 @@ class Booking:
             message: The message.
             tokens: Its tokens.
             created_by: The strategy that added it, if one did.
+            pinned_turns: The turns whose messages are pinned.
         """
         if message.synthetic and message.synthetic is not SyntheticKind.RECALL:
-            self._book_synthetic(commit, message, tokens, created_by)
-            return self.turn
-        if message.role is SYSTEM:
-            entry = _entry_of(message, tokens, message.policy or GCPolicy.LOCKED, source=_SYSTEM)
-            self._attach(commit, message.message_id, entry)
-            return self.turn
+            key, entry = self._synthetic(commit, message, tokens, created_by)
+            turn, turn_key = self.turn, None
+        elif message.role is SYSTEM and (not self.turns_opened or not may_go(message)):
+            # Before the first request nothing removes it, whatever the host says.
+            policy = (self.turns_opened and message.policy) or GCPolicy.LOCKED
+            entry = _entry_of(message, tokens, policy, source=_SYSTEM)
+            turn, key, turn_key = self.turn, message.message_id, None
+        else:
+            turn, key, turn_key, policy = self._place(commit, message)
+            entry = _entry_of(message, tokens, policy)
+        self._attach(commit, key, entry, turn_key, is_pinned=turn in pinned_turns)
+        return turn
+
+    def _place(self, commit: Commit, message: Message) -> tuple[int, str, str | None, GCPolicy]:
+        """Returns the turn of a message of the conversation, the keys of its entry and of the one
+        above, and its policy. Prepares the numbers of what it opens.
+        """
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
         turns, exchanges = self.turns_opened, self.exchanges_opened
         has_calls, opens_turn = bool(message.function_calls), message.opens_turn
@@ -148,26 +173,28 @@ class Booking:
         turn_key = f"turn_{turn}"
         exchange_key = f"{turn_key}_call_{exchanges}"
         if opens_turn and not turn:
-            entry = _entry_of(message, tokens, given or _ORIGINAL_REQUEST)
-            self._attach(commit, "original_request", entry)
-        elif given is not None:
-            entry = _entry_of(message, tokens, given)
-            key = f"{turn_key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._attach(commit, key, entry, turn_key)
-        elif has_calls:
-            self._attach(commit, exchange_key, _entry_of(message, tokens, _WORKING), turn_key)
-        else:
-            exchange = self.budget.get_child(_CONVERSATION, exchange_key)
-            answered = exchange if message.is_tool_output else None
-            if existing := answered or self.budget.get_child(_CONVERSATION, turn_key):
-                self.budget.attach_message(commit, existing, message.message_id, tokens)
-            else:
-                self._attach(commit, turn_key, _entry_of(message, tokens, GCPolicy.PARTIAL))
-        return turn
+            return turn, "original_request", None, given or _ORIGINAL_REQUEST
+        if given is not None:  # an id may look like "call_1"
+            return turn, f"{turn_key}_message_{message.message_id}", turn_key, given
+        if has_calls:
+            return turn, exchange_key, turn_key, _WORKING
+        answers = message.is_tool_output and self.budget.get_child(_CONVERSATION, exchange_key)
+        return turn, exchange_key if answers else turn_key, None, GCPolicy.PARTIAL
 
-    def _book_synthetic(
+    def with_policy(self, message: Message) -> Message:
+        """Returns a system message in the middle with the policy that the host's rules give it.
+
+        It is on the message itself, because it decides whether the message belongs to a turn.
+        """
+        if message.role is not SYSTEM or message.policy or not self.turns_opened:
+            return message
+        policy = self._policy_by_rule(message)
+        return message if policy is None else replace(message, policy=policy)
+
+    def _synthetic(
         self, commit: Commit, message: Message, tokens: int, created_by: str | None
-    ) -> None:
+    ) -> tuple[str, SourceEntry]:
+        """Returns key and entry of a message that core or a strategy made."""
         metadata = None
         if message.synthetic in _NAMES:
             key, label = _NAMES[message.synthetic]
@@ -179,10 +206,16 @@ class Booking:
             key, label = f"gc_summary_{number}", "Context Summary"
             metadata = {"created_by": created_by}
         policy = message.policy or GCPolicy.PRESERVABLE
-        self._attach(commit, key, _entry_of(message, tokens, policy, label, metadata))
+        return key, _entry_of(message, tokens, policy, label, metadata)
 
     def _attach(
-        self, commit: Commit, key: str, entry: SourceEntry, turn_key: str | None = None
+        self,
+        commit: Commit,
+        key: str,
+        entry: SourceEntry,
+        turn_key: str | None = None,
+        *,
+        is_pinned: bool = False,
     ) -> None:
         """Prepares the entry of a message, or the message under the entry that has the key.
 
@@ -192,10 +225,12 @@ class Booking:
             entry: The entry.
             turn_key: The key of the turn that it belongs to, whose entry may be new;
                 ``None``: it is directly below its source.
+            is_pinned: Pin the message.
         """
-        budget = self.budget
+        budget, message_id = self.budget, entry._message_ids[0]
+        pins = [message_id] if is_pinned else []
         if existing := budget.get_child(entry.source, key):
-            budget.attach_message(commit, existing, entry._message_ids[0], entry.tokens)
+            budget.attach_message(commit, existing, message_id, entry.tokens, pins)
             return
         entry._label = entry._label or key
         parent = budget.entry_under(entry.source, turn_key)
@@ -204,7 +239,7 @@ class Booking:
             key, parent = turn_key, budget.entry_under(_CONVERSATION)
         if parent is None:
             raise GCError(f"the budget has no entry {entry.source.value!r}: add it with set_entry")
-        budget.attach(commit, entry, key, parent)
+        budget.attach(commit, entry, key, parent, pins)
 
     def _book_again(self, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""
@@ -298,7 +333,9 @@ class Booking:
                 named = part.function_response or part.function_call
                 if named and named.name in self._tool_policies:
                     return GCPolicy(self._tool_policies[named.name])
-        policy = self._policy_of(message) if self._policy_of else None
+        if self._policy_of is None:
+            return None
+        policy = self._guard.ask(self._policy_of, message)
         return None if policy is None else GCPolicy(policy)
 
 

@@ -1,13 +1,14 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
-from reprlib import repr as shown
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.fixed import FixedTokens
+from jaato_gc.budget.snapshots import SavedBudget, conversation_in, snapshot_of
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
@@ -48,9 +49,10 @@ class InstructionBudget:
         self.agent_type = agent_type or agent_id
         self.context_limit = context_limit
         self.counter = counter
-        self.correction = 0
-        """Reported minus counted tokens: one signed number that is part of the total."""
-        self.pinned_message_ids: set[str] = set()
+        self.ratio = 1.0
+        """Reported tokens per counted token: see `jaato_gc.budget.calibration`."""
+        self.unbooked_tokens = 0
+        """Tokens that the provider reports beside what is booked: a prompt, say, or tools."""
         self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
         self.is_booked = False
@@ -68,6 +70,7 @@ class InstructionBudget:
         self._by_key: dict[tuple[InstructionSource, str | None], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
+        self._fixed = FixedTokens()
 
     @classmethod
     def create_default(
@@ -93,7 +96,11 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
-        return max(0, sum(self._by_policy.values()) + self.correction)
+        return self.corrected(self.counted_tokens())
+
+    def corrected(self, counted: int) -> int:
+        """Returns what the provider would report for a request with so many counted tokens."""
+        return int(self.ratio * counted) + self.unbooked_tokens
 
     def upper_bound(self) -> int:
         """Returns the most tokens that the next request can have.
@@ -102,7 +109,8 @@ class InstructionBudget:
         """
         counted = self.counted_tokens()
         uncertain = counted if self.uncertain_tokens is None else self.uncertain_tokens
-        return self.total_tokens() + math.ceil(min(uncertain, counted) * self.counter.tolerance)
+        margin = self.ratio * min(uncertain, counted) * self.counter.tolerance
+        return self.total_tokens() + math.ceil(margin)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
@@ -115,6 +123,10 @@ class InstructionBudget:
     def locked_tokens(self) -> int:
         """Returns the tokens that no collection may remove."""
         return self._by_policy[GCPolicy.LOCKED]
+
+    def fixed_tokens(self) -> int:
+        """Returns the tokens that are LOCKED, pinned or sent beside the history, as reported."""
+        return self.corrected(self._fixed.booked)
 
     def preservable_tokens(self) -> int:
         """Returns the tokens that a collection may remove only under pressure."""
@@ -134,6 +146,24 @@ class InstructionBudget:
 
     def _percent_of_window(self, tokens: int) -> float:
         return tokens / self.context_limit * 100 if self.context_limit > 0 else 0.0
+
+    # --- pins ---
+
+    @property
+    def pinned_message_ids(self) -> Set[str]:
+        """The messages that no collection may remove, read-only. Assign others to change them."""
+        return self._fixed.pinned.keys()
+
+    @pinned_message_ids.setter
+    @guarded
+    def pinned_message_ids(self, message_ids: Iterable[str]) -> None:
+        commit = Commit()
+        self.replace_pins(commit, message_ids)
+        self._guard.commit(commit)
+
+    def replace_pins(self, commit: Commit, message_ids: Iterable[str]) -> None:
+        """Prepares other pins."""
+        self._fixed.replace_pins(commit, message_ids, self._by_message)
 
     # --- reading ---
 
@@ -197,8 +227,9 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        commit = Commit()
-        self._add_tokens(commit, entry, tokens - entry._tokens)
+        commit, growth = Commit(), tokens - entry._tokens
+        self._add_tokens(commit, entry, growth)
+        self._fixed.grow(commit, growth if self._fixed.counts(entry) else 0)
         self._guard.commit(commit)
 
     @guarded
@@ -233,7 +264,12 @@ class InstructionBudget:
         return child
 
     def attach(
-        self, commit: Commit, entry: SourceEntry, key: str | None, parent: SourceEntry | None
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        key: str | None,
+        parent: SourceEntry | None,
+        pins: Sequence[str] = (),
     ) -> None:
         """Prepares a new entry with everything below it. A source has neither key nor parent."""
         entry._key, entry._parent = key, parent
@@ -252,19 +288,26 @@ class InstructionBudget:
             self._by_policy.update(by_policy)
 
         commit.then(write)
+        self._fixed.add(commit, entries, pins)
         if parent:
             parent._add_to_totals(commit, entry._total)
 
     def attach_message(
-        self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        message_id: str,
+        tokens: int,
+        pins: Sequence[str] = (),
     ) -> None:
-        """Prepares another message under an existing entry."""
+        """Prepares another message under an existing entry, which may be pinned."""
         place = len(entry._message_ids)
 
         def write() -> None:
             entry._message_ids[place:] = [message_id]
             self._by_message[message_id] = entry
 
+        self._fixed.add_message(commit, entry, message_id, tokens, pins)
         commit.then(write)
         self._add_tokens(commit, entry, tokens)
 
@@ -307,8 +350,10 @@ class InstructionBudget:
             if entry is None:
                 continue
             note(entry)
+            self._fixed.booked -= self._fixed.part(entry)
             entry._message_ids.remove(message_id)
             self._add_tokens(AT_ONCE, entry, -min(tokens_of_message, entry._tokens))
+            self._fixed.booked += self._fixed.part(entry)
             while entry and entry._key and entry.is_empty:
                 note(entry)
                 parent = entry._parent
@@ -320,7 +365,9 @@ class InstructionBudget:
         """Replaces the tokens and messages of an entry. Its children stay."""
         for message_id in entry._message_ids:
             self._by_message.pop(message_id, None)
+        self._fixed.booked -= self._fixed.part(entry)
         entry._message_ids = list(message_ids)
+        self._fixed.booked += self._fixed.part(entry)
         self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
@@ -347,6 +394,7 @@ class InstructionBudget:
     def _leave(self, entry: SourceEntry) -> None:
         for old in entry.walk():
             self._by_policy[old.binding_policy()] -= old._tokens
+            self._fixed.booked -= self._fixed.part(old)
             self._by_key.pop((old._source, old._key), None)
             for message_id in old._message_ids:
                 if self._by_message.get(message_id) is old:
@@ -357,47 +405,25 @@ class InstructionBudget:
     @guarded
     def snapshot(self) -> dict[str, Any]:
         """Returns the whole budget as JSON data, for displays and for `from_snapshot`."""
-        return {
-            "session_id": self.session_id,
-            "agent_id": self.agent_id,
-            "agent_type": self.agent_type,
-            "context_limit": self.context_limit,
-            "total_tokens": self.total_tokens(),
-            "correction": self.correction,
-            "confidence": self.counter.confidence.value,
-            "gc_eligible_tokens": self.gc_eligible_tokens(),
-            "locked_tokens": self.locked_tokens(),
-            "preservable_tokens": self.preservable_tokens(),
-            "utilization_percent": self.utilization_percent(),
-            "available_tokens": self.available_tokens(),
-            "gc_headroom_percent": self.gc_headroom_percent(),
-            "pinned_message_ids": sorted(self.pinned_message_ids),
-            "collectable_sources": sorted(self.collectable_sources),
-            "is_booked": self.is_booked,
-            "collections": self.collections,
-            "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
-        }
+        return snapshot_of(self)
 
     to_dict = snapshot
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: Mapping[str, Any], counter: TokenCounter = DEFAULT_COUNTER
+        cls, snapshot: Mapping[str, Any] | SavedBudget, counter: TokenCounter = DEFAULT_COUNTER
     ) -> "InstructionBudget":
         """Returns the budget that `snapshot` described. Give the same counter."""
+        saved = SavedBudget.read(snapshot, "the snapshot of the budget")
         budget = cls(
-            snapshot["session_id"],
-            snapshot["agent_id"],
-            snapshot["agent_type"],
-            snapshot["context_limit"],
-            counter,
+            saved.session_id, saved.agent_id, saved.agent_type, saved.context_limit, counter
         )
-        budget.correction = snapshot["correction"]
-        budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
-        budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
-        budget.is_booked = snapshot["is_booked"]
-        budget.collections = snapshot["collections"]
-        for entry in snapshot["entries"].values():
+        budget.ratio, budget.unbooked_tokens = saved.ratio, saved.unbooked_tokens
+        budget.pinned_message_ids = saved.pinned_message_ids
+        budget.collectable_sources = set(saved.collectable_sources)
+        budget.is_booked, budget.is_recounted = saved.is_booked, saved.is_recounted
+        budget.collections = saved.collections
+        for entry in saved.entries.values():
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
 
@@ -407,7 +433,7 @@ class InstructionBudget:
         copied = InstructionBudget.__new__(InstructionBudget)
         copied.__dict__.update(
             vars(self),
-            pinned_message_ids=set(self.pinned_message_ids),
+            _fixed=self._fixed.copy(),
             collectable_sources=set(self.collectable_sources),
             _guard=Guard(),
             _entries={source: entry.copy() for source, entry in self._entries.items()},
@@ -430,6 +456,7 @@ class InstructionBudget:
             _by_policy=other._by_policy,
             collections=other.collections,
         )
+        commit.assign(self._fixed, booked=other._fixed.booked)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_guard"}
@@ -456,15 +483,6 @@ class InstructionBudget:
         """
         if not snapshot:
             return
-        conversation = InstructionSource.CONVERSATION
-        try:
-            entry = SourceEntry.from_dict(snapshot.get("entries", {}).get(conversation, snapshot))
-            if entry.source is not conversation:
-                raise ValueError(f"it is an entry of {entry.source.value!r}")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise GCError(
-                "expected the result of get_conversation_snapshot() or snapshot(), got "
-                f"{shown(snapshot)}: {type(error).__name__}: {error}"
-            ) from error
-        self._put_source(entry)
-        self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
+        saved, pinned = conversation_in(snapshot)
+        self._put_source(SourceEntry.from_dict(saved))
+        self.pinned_message_ids = pinned

@@ -6,18 +6,17 @@ not fit otherwise. So there are two faces of one collection: strategies get a
 behind it. No plugin is ever handed a draft.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.host_entries import has_host_entries, host_entry, join_host_entries
+from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
-from jaato_gc.collecting.triggers import ContextUsage, goal_of, is_under_pressure
-from jaato_gc.config import GCConfig
+from jaato_gc.collecting.triggers import goal_of
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
 from jaato_gc.messages import Message, stash_key
@@ -26,47 +25,6 @@ from jaato_gc.tokens import DEFAULT_COUNTER, count_tokens, message_tokens, recou
 
 Change = Edit | SourceRemoval
 """A change of the history, or of what is sent beside it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What a collection is planned from.
-
-    Args:
-        plugin_name: The strategy.
-        history: The history to collect.
-        usage: How full the window is.
-        config: The configuration of this collection.
-        reason: Why it runs.
-        budget: The budget, read-only; ``None`` if there is none.
-        notice: The template of the notice for the model; ``None``: no notice.
-        may_relax: Whether core may remove recent content if the request would not fit.
-        must_fit: Whether core collects alone if the strategy fails and the request would not fit.
-        gc_id: The id of the collection in its session.
-        describe: Returns the strategy with its distribution, for errors; by default its name.
-    """
-
-    plugin_name: str
-    history: Sequence[Message]
-    usage: ContextUsage
-    config: GCConfig
-    reason: GCTriggerReason
-    budget: InstructionBudget | None = None
-    notice: str | None = None
-    may_relax: bool = True
-    must_fit: bool = False
-    gc_id: str | None = None
-    describe: Callable[[], str] | None = None
-
-    def origin(self) -> str:
-        """Returns the strategy with its distribution, for errors."""
-        return self.describe() if self.describe else self.plugin_name
-
-    @property
-    def window(self) -> int | None:
-        """The size of the largest request that may be sent; ``None`` if it is unknown."""
-        limit = self.budget.context_limit if self.budget else self.usage.get("context_limit")
-        return self.config.request_limit(limit)
 
 
 class RemovalSoFar(NamedTuple):
@@ -81,6 +39,23 @@ class RemovalSoFar(NamedTuple):
     key: str | None
     reason: str
     action: EditAction
+
+
+class RemovalUnit(NamedTuple):
+    """Groups that are removed together, with their key in the removal list.
+
+    Args:
+        key: The key in the removal list.
+        groups: The groups.
+    """
+
+    key: str
+    groups: list[Group]
+
+
+def include_request(groups: Iterable[Group]) -> bool:
+    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
+    return any(group.opens_turn for group in groups)
 
 
 class Draft:
@@ -99,34 +74,39 @@ class Draft:
         self.counter = self.budget.counter if self.budget else DEFAULT_COUNTER
         self.positions = {message.message_id: at for at, message in enumerate(self.history)}
         """The position of each message in the history, by id."""
-        layout = lay_out(self.history)
+        layout, limits = lay_out(self.history), request.limits
         if self.budget and has_host_entries(self.budget):
             layout = join_host_entries(layout, self.budget, self.positions)
         goal = goal_of(
-            self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
+            self.reason, request.usage, limits, self.budget, self.history, len(layout.turns)
         )
         whole_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
-        window = None if whole_turns else request.window
-        total = self.budget.total_tokens() if self.budget else 0
-        beside = max(0, total - count_tokens(self.history, self.counter))
+        window = None if whole_turns else limits.request_limit
         self.recent_turns = recent_turns(
             protect(layout, self.config, self.budget, recent=1),
             self.config,
             window,
-            (goal.target_tokens or 0) - beside,
+            self._room_in(goal.target_tokens or 0),
             self.counter,
         )
         layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=whole_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
-        limit = self.budget.context_limit if self.budget else None
-        self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
+        total = self.budget.total_tokens() if self.budget else 0
+        self.under_pressure = limits.is_under_pressure(self.reason, total)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
         self.can_fit = True
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
             movable = movable_tokens(self.groups, self.budget, self.counter)
+            counted = self.budget.counted_tokens() if self.budget else total
+            most = limits.request_limit or 0
+            if movable < goal.overflow and counted < total and total > most:
+                # Without the correction it may fit. A report may be wrong, so it alone is no reason
+                # to give up recent content, or to refuse the request.
+                overflow = max(0, counted - most)
+                goal = replace(goal, overflow=overflow, worst_overflow=overflow)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:
                 # Fixed content near the size of the window leaves no room for the tolerance of the
@@ -161,6 +141,14 @@ class Draft:
         self._removed_groups: set[int] = set()
         self._reasons: dict[str | None, str] = {}
         self._recall_keys: dict[str, str] = {}
+
+    def _room_in(self, target_tokens: int) -> int:
+        """Returns the counted tokens that a target leaves to the history."""
+        budget = self.budget
+        if budget is None:
+            return target_tokens
+        beside = max(0, budget.counted_tokens() - count_tokens(self.history, self.counter))
+        return int((target_tokens - budget.unbooked_tokens) / budget.ratio) - beside
 
     # --- reading ---
 
@@ -202,12 +190,39 @@ class Draft:
         return (entry and entry.key) or message_id
 
     def position_before(self, groups: Iterable[Group]) -> int:
-        """Returns where to insert a message that replaces groups: never inside an exchange."""
-        history = self.history
-        position = start = min(self.positions[group.messages[0].message_id] for group in groups)
-        while start > 0 and history[start].is_tool_output and not history[start].function_calls:
-            start -= 1
-        return start if history[start].function_calls else position
+        """Returns where to insert a message that replaces groups.
+
+        That is never inside a group, or beside a message that keeps its place.
+        """
+        position = min(self.positions[group.messages[0].message_id] for group in groups)
+        while (earlier := self._insertable(position)) < position:
+            position = earlier
+        return position
+
+    def _insertable(self, position: int) -> int:
+        """Returns the position, or an earlier one if nothing may be inserted there."""
+        for at in range(max(1, position - 1), min(position + 1, len(self.history))):
+            group = self.group_of[self.history[at].message_id]
+            if group.neighbours and not self.is_removed(group):
+                return at - 1
+        return next((start for start, end in self._spans if start < position <= end), position)
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        """The positions of the first and the last message of each group that has several.
+
+        The group of an open call ends with the history, because nothing may follow it.
+        """
+        return [
+            (
+                self.positions[group.messages[0].message_id],
+                len(self.history)
+                if group.is_open
+                else self.positions[group.messages[-1].message_id],
+            )
+            for group in self.groups
+            if group.is_open or len(group.messages) > 1
+        ]
 
     def current(self, message: Message) -> Message:
         """Returns the current form of a message."""
@@ -280,11 +295,25 @@ class Draft:
     # --- editing ---
 
     def remove(self, group: Group, key: str, reason: str, action: EditAction, stash: bool) -> None:
-        """Removes a group."""
+        """Removes a group, and what keeps its place beside it."""
+        if self.is_removed(group):
+            return
         self._removed_groups.add(id(group))
         for message in group.messages:
             position = self.positions[message.message_id]
             self._record(Edit(position, message, None, key, reason, action, stash))
+        for message in group.messages:
+            for beside in self._beside.get(message.message_id, ()):
+                self.remove(beside, key, reason, action, stash)
+
+    @cached_property
+    def _beside(self) -> dict[str, list[Group]]:
+        """The groups that keep their place beside each message, by message id."""
+        beside: dict[str, list[Group]] = {}
+        for group in self.groups:
+            for message_id in group.neighbours:
+                beside.setdefault(message_id, []).append(group)
+        return beside
 
     def shorten(
         self, message: Message, shorter: Message, key: str, reason: str, stash: bool
@@ -372,6 +401,9 @@ class Draft:
                 key = group.messages[0].message_id  # strategy removed, for another reason
             self.remove(group, key, reason, "remove", True)
             self._relax(group)
+            for message in group.messages:
+                for beside in self._beside.get(message.message_id, ()):
+                    self._relax(beside)
 
     def force_shorter(
         self, group: Group, message: Message, part: int, how: Shortening, reason: str

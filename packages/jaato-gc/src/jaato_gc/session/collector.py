@@ -161,6 +161,8 @@ class Collector:
             GCConfigError: An override is invalid.
         """
         config = strategy.config.for_one_collection(overrides)
+        if overrides:
+            config.check_reserve(self.live.budget.context_limit)
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})
@@ -173,10 +175,12 @@ class Collector:
                 context_usage=usage,
                 reason=reason,
             )
+            # What the host asks of one collection holds as it is. A cold cache is no such request.
+            is_asked = "target_percent" in overrides and reason is not GCTriggerReason.CACHE_COLD
             request = PlanRequest(
                 strategy.name,
                 history,
-                usage,
+                {**usage, "fixed_tokens": 0} if is_asked else usage,
                 config,
                 reason,
                 budget,

@@ -5,13 +5,20 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
-from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget import (
+    LEAST_RATIO,
+    Booking,
+    InstructionBudget,
+    ReadOnlyBudget,
+    Report,
+    correction_of,
+    with_report,
+)
 from jaato_gc.collecting import SessionUsage
 from jaato_gc.commit import Commit, Guard, guarded
-from jaato_gc.errors import MessageError
+from jaato_gc.errors import GCError, MessageError
 from jaato_gc.history import (
     FastCheck,
     Violation,
@@ -27,8 +34,15 @@ from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
-LEAST_CREDIBLE = 0.5
-"""A report below this share of the counted tokens is false, or leaves out cached tokens."""
+
+class Request(list[Message]):
+    """The messages of a request, and what was counted for it: a report belongs to its request."""
+
+    __slots__ = ("counted_tokens",)
+
+    def __init__(self, messages: Iterable[Message], counted_tokens: int) -> None:
+        super().__init__(messages)
+        self.counted_tokens = counted_tokens
 
 
 class LiveHistory:
@@ -56,6 +70,8 @@ class LiveHistory:
         """
         self.reports = 0
         """How often the provider reported its usage."""
+        self.samples: list[Report] = []
+        """The reports that the correction follows from: see `jaato_gc.budget.calibration`."""
         self.doubts_report = False
         """Whether the last report of the provider was not believed."""
         self._has_warned = False
@@ -94,6 +110,7 @@ class LiveHistory:
 
         Raises:
             MessageError: It is not a message.
+            GCError: The counter returned something else than an integer of 0 or more.
         """
         seal(message)
         return self._append(message, message_tokens(message, self.budget.counter))
@@ -106,10 +123,9 @@ class LiveHistory:
         if budget.entry_of(message.message_id) is not None:
             taken, message = message.message_id, replace(message, message_id=mint_message_id())
             logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
+        message = booking.with_policy(message)
         commit = Commit()
-        own_turn = booking.book(commit, message, tokens)
-        if own_turn in self.pinned_turns:
-            commit.then(partial(budget.pinned_message_ids.add, message.message_id))
+        own_turn = booking.book(commit, message, tokens, pinned_turns=self.pinned_turns)
         if own_turn != turn:  # the turn before has ended
             commit.assign(self, pinned_turns=self.pinned_turns - {turn})
         length, appended = len(self.messages), self.appended
@@ -139,7 +155,7 @@ class LiveHistory:
                 later.add(earlier + index)
         commit = Commit()
         commit.assign(self, pinned_turns=frozenset(later))
-        commit.assign(self.budget, pinned_message_ids=pinned)
+        self.budget.replace_pins(commit, pinned)
         self._guard.commit(commit)
 
     @guarded
@@ -151,12 +167,12 @@ class LiveHistory:
         """
         if self.budget.entry_of(message_id) is None:
             raise MessageError(f"there is no message {message_id!r} to pin")
-        self.budget.pinned_message_ids.add(message_id)
+        self.budget.pinned_message_ids |= {message_id}
 
     @guarded
     def unpin(self, message_id: str) -> None:
         """Stops pinning a message."""
-        self.budget.pinned_message_ids.discard(message_id)
+        self.budget.pinned_message_ids -= {message_id}
 
     def prepare_messages(
         self, commit: Commit, messages: list[Message], *, is_checked: bool
@@ -173,13 +189,13 @@ class LiveHistory:
 
     @guarded
     def drop(self, source: InstructionSource, key: str | None) -> int:
-        """Removes something from the budget that is not in the history. Returns its tokens."""
+        """Removes something from the budget that is not in the history. Returns what it frees."""
         changed = self.budget.copy()
         if key is None:
             changed.clear_source(source)
         else:
             changed.remove_child(source, key)
-        freed = self.budget.counted_tokens() - changed.counted_tokens()
+        freed = self.budget.total_tokens() - changed.total_tokens()
         commit = Commit()
         self.budget.replace_entries(commit, changed)
         self._guard.commit(commit)
@@ -226,6 +242,7 @@ class LiveHistory:
             "tokens_remaining": budget.available_tokens(),
             "turns": self.turns,
             "confidence": self.confidence,
+            "fixed_tokens": budget.fixed_tokens(),
         }
 
     @property
@@ -242,35 +259,50 @@ class LiveHistory:
         return self.budget.upper_bound()
 
     @guarded
-    def anchor(self, input_tokens: float) -> bool:
-        """Corrects the budget by the reported usage. Returns whether that changed the total."""
-        counted, budget = self.counted_at_request, self.budget
+    def anchor(self, input_tokens: float, counted: int | None = None) -> bool:
+        """Corrects the budget by the reported usage. Returns whether that changed the total.
+
+        Args:
+            input_tokens: What the provider reports.
+            counted: What was counted for the request; ``None``: it was the newest one.
+        """
+        budget = self.budget
+        counted = self.counted_at_request if counted is None else counted
         if counted is None:
             return False
-        self.doubts_report = input_tokens < counted * LEAST_CREDIBLE
+        self.doubts_report = not counted * LEAST_RATIO <= input_tokens <= budget.context_limit
         if self.doubts_report:
-            if not self._has_warned:
-                logger.warning(
-                    "a report of %s input tokens is not believed, because %s were counted: "
-                    "include tokens that were read from the cache",
-                    input_tokens,
-                    counted,
-                )
-            self._has_warned = True
+            self._warn_of_report(input_tokens, counted)
             return False
-        before, correction = budget.correction, math.ceil(input_tokens) - counted
+        before = budget.total_tokens()
+        samples = with_report(self.samples, Report(counted, math.ceil(input_tokens)))
+        ratio, unbooked = correction_of(samples)
         uncertain = abs(budget.counted_tokens() - counted)
         commit = Commit()
-        commit.assign(budget, correction=correction)
-        commit.assign(self, uncertain_tokens=uncertain, reports=self.reports + 1)
+        commit.assign(budget, ratio=ratio, unbooked_tokens=unbooked)
+        commit.assign(self, samples=samples, uncertain_tokens=uncertain, reports=self.reports + 1)
         self._guard.commit(commit)
-        return correction != before
+        return budget.total_tokens() != before
+
+    def _warn_of_report(self, input_tokens: float, counted: int) -> None:
+        """Logs once that a report is not believed, and what the cause may be."""
+        if not self._has_warned:
+            logger.warning(
+                "a report of %s input tokens is not believed: %s were counted, and the window has "
+                "%s. If it is too low, include the tokens that were read from the cache; if it is "
+                "too high, correct context_limit. If it is that of another request, pass the list "
+                "that before_send returned as report_usage(…, request=…)",
+                input_tokens,
+                counted,
+                self.budget.context_limit,
+            )
+        self._has_warned = True
 
     @guarded
-    def request(self) -> list[Message]:
+    def request(self) -> Request:
         """Returns the messages to send now."""
-        self.counted_at_request = self.budget.counted_tokens()
-        return list(self.messages)
+        self.counted_at_request = counted = self.budget.counted_tokens()
+        return Request(self.messages, counted)
 
     # --- validity ---
 
@@ -301,6 +333,19 @@ class LiveHistory:
             commit.assign(self, _checked=checked, _fast_check=fast_check)
             self._guard.commit(commit)
         return [*faults, *unproved_violations(self.messages)]
+
+
+def counted_for(request: Sequence[Message]) -> int:
+    """Returns what was counted for a request.
+
+    Raises:
+        GCError: It is not what `GCSession.before_send` returned.
+    """
+    if not isinstance(request, Request):
+        raise GCError(
+            f"request={request!r:.80}: expected the list that before_send returned, not a copy"
+        )
+    return request.counted_tokens
 
 
 def _checks(messages: Sequence[Message], position: int) -> tuple[int, FastCheck]:
