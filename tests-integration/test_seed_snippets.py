@@ -39,6 +39,7 @@ from jaato_gc import (
     Message,
     Part,
     PluginRegistry,
+    ReadOnlyError,
     Role,
     UsageReport,
     count_tokens,
@@ -413,12 +414,12 @@ def test_session_collects_and_syncs_the_budget(session: Any, conversation: Conve
 def test_bulk_clear_is_a_method_of_the_budget(session: Any, conversation: Conversation) -> None:
     # The one deviation from the seeds: they empty a source by assigning to its entry and clearing
     # its children, without the budget, whose totals would then be wrong. Here entries are
-    # read-only, and `clear_source` does what those lines mean.
+    # read-only, and `clear_source`, which the error names, does what those lines mean.
     budget = conversation.budget
     budget.add_child(InstructionSource.ENRICHMENT, "memory", 50, GCPolicy.EPHEMERAL)
     total = budget.total_tokens()
 
-    with pytest.raises(AttributeError):
+    with pytest.raises(ReadOnlyError, match=r"budget\.clear_source\(source\)"):
         session._apply_gc_removal_list([GCRemovalItem(InstructionSource.ENRICHMENT)])
     assert budget.total_tokens() == total
 

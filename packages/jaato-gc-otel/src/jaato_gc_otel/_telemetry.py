@@ -57,7 +57,7 @@ class Telemetry:
         self._crossings = meter.create_counter(
             "jaato_gc.thresholds.crossed",
             "{crossing}",
-            "How often usage crossed the threshold while a response was streaming",
+            "Turns in which usage crossed the threshold",
         )
 
     @hookimpl

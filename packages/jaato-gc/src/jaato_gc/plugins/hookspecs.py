@@ -307,10 +307,11 @@ def jaato_gc_after_restore(
 def jaato_gc_threshold_crossed(
     percent_used: float, threshold: float, agent_id: str, session_id: str
 ) -> None:
-    """Called when usage crosses the threshold while an answer is streaming.
+    """Called when usage crosses the threshold, before the collection that follows from it.
 
-    Called by the session at most once per turn. An error is logged with the plugin's distribution
-    and version.
+    Called by the session at most once per turn: before a request or at the end of the turn, as
+    counted, or while an answer is streaming, as the provider reports it. An error is logged with
+    the plugin's distribution and version.
 
     Args:
         percent_used: How full the window is.
