@@ -246,6 +246,9 @@ class GCSession:
         previous = self._schedule.set_strategy(strategy)
         if previous and (strategy is None or previous.plugin is not strategy.plugin):
             self._observers.call(previous.plugin.shutdown)
+        if strategy or previous:
+            name = strategy.name if strategy else None
+            self._observers.notify("jaato_gc_strategy_set", strategy=name, config=self.config)
 
     # --- reading ---
 
