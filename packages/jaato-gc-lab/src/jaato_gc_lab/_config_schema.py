@@ -29,7 +29,7 @@ def config_schema(registry: PluginRegistry | None = None) -> Schema:
         registry: Registry of strategies; by default all installed ones.
     """
     infos = list((registry or PluginRegistry()).strategies().values())
-    models = {GCConfig, GCProfileConfig}
+    models: set[type[BaseModel]] = {GCConfig, GCProfileConfig}
     models |= {info.config_model for info in infos if info.config_model}
     references, generated = models_json_schema(
         [(model, "validation") for model in sorted(models, key=lambda each: each.__qualname__)],

@@ -29,10 +29,11 @@ def shorten_identical(draft: Draft) -> None:
             if any(part.inline_data for part in message.parts):
                 continue  # a note would take the image of its result along
             for index, part in enumerate(message.parts):
-                result = part.function_response and as_text(part.function_response.result)
-                if result is None or len(result) < WORTH_SHORTENING:
+                answer = part.function_response
+                text = as_text(answer.result) if answer else ""
+                if len(text) < WORTH_SHORTENING:
                     continue
-                later = newest.setdefault(result, group)
+                later = newest.setdefault(text, group)
                 if later is not group and not group.hold:
                     copies.append((message, index, later))
     for message, index, later in reversed(copies):
