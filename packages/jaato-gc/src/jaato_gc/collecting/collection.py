@@ -13,6 +13,7 @@ from jaato_gc.collecting.draft import (
     include_request,
 )
 from jaato_gc.collecting.host_entries import has_host_entries
+from jaato_gc.collecting.identical_results import shorten_identical
 from jaato_gc.collecting.ledger import reserve_ledger
 from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.repeated_lines import find_repetitions
@@ -346,6 +347,14 @@ class Collection:
                     key=draft.recall_key(message) if stash else None,
                 )
                 draft.shorten(message, shorter, key or message.message_id, reason, bool(stash))
+
+    def shorten_identical(self) -> None:
+        """Shortens results that a later result repeats as a whole, until the goal is reached.
+
+        In a session, core does it before it asks the strategy.
+        """
+        self._check_open()
+        shorten_identical(self._draft)
 
     def drop_repeated_lines(
         self, reason: str = "repeated_lines", policies: Container[GCPolicy] = tuple(GCPolicy)
