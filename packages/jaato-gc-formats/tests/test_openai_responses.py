@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jaato_gc import FunctionCall as Call
 from jaato_gc import (
     GCPolicy,
+    GCSession,
     InlineData,
     Message,
     Part,
@@ -27,7 +28,14 @@ from jaato_gc import (
     split_into_turns,
 )
 from jaato_gc.plugin import Shortening, message_tokens, shortened
-from jaato_gc_formats import FormatError, check_request, detect, from_messages, to_messages
+from jaato_gc_formats import (
+    FormatError,
+    ProviderSession,
+    check_request,
+    detect,
+    from_messages,
+    to_messages,
+)
 from jaato_gc_formats._openai_responses import OpenAIResponses
 from jaato_gc_formats._wire import READ_AS
 
@@ -345,6 +353,24 @@ class TestMessages:
 
         flags = [answer.is_error for each in history for answer in each.function_responses]
         assert flags == [True, False]
+
+    def test_a_program_is_bound_to_its_calls_and_its_output(self) -> None:
+        history = to_messages([*EXCHANGES["program"], user()], FORMAT)
+
+        [turn, _] = split_into_turns(history)
+
+        assert [message.role for message in history] == ["user", "model", "tool", "model", "user"]
+        assert [len(group.messages) for group in turn.groups] == [1, 3]
+
+    def test_reasoning_belongs_to_its_call_if_they_are_appended_one_by_one(self) -> None:
+        agent = ProviderSession(FORMAT, GCSession(context_limit=20_000))
+        for item in (user(), reasoning("rs_1"), call(), output(), said(), user()):
+            agent.append(item)
+
+        agent.session.remove(agent.session.history[2].message_id)
+
+        kinds = [item.get("type", "message") for item in agent.request()["input"]]
+        assert kinds == ["message", "message", "message"]
 
     def test_a_compaction_is_locked_and_belongs_to_no_turn(self) -> None:
         history = to_messages(EXCHANGES["compaction"], FORMAT)

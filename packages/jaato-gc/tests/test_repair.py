@@ -290,6 +290,7 @@ def test_calls_texts_and_answered_results_are_never_lost(history: list[Message])
 
     def texts_of(messages: list[Message]) -> list[str]:
         said = [each for each in messages if each.role is not Role.TOOL and not each.is_empty]
+        said = [each for each in said if not each.keeps_place]  # they go if they lose their place
         return [part.text for each in said for part in each.parts if part.text]
 
     repaired = repair_history(history)

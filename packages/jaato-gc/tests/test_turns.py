@@ -195,7 +195,14 @@ def test_every_message_is_in_one_group_and_every_conversation_message_in_one_tur
     assert sorted(grouped) == sorted(map(id, history))
     in_turns = sorted(m.message_id for turn in layout.turns for m in turn.messages)
     called = {m.message_id for group in layout.groups if group.is_call for m in group.messages}
-    spoken = {m.message_id for m in history if m.role is not Role.SYSTEM and not m.synthetic}
+    begin = next((at for at, m in enumerate(history) if m.role is Role.USER), len(history))
+    spoken = {
+        m.message_id
+        for at, m in enumerate(history)
+        if not m.synthetic
+        if m.role is not Role.SYSTEM
+        or (at > begin and m.keeps_place and m.policy is not GCPolicy.LOCKED)
+    }
     assert in_turns == sorted(called | spoken)
     assert [turn.index for turn in layout.turns] == list(range(len(layout.turns)))
 
@@ -495,16 +502,22 @@ def test_fixed_and_recent_groups_are_always_held(
     layout = protect(lay_out(history), config, budget, whole_turns=whole_turns)
 
     requests = [group for group in layout.groups if group.opens_turn]
+    kept = {
+        message.message_id
+        for group in layout.groups
+        for message in group.messages
+        if message.policy is GCPolicy.LOCKED
+        or (message.role is Role.SYSTEM and not group.neighbours)
+        or message.message_id in budget.pinned_message_ids
+    }
+    for group in layout.groups:
+        if group.neighbours and group.messages[0].message_id in kept:
+            kept |= set(group.neighbours)
     for group in layout.groups:
         is_fixed = (
             group.is_open
             or group in requests[-1:]
-            or any(
-                message.policy is GCPolicy.LOCKED
-                or message.role is Role.SYSTEM
-                or message.message_id in budget.pinned_message_ids
-                for message in group.messages
-            )
+            or any(message.message_id in kept for message in group.messages)
         )
         assert is_fixed == bool(group.hold and group.hold.is_fixed)
     calls_of_turns = [g for g in layout.groups if g.is_call and not g.is_outside_turns]
@@ -512,7 +525,7 @@ def test_fixed_and_recent_groups_are_always_held(
         assert group.hold
     for turn in layout.turns[-max(1, turns) :]:
         for group in turn.groups:
-            assert group.hold or (group.is_call and not whole_turns)
+            assert group.hold or group.neighbours or (group.is_call and not whole_turns)
 
 
 # --- helpers for strategies with a collect method of their own ---

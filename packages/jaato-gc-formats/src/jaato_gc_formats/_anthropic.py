@@ -1,17 +1,25 @@
 """The format of Anthropic's Messages API."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from jaato_gc import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from jaato_gc import FunctionCall, GCPolicy, InlineData, Message, Part, Role, ToolResult
 from jaato_gc.plugin import as_text
-from jaato_gc_formats._anthropic_blocks import FOREIGN_BLOCKS, binds_thoughts, content_blocks
+from jaato_gc_formats._anthropic_blocks import (
+    FOREIGN_BLOCKS,
+    binds_thoughts,
+    content_blocks,
+    is_compaction,
+)
+from jaato_gc_formats._anthropic_instructions import policy_of
 from jaato_gc_formats._anthropic_rules import (
     MAX_BREAKPOINTS,
     count_breakpoints,
     item_refusals,
     refusals,
 )
+from jaato_gc_formats._anthropic_server_tools import bonds_of
 from jaato_gc_formats._anthropic_stream import joined
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._bound_thoughts import (
@@ -35,6 +43,7 @@ from jaato_gc_formats._result_content import (
 )
 from jaato_gc_formats._wire import (
     OPAQUE,
+    READ_AS,
     Fields,
     attachment_base64,
     message_extra,
@@ -105,14 +114,21 @@ class AnthropicMessages(ApiFormat):
 
     def read_item(self, item: Fields) -> Message:
         fields = without(item, "role", "content")
-        parts = [part for block in _blocks(item.get("content")) for part in _read_block(block)]
+        given = _blocks(item.get("content"))
+        parts = [part for block in given for part in _read_block(block)]
         name = item.get("role")
         role = ROLES.get(name or "", Role.USER)
         if name not in ("user", "assistant"):
             fields["role"] = name
         if parts and all(part.function_response or is_inside(part) for part in parts):
             role = Role.TOOL
-        return self._message(role, parts, fields, item.get("content"))
+        blocks = [block for block in given if isinstance(block, dict)]
+        message = self._message(role, parts, fields, item.get("content"))
+        if role is Role.SYSTEM:
+            return replace(message, keeps_place=True, policy=policy_of(blocks))
+        if any(map(is_compaction, blocks)):  # it stands for all that was said before it
+            message = replace(message, policy=GCPolicy.LOCKED)
+        return replace(message, bonds=bonds_of(blocks))
 
     def read_system(self, value: Any) -> Message:
         parts = [part for block in _blocks(value) for part in _read_block(block)]
@@ -121,7 +137,10 @@ class AnthropicMessages(ApiFormat):
     def _message(self, role: Role, parts: list[Part], fields: Fields, content: Any) -> Message:
         if isinstance(content, str) and content:
             fields["content"] = TEXT
-        return Message(role, parts, extra=message_extra(self.name, fields, parts))
+        extra = message_extra(self.name, fields, parts)
+        if role is Role.TOOL:  # it is written as a message of its own: see `write`
+            extra = extra or {READ_AS: self.name}
+        return Message(role, parts, extra=extra)
 
     def answer_items(self, answer: Any) -> list[Any]:
         data = plain(answer)
@@ -150,17 +169,25 @@ class AnthropicMessages(ApiFormat):
         return message.role is Role.SYSTEM and not among
 
     def write(self, messages: Iterable[Message]) -> list[Any]:
+        """Converts messages to items.
+
+        Parallel results that came in several user messages stay in several. Those of other
+        formats are written as one message, as the documentation of parallel tool use recommends.
+        """
         items: list[Any] = []
         for run in group_results(with_call_ids(messages, self.name)):
-            originals = [original_items(message, self.name) for message in run]
-            if len(run) == 1 or None not in originals:
-                for message, original in zip(run, originals, strict=True):
+            if len(run) == 1 or all(map(self._has_read, run)):
+                for message in run:
+                    original = original_items(message, self.name)
                     items += self.write_item(message) if original is None else original
             else:
                 items.append(
                     _merge_results([item for each in run for item in self.write_item(each)])
                 )
         return [*items[:-1], *map(_without_trailing_whitespace, items[-1:])]
+
+    def _has_read(self, message: Message) -> bool:
+        return (message.extra or {}).get(READ_AS) == self.name
 
     def write_item(self, message: Message) -> list[Fields]:
         fields = own_fields(message, self.name)

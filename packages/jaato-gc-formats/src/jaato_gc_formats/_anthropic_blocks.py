@@ -35,6 +35,12 @@ def is_thought(block: Fields) -> bool:
     return block.get("type") in THOUGHTS
 
 
+def is_compaction(block: Fields) -> bool:
+    """Returns whether a block replaces what was said before it. A failed one has no content."""
+    is_failed = block.get("content") is None and not block.get("encrypted_content")
+    return block.get("type") == COMPACTION and not is_failed
+
+
 def seal_of(thought: Fields) -> str:
     """Returns the signature or the sealed data of a thought, which no other thought has."""
     return str(thought.get("signature") or thought.get("data") or "")

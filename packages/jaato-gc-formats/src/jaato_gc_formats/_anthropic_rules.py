@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from jaato_gc_formats._anthropic_binding import thinking_is_adaptive, thoughts_are_bound
 from jaato_gc_formats._anthropic_blocks import THOUGHTS, binds_thoughts, content_blocks
+from jaato_gc_formats._anthropic_instructions import instructions_are_in_place
+from jaato_gc_formats._anthropic_server_tools import server_tools_are_complete
 from jaato_gc_formats._anthropic_shapes import shape_refusals
 from jaato_gc_formats._marks import count_marks
 from jaato_gc_formats._refusals import INVALID_TYPE, Refusal
@@ -67,6 +69,8 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
     yield from _results_have_calls(turns)
     yield from _one_result_per_call(turns)
     yield from _ids_are_unique(turns)
+    yield from server_tools_are_complete(messages)
+    yield from instructions_are_in_place(messages)
     yield from _messages_have_content(messages)
     yield from _no_trailing_whitespace(turns)
     yield from _turn_starts_with_a_thought(request, turns)
@@ -298,6 +302,7 @@ def _turn_starts_with_a_thought(request: Fields, turns: list[RoleTurn]) -> Itera
         return
     if binds_thoughts(request.get("model")):  # refused by `thinking_is_adaptive` already
         return
+    turns = [turn for turn in turns if turn.role != "system"]
     if turns[-1].role != "user" or not turns[-1].of_type("tool_result"):
         return
     first: Block | None = None

@@ -12,8 +12,11 @@ How items are converted to messages:
   a recorded exchange, the API accepted a call with changed arguments after its encrypted reasoning.
   The reasoning itself is a thought, which core never changes.
 - A compaction item replaces all earlier items, and only OpenAI can read it. It is a locked system
-  message: strategies keep it in place, and since it belongs to no turn, messages before and after
-  it can be removed.
+  message: strategies keep it in place, and messages before and after it can be removed.
+- A program is code that OpenAI runs. Its calls of the client's tools and its output come in later
+  items; all of them are bound to it. That the API wants them together rests on the SDK alone.
+- Reasoning and calls that are appended one by one are several messages. Core keeps the messages of
+  the model together that follow its thoughts.
 - The tools that a search found are available as long as its output is in the history. The output is
   preservable and is not shortened. The same applies to ``additional_tools``, a system item.
 - The content of a reference to an item on the server is unknown. It is locked, and so are later
@@ -52,12 +55,15 @@ from jaato_gc_formats._openai_responses_kinds import (
     ANSWERS,
     ASSISTANT,
     COMPACTIONS,
+    PROGRAM,
+    PROGRAM_OUTPUT,
     RESULTS,
     TYPES,
     are_items,
     is_by_server,
     is_reference,
     looks_like_items,
+    program_of,
     role_of,
 )
 from jaato_gc_formats._openai_responses_rules import item_refusals, refusals
@@ -169,7 +175,7 @@ class OpenAIResponses(ApiFormat):
         role = role_of(items[0])
         parts = [part for item in items for part in _read_parts(item, role)]
         extra = message_extra(self.name, {}, parts)
-        return Message(role, parts, policy=_policy(items), extra=extra)
+        return Message(role, parts, policy=_policy(items), extra=extra, bonds=_bonds(items))
 
     def read_system(self, value: Any) -> Message:
         part = Part(text=value) if isinstance(value, str) else opaque_part(value)
@@ -293,6 +299,15 @@ class OpenAIResponses(ApiFormat):
 
     def check(self, request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
         return refusals(request, before)
+
+
+def _bonds(items: list[Fields]) -> list[str]:
+    """Returns the ids of the programs that a message belongs to with other messages."""
+    kinds: dict[str, set[Any]] = {}
+    for item in items:
+        if program := program_of(item):
+            kinds.setdefault(program, set()).add(item.get("type"))
+    return [program for program, found in kinds.items() if not found >= {PROGRAM, PROGRAM_OUTPUT}]
 
 
 def _policy(items: list[Fields]) -> GCPolicy | None:

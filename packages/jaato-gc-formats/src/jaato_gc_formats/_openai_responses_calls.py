@@ -31,7 +31,6 @@ SYNTHETIC_ANSWER_FIELDS: dict[str, Fields] = {
     "apply_patch_call_output": {"status": "failed"},
     "tool_search_output": {"execution": "client", "status": "completed"},
     "mcp_approval_response": {"approve": False},
-    "program_output": {"status": "incomplete"},
 }
 """Required fields of an answer that core created for a call without one."""
 SMALLEST_IMAGE = (

@@ -20,7 +20,6 @@ ARGUMENTS = {
     "shell_call": ("action",),
     "apply_patch_call": ("operation",),
     "tool_search_call": ("arguments",),
-    "program": ("code",),
 }
 """Fields with the arguments, for calls of built-in tools and of tools that take no JSON."""
 CALLS = ("function_call", "mcp_approval_request", *ARGUMENTS)
@@ -33,7 +32,6 @@ RESULTS = {
     "apply_patch_call_output": "output",
     "tool_search_output": "tools",
     "mcp_approval_response": "reason",
-    "program_output": "result",
 }
 """Items that answer a call, and their field with the result."""
 ANSWERS = {
@@ -43,7 +41,10 @@ ANSWERS = {
 """Types of answers that are not named ``<call>_output``."""
 COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 """Items that replace all earlier ones. The first is OpenAI's name; Codex has used the others."""
+PROGRAM, PROGRAM_OUTPUT = "program", "program_output"
+"""Code that OpenAI runs, which can call tools of the client, and its result."""
 OTHER_KINDS = (
+    PROGRAM, PROGRAM_OUTPUT,
     "message", "reasoning", "item_reference", "additional_tools", "configuration_update",
     "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
     "mcp_call", "mcp_list_tools", "compaction_trigger", "agent_message", "ghost_snapshot",
@@ -87,6 +88,16 @@ def is_by_server(item: Fields) -> bool:
         return environment.get("type") != "local"
     is_search = item.get("type") in ("tool_search_call", "tool_search_output")
     return is_search and not isinstance(item.get("call_id"), str)
+
+
+def program_of(item: Fields) -> str | None:
+    """Returns the id of the program that an item is, is the result of, or was called by."""
+    caller = plain(item.get("caller"))
+    is_program = item.get("type") in (PROGRAM, PROGRAM_OUTPUT)
+    found = item.get("call_id") if is_program else None
+    if isinstance(caller, dict) and caller.get("type") == PROGRAM:
+        found = caller.get("caller_id")
+    return found if isinstance(found, str) else None
 
 
 def id_field(item: Fields) -> str:

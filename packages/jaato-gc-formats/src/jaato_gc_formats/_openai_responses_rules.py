@@ -22,12 +22,14 @@ from jaato_gc_formats._openai_responses_kinds import (
     COMPACTIONS,
     FOREIGN_KINDS,
     ID_PREFIXES,
+    PROGRAM,
     RESULTS,
     ROLES,
     TYPES,
     id_field,
     is_by_server,
     is_reference,
+    program_of,
     role_of,
 )
 from jaato_gc_formats._refusals import INVALID_TYPE, Refusal, invalid_type
@@ -42,7 +44,7 @@ REQUIRED = {
 }
 """Required fields of calls of the client's tools, and of their outputs."""
 MAX_CALL_ID = 64
-NEED_NO_ANSWER = ("mcp_approval_request", "program")
+NEED_NO_ANSWER = ("mcp_approval_request",)
 
 
 def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]:
@@ -75,6 +77,7 @@ def refusals(request: Fields, before: Fields | None = None) -> Iterator[Refusal]
         yield from _answers_follow_calls(items)
     else:
         yield from _calls_have_answers(items)
+    yield from _programs_are_there(items, on_server)
     yield from _reasoning_is_followed(items)
     yield from _ids_are_unique(items)
     if before and isinstance(before.get("input"), list):
@@ -216,6 +219,26 @@ def _needs_answer(item: Fields) -> bool:
     if kind not in CALLS or kind in NEED_NO_ANSWER or is_by_server(item):
         return False
     return isinstance(item.get(id_field(item)), str)
+
+
+def _programs_are_there(items: list[Fields], on_server: bool) -> Iterator[Refusal]:
+    """The output of a program, and the calls that it made, follow the program.
+
+    Source: the types of the SDK; the message is that of other outputs.
+    """
+    programs: set[Any] = set()
+    for position, item in enumerate(() if on_server else items):
+        if is_reference(item):
+            return  # the reference may be to a program
+        program = program_of(item)
+        if item.get("type") == PROGRAM:
+            programs.add(program)
+        elif program is not None and program not in programs:
+            yield Refusal(
+                "orphaned_result",
+                f"input.{position}",
+                f"No program found for {item.get('type')} with call_id {program}.",
+            )
 
 
 def _answers_follow_calls(items: list[Fields]) -> Iterator[Refusal]:

@@ -165,7 +165,8 @@ def _join_answers(messages: Sequence[Message]) -> list[Message]:
         if before and before.role is message.role is Role.MODEL and not before.function_calls:
             fields = {**(before.extra or {}), **(message.extra or {})} or None
             parts = [*before.parts, *message.parts]
-            joined[-1] = replace(before, parts=parts, extra=fields, origin=None)
+            bonds = [*before.bonds, *message.bonds]
+            joined[-1] = replace(before, parts=parts, extra=fields, origin=None, bonds=bonds)
         else:
             joined.append(message)
     return joined
@@ -183,12 +184,28 @@ def _drop_opening(messages: Sequence[Message]) -> list[Message]:
     return _add_missing_results([*system, *messages[first:]])
 
 
+def _drop_misplaced(messages: Sequence[Message]) -> list[Message]:
+    """Removes system messages that do not stand between a user message and an answer."""
+    around = zip([None, *messages], messages, [*messages[1:], None], strict=False)
+    return [
+        message
+        for before, message, after in around
+        if not message.keeps_place
+        or (
+            before
+            and before.role in (Role.USER, Role.TOOL)
+            and (not after or after.role is Role.MODEL)
+        )
+    ]
+
+
 _REPAIRS: tuple[Callable[[Sequence[Message]], list[Message]], ...] = (
     _add_missing_results,
     _drop_origins,
     _drop_blank_parts,
     _join_answers,
     _drop_opening,
+    _drop_misplaced,
 )
 
 

@@ -51,11 +51,14 @@ class Recording(NamedTuple):
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
     """Returns the messages from the first request to the last answer, repaired if necessary."""
-    kept = [message for message in messages if not message.is_empty]
-    if not any(message.opens_turn for message in kept):  # only a system prompt starts the run
-        not_system = (index for index, each in enumerate(kept) if each.role is not Role.SYSTEM)
-        kept.insert(next(not_system, len(kept)), Message.from_text(Role.USER, SILENCE))
-    begin = next(index for index, message in enumerate(kept) if message.opens_turn)
+    kept = list(messages)
+    requests = [message for message in kept if message.opens_turn and not message.is_empty]
+    if not requests:  # only a system prompt starts the run
+        requests = [Message.from_text(Role.USER, SILENCE)]
+        said = (each for each in enumerate(kept) if not each[1].is_empty)
+        not_system = (index for index, each in said if each.role is not Role.SYSTEM)
+        kept.insert(next(not_system, len(kept)), requests[0])
+    begin = kept.index(requests[0])
     system = [message for message in kept[:begin] if message.role is Role.SYSTEM]
     repaired = repair_history([*system, *kept[begin:]])
     while repaired and repaired[-1].role is not Role.MODEL:
@@ -66,9 +69,11 @@ def sendable(messages: Iterable[Message]) -> list[Message]:
 def fixed_tokens(messages: Sequence[Message], counter: TokenCounter) -> int:
     """Returns the most tokens that no strategy may remove from any request of a run.
 
-    These are the system messages, the first request, and the newest one.
+    These are the system messages that do not go with the messages beside them, the first request,
+    and the newest one.
     """
-    system = sum(message_tokens(each, counter) for each in messages if each.role is Role.SYSTEM)
+    fixed = (each for each in messages if each.role is Role.SYSTEM and not each.keeps_place)
+    system = sum(message_tokens(each, counter) for each in fixed)
     requests = [message_tokens(each, counter) for each in messages if each.opens_turn]
     return system + sum(requests[:1]) + max(requests[1:], default=0)
 

@@ -142,21 +142,40 @@ def _exchange(draw: st.DrawFn, *, answered: bool) -> list[Message]:
 
 
 @st.composite
-def _turn(draw: st.DrawFn) -> list[Message]:
-    """Draws a request, some exchanges, and usually an answer."""
+def _turn(draw: st.DrawFn, turn_number: int) -> list[Message]:
+    """Draws a request, some exchanges, and usually an answer.
+
+    Sometimes reminders are between them, or the exchanges belong together.
+    """
     exchanges, is_answered, has_image = draw(_TURN_SHAPES)
+    reminds, is_bound = draw(_TURN_EXTRAS)
     request = [Part(text=draw(TEXTS))]
     if has_image:
         request.append(Part(inline_data=draw(_IMAGES)))
     extra = {"cache_control": {"type": "ephemeral"}} if has_image else None
     turn = [Message(Role.USER, request, policy=draw(_POLICIES), extra=extra)]
-    for _ in range(exchanges):
-        turn += draw(_exchange(answered=True))
+    for number in range(exchanges):
+        if reminds and number != 1:
+            turn.append(draw(_reminder()))
+        exchange = draw(_exchange(answered=True))
+        if is_bound:
+            exchange[0] = replace(exchange[0], bonds=[f"code of turn {turn_number}"])
+        turn += exchange
     if is_answered:
+        if reminds:
+            turn.append(draw(_reminder()))
         turn.append(Message(Role.MODEL, [Part(text=draw(_SOME_TEXTS))], policy=draw(_POLICIES)))
     return turn
 
 
+@st.composite
+def _reminder(draw: st.DrawFn) -> Message:
+    """Draws a system message that its provider accepts only where it is."""
+    policy = draw(st.sampled_from([None, None, None, GCPolicy.LOCKED]))
+    return Message(Role.SYSTEM, [Part(text=draw(TEXTS))], policy=policy, keeps_place=True)
+
+
+_TURN_EXTRAS = st.sampled_from([(False, False)] * 4 + [(True, False), (False, True), (True, True)])
 _TURN_SHAPES = st.sampled_from(
     list(product([0, 1, 2], [True, True, False], [False, False, False, True]))
 )
@@ -190,7 +209,7 @@ def histories(draw: st.DrawFn, *, min_turns: int = 1, max_turns: int = 5) -> lis
     turns = draw(st.integers(min_turns, max_turns))
     interjected_after = draw(st.integers(0, 9))
     for turn in range(turns):
-        messages += draw(_turn())
+        messages += draw(_turn(turn))
         if turn == interjected_after:
             messages.append(draw(_interjection()))
     if turns and draw(st.booleans()):

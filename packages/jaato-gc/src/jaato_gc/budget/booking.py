@@ -6,14 +6,14 @@ booked on a copy of the budget, which then replaces the entries of the budget at
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from jaato_gc.budget.budget import InstructionBudget
 from jaato_gc.budget.entry import SourceEntry
 from jaato_gc.commit import AT_ONCE, Commit
 from jaato_gc.errors import GCError
-from jaato_gc.history import Edit
+from jaato_gc.history import Edit, may_go
 from jaato_gc.messages import LEDGER_ID, NOTICE_ID, SYSTEM, Message, SyntheticKind
 from jaato_gc.policies import (
     DEFAULT_TURN_POLICIES,
@@ -72,9 +72,9 @@ class BookedEntry:
 class Booking:
     """Books the messages of a history into a budget.
 
-    System messages are booked under SYSTEM. The first user message is ``original_request``. Every
-    turn has an entry ``turn_N``, and each exchange of calls and results an entry below it. Numbers
-    count over the whole session and are never reused.
+    LOCKED system messages are booked under SYSTEM. The first user message is ``original_request``.
+    Every turn has an entry ``turn_N``, and each exchange of calls and results an entry below it.
+    Numbers count over the whole session and are never reused.
 
     Args:
         budget: The budget.
@@ -131,7 +131,7 @@ class Booking:
         if message.synthetic and message.synthetic is not SyntheticKind.RECALL:
             self._book_synthetic(commit, message, tokens, created_by)
             return self.turn
-        if message.role is SYSTEM:
+        if message.role is SYSTEM and (not self.turns_opened or not may_go(message)):
             entry = _entry_of(message, tokens, message.policy or GCPolicy.LOCKED, source=_SYSTEM)
             self._attach(commit, message.message_id, entry)
             return self.turn
@@ -164,6 +164,16 @@ class Booking:
             else:
                 self._attach(commit, turn_key, _entry_of(message, tokens, GCPolicy.PARTIAL))
         return turn
+
+    def with_policy(self, message: Message) -> Message:
+        """Returns a system message in the middle with the policy that the host's rules give it.
+
+        It is on the message itself, because it decides whether the message belongs to a turn.
+        """
+        if message.role is not SYSTEM or message.policy or not self.turns_opened:
+            return message
+        policy = self._policy_by_rule(message)
+        return message if policy is None else replace(message, policy=policy)
 
     def _book_synthetic(
         self, commit: Commit, message: Message, tokens: int, created_by: str | None

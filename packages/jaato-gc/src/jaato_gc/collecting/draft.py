@@ -198,11 +198,34 @@ class Draft:
         return (entry and entry.key) or message_id
 
     def position_before(self, groups: Iterable[Group]) -> int:
-        """Returns where to insert a message that replaces groups: never inside an exchange."""
-        position = start = min(self.positions[group.messages[0].message_id] for group in groups)
-        while start > 0 and self.history[start].is_tool_output:
-            start -= 1
-        return start if self.history[start].function_calls else position
+        """Returns where to insert a message that replaces groups.
+
+        That is never inside a group, or beside a message that keeps its place.
+        """
+        position = min(self.positions[group.messages[0].message_id] for group in groups)
+        while (earlier := self._insertable(position)) < position:
+            position = earlier
+        return position
+
+    def _insertable(self, position: int) -> int:
+        """Returns the position, or an earlier one if nothing may be inserted there."""
+        for at in range(max(1, position - 1), min(position + 1, len(self.history))):
+            group = self.group_of[self.history[at].message_id]
+            if group.neighbours and not self.is_removed(group):
+                return at - 1
+        return next((start for start, end in self._spans if start < position <= end), position)
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        """The positions of the first and the last message of each group that has several."""
+        return [
+            (
+                self.positions[group.messages[0].message_id],
+                self.positions[group.messages[-1].message_id],
+            )
+            for group in self.groups
+            if len(group.messages) > 1
+        ]
 
     def current(self, message: Message) -> Message:
         """Returns the current form of a message."""
@@ -275,11 +298,25 @@ class Draft:
     # --- editing ---
 
     def remove(self, group: Group, key: str, reason: str, action: EditAction, stash: bool) -> None:
-        """Removes a group."""
+        """Removes a group, and what keeps its place beside it."""
+        if self.is_removed(group):
+            return
         self._removed_groups.add(id(group))
         for message in group.messages:
             position = self.positions[message.message_id]
             self._record(Edit(position, message, None, key, reason, action, stash))
+        for message in group.messages:
+            for beside in self._beside.get(message.message_id, ()):
+                self.remove(beside, key, reason, action, stash)
+
+    @cached_property
+    def _beside(self) -> dict[str, list[Group]]:
+        """The groups that keep their place beside each message, by message id."""
+        beside: dict[str, list[Group]] = {}
+        for group in self.groups:
+            for message_id in group.neighbours:
+                beside.setdefault(message_id, []).append(group)
+        return beside
 
     def shorten(
         self, message: Message, shorter: Message, key: str, reason: str, stash: bool
@@ -367,6 +404,9 @@ class Draft:
                 key = group.messages[0].message_id  # strategy removed, for another reason
             self.remove(group, key, reason, "remove", True)
             self._relax(group)
+            for message in group.messages:
+                for beside in self._beside.get(message.message_id, ()):
+                    self._relax(beside)
 
     def force_shorter(
         self, group: Group, message: Message, part: int, how: Shortening, reason: str

@@ -58,7 +58,8 @@ def _notice_edits(draft: Draft, edits: Sequence[Edit], text: str) -> list[Edit]:
     """Returns the edits that put a notice into a history, in place of any that it had.
 
     It follows the first user message, which rarely goes, so it rarely moves. If anything else would
-    come first, it follows the system messages. Held notices stay.
+    come first, it follows the system messages. A message that keeps its place stays behind the one
+    before it. Held notices stay.
     """
     history, held = draft.history, draft.must_stay
     removals = [
@@ -75,6 +76,7 @@ def _notice_edits(draft: Draft, edits: Sequence[Edit], text: str) -> list[Edit]:
     if opens_with_user(after):  # a request with a call is invalid, and nothing may follow that
         requests = (at for at, message in enumerate(after) if message.opens_turn)
         place = next((at + 1 for at in requests if not after[at].function_calls), place)
+        place -= after[place : place + 1] != [] and after[place].keeps_place
     notice = notice_message(text)
     if len(removals) == 1 and apply_edits(history, edits)[place : place + 1] == [notice]:
         return []  # the same notice is there already

@@ -14,6 +14,7 @@ from jaato_gc.history import (
     SourceRemoval,
     Violation,
     apply_edits,
+    displaced,
     edits_between,
     new_violations,
 )
@@ -150,6 +151,22 @@ def order_kept(outcome: Outcome) -> Iterator[Violation]:
             yield Violation("order_kept", edit.message_id, "it was moved to another place")
 
 
+def places_kept(outcome: Outcome) -> Iterator[Violation]:
+    """A message that keeps its place stays between the messages that it was between, or goes."""
+    for message in displaced(outcome.before, outcome.after):
+        detail = "it keeps its place, and a message beside it was removed or added"
+        yield Violation("places_kept", message.message_id, detail)
+
+
+def bonds_kept(outcome: Outcome) -> Iterator[Violation]:
+    """Messages that share a bond stay or go together."""
+    broken = {bond for message in outcome.removed.values() for bond in message.bonds}
+    for message in outcome.after if broken else ():
+        if not broken.isdisjoint(message.bonds):
+            detail = "a message was removed that belongs to it"
+            yield Violation("bonds_kept", message.message_id, detail)
+
+
 def only_results_shortened(outcome: Outcome) -> Iterator[Violation]:
     """Only results and arguments are changed. A notice or a ledger is replaced by another one."""
     for before, after in outcome.replaced:
@@ -233,6 +250,8 @@ OUTCOME_INVARIANTS: tuple[OutcomeRule, ...] = (
     protected_unaltered,
     summaries_kept,
     order_kept,
+    places_kept,
+    bonds_kept,
     only_results_shortened,
     additions_are_synthetic,
     never_larger,

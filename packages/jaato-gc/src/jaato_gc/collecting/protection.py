@@ -5,7 +5,7 @@ from itertools import dropwhile
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.config import GCConfig
-from jaato_gc.history import Group, Hold, Layout, Turn, turn_starts
+from jaato_gc.history import Group, Hold, Layout, Turn, may_go, turn_starts
 from jaato_gc.messages import SYSTEM, USER
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
@@ -72,6 +72,8 @@ def protect(
     """Returns the layout with `Group.policy` set, and `Group.hold` on the groups that must stay.
 
     Fixed are LOCKED and pinned groups, the newest user message, and calls that wait for a result.
+    A message that keeps its place holds the groups beside it if it is LOCKED or pinned, and is
+    recent if all of them are held.
     Recent are the messages without calls in the last ``preserve_recent_turns`` turns, and the last
     ``preserve_recent_groups`` calls. Older calls in recent turns may go: one turn of an agent can
     be the whole run. One protected message protects its whole group, so a call never loses its
@@ -88,23 +90,47 @@ def protect(
     policies = _policies(layout.groups, budget)
     recent = max(1, config.preserve_recent_turns) if recent is None else recent
     holds = _holds_by_place(layout.groups, config, recent, whole_turns=whole_turns)
+    for place, group in enumerate(layout.groups):
+        hold = holds[place]
+        if policies[place] is _LOCKED:
+            holds[place] = Hold.LOCKED
+        elif pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
+            holds[place] = Hold.PINNED
+        elif group.is_open and hold is not Hold.PINNED:
+            holds[place] = Hold.OPEN_CALL
+    beside = _groups_beside(layout.groups)
+    for keeper, places in beside.items():
+        for place in places if holds[keeper] else ():
+            if not (own := holds[place]) or not own.is_fixed:
+                holds[place] = holds[keeper]
     protected = list(layout.groups)
     first_held: int | None = None
     for place, group in enumerate(layout.groups):
         policy, hold = policies[place], holds[place]
-        if policy is _LOCKED:
-            hold = Hold.LOCKED
-        elif pinned_ids and any(message.message_id in pinned_ids for message in group.messages):
-            hold = Hold.PINNED
-        elif group.is_open and hold is not Hold.PINNED:
-            hold = Hold.OPEN_CALL
-        if hold is not None and first_held is None and not group.is_outside_turns:
+        in_turn = not (group.is_outside_turns or group.is_system)
+        if hold is not None and first_held is None and in_turn:
             first_held = place
         if policy is not group.policy or hold is not group.hold:
             protected[place] = group._replace(policy=policy, hold=hold)
     if first_held is not None:
         _hold_request(protected, first_held)
+    for keeper, places in beside.items():
+        if not protected[keeper].hold and all(protected[place].hold for place in places):
+            protected[keeper] = protected[keeper]._replace(hold=Hold.RECENT)
     return Layout(tuple(protected))
+
+
+def _groups_beside(groups: Sequence[Group]) -> dict[int, list[int]]:
+    """Returns the places of the groups beside each one that keeps its place."""
+    keepers = {place: group for place, group in enumerate(groups) if group.neighbours}
+    if not keepers:
+        return {}
+    place_of = {
+        message.message_id: at for at, each in enumerate(groups) for message in each.messages
+    }
+    return {
+        place: [place_of[each] for each in group.neighbours] for place, group in keepers.items()
+    }
 
 
 def _holds_by_place(
@@ -126,9 +152,10 @@ def _holds_by_place(
     for turn in config.pinned_turn_indices:
         if turn < len(starts):
             holds[starts[turn] : ends[turn]] = [Hold.PINNED] * (ends[turn] - starts[turn])
-    holds = [
-        None if group.is_outside_turns else hold for group, hold in zip(groups, holds, strict=True)
-    ]
+    for place, group in enumerate(groups):
+        # A message that keeps its place is held by the messages beside it, wherever it is.
+        if group.is_outside_turns or (group.neighbours and holds[place] is Hold.RECENT):
+            holds[place] = None
     if not any(group.opens_turn for group in groups):
         # A summary, say, is the only user message then: without it there is nothing to send.
         for place in range(len(groups) - 1, -1, -1):
@@ -145,7 +172,7 @@ def _policies(groups: Iterable[Group], budget: InstructionBudget | None) -> list
         strictest: GCPolicy | None = None
         for message in group.messages:
             policy = message.policy
-            if message.role is SYSTEM:
+            if message.role is SYSTEM and (group.is_outside_turns or not may_go(message)):
                 policy = _LOCKED
             elif policy is None:
                 entry = budget.entry_of(message.message_id) if budget else None

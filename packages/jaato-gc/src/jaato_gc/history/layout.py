@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from jaato_gc.history.pairing import Pairing, pair_calls
-from jaato_gc.messages import SYSTEM, USER, Message, SyntheticKind
+from jaato_gc.history.places import neighbours_by_id
+from jaato_gc.messages import MODEL, SYSTEM, USER, Message, SyntheticKind
 from jaato_gc.policies import GCPolicy
 from jaato_gc.tokens import count_tokens
 
@@ -19,7 +20,7 @@ class Hold(StrEnum):
     """Why a group may not be removed."""
 
     LOCKED = "locked"
-    """Its policy is LOCKED, or it is a system message."""
+    """Its policy is LOCKED, which is that of system messages by default."""
     PINNED = "pinned"
     """The host pinned it, or its turn."""
     OPEN_CALL = "open_call"
@@ -45,15 +46,17 @@ class Hold(StrEnum):
 class Group(NamedTuple):
     """Messages that stay or go together: a call with all its results, or a single message.
 
-    Parallel calls and their results are one group.
+    Parallel calls and their results are one group. So are messages that share one of their
+    `bonds`, and the messages of the model that follow its thoughts.
 
     Attributes:
         messages: The messages, in the order of the history.
         opens_turn: It is a real user message.
-        is_outside_turns: It is a system message, a notice, a summary or a ledger, which belong to
-            no turn.
+        is_outside_turns: It is a LOCKED system message, a notice, a summary or a ledger. They
+            belong to no turn.
         is_call: It has a tool call or a result.
         is_open: It is the last call of the history and still waits for a result.
+        neighbours: The ids of the messages before and after it, if it keeps its place.
         policy: The strictest policy of its messages, set by `protect`.
         hold: Why it may not be removed, set by `protect`; ``None`` if it may.
     """
@@ -63,6 +66,7 @@ class Group(NamedTuple):
     is_outside_turns: bool = False
     is_call: bool = False
     is_open: bool = False
+    neighbours: tuple[str, ...] = ()
     policy: GCPolicy = GCPolicy.PARTIAL
     hold: Hold | None = None
 
@@ -81,8 +85,8 @@ class Group(NamedTuple):
 class Turn:
     """A real user message and everything up to the next one.
 
-    System messages, notices, summaries and ledgers belong to no turn. Recalled content belongs
-    to the turn in which it was recalled.
+    LOCKED system messages, notices, summaries and ledgers belong to no turn. Recalled content
+    belongs to the turn in which it was recalled.
 
     Args:
         index: The number of the turn, from 0. Turn 0 includes messages before the first request.
@@ -159,43 +163,83 @@ def lay_out(history: Sequence[Message]) -> Layout:
 
 
 def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
-    leaders = _leaders(pairing)
+    leaders = _leaders(history, pairing)
     members = {position: [position] for position in pairing.unanswered if position not in leaders}
     for position in sorted(leaders):
         first = _first(leaders, position)
         members.setdefault(first, [first]).append(position)
     unanswered, carry_results = pairing.unanswered, pairing.exchange_starts
+    neighbours = neighbours_by_id(history)
     groups: list[Group] = []
+    has_begun = False  # the user has spoken
     for position, message in enumerate(history):
         if position in leaders:
             continue
         role, synthetic = message.role, message.synthetic
+        has_begun = has_begun or role is USER
         opens_turn = role is USER and synthetic is None and position not in carry_results
         together = members.get(position)
         if together is None:
-            is_outside = role is SYSTEM or (synthetic is not None and synthetic in _IN_NO_TURN)
-            groups.append(Group((message,), opens_turn, is_outside))
+            is_outside = synthetic in _IN_NO_TURN if synthetic else role is SYSTEM
+            if is_outside and has_begun and may_go(message):
+                is_outside = False
+            around = neighbours.get(message.message_id, ()) if message.keeps_place else ()
+            groups.append(Group((message,), opens_turn, is_outside, neighbours=around))
             continue
         is_open = any(at in unanswered and at >= pairing.last_exchange for at in together)
         messages = tuple([history[at] for at in together])
+        is_call = any(at in pairing.calls or at in pairing.callers for at in together)
         # Calls are in a turn, even those of a system message in an invalid history.
-        groups.append(Group(messages, opens_turn, False, True, is_open))
+        groups.append(Group(messages, opens_turn, False, is_call, is_open))
     return groups
 
 
-def _leaders(pairing: Pairing) -> dict[int, int]:
+def may_go(message: Message) -> bool:
+    """Returns whether a system message in the middle may be removed: by default it is LOCKED."""
+    if message.policy is not None:
+        return message.policy is not GCPolicy.LOCKED
+    return message.keeps_place
+
+
+def _leaders(history: Sequence[Message], pairing: Pairing) -> dict[int, int]:
     """Returns an earlier message of its group for every message that is not the first of one.
 
-    This is a union-find, because in an invalid history one message may answer several others.
+    This is a union-find: a message may be bound to several others.
     """
     leaders: dict[int, int] = {}
     for position, callers in pairing.callers.items():
         for caller in callers:
             if caller is not None:
-                one, other = _first(leaders, caller), _first(leaders, position)
-                if one != other:
-                    leaders[max(one, other)] = min(one, other)
+                _join(leaders, caller, position)
+    for earlier, later in _bound(history):
+        _join(leaders, earlier, later)
     return leaders
+
+
+def _bound(history: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Yields the positions of messages that belong together, beside calls and their results."""
+    last_with: dict[str, int] = {}
+    thoughts: int | None = None  # where the thoughts are that this answer of the model began with
+    before = None
+    for position, message in enumerate(history):
+        for bond in message.bonds:
+            if bond in last_with:
+                yield last_with[bond], position
+            last_with[bond] = position
+        role = message.role
+        if role is not MODEL:
+            thoughts = None
+        elif before is not MODEL:
+            thoughts = position if any(part.thought is not None for part in message.parts) else None
+        elif thoughts is not None:
+            yield thoughts, position
+        before = role
+
+
+def _join(leaders: dict[int, int], one: int, other: int) -> None:
+    one, other = _first(leaders, one), _first(leaders, other)
+    if one != other:
+        leaders[max(one, other)] = min(one, other)
 
 
 def _first(leaders: dict[int, int], position: int) -> int:

@@ -6,6 +6,7 @@ from itertools import count, groupby
 
 from jaato_gc.history.invariants import opens_with_user
 from jaato_gc.history.pairing import pair_calls
+from jaato_gc.history.places import without_displaced
 from jaato_gc.messages import MODEL, SYSTEM, TOOL, USER, Message, Part, ToolResult
 
 NO_RESULT = "[no result was recorded for this call]"
@@ -23,6 +24,7 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
     - A call id that occurs twice in a message, or a message id, gets a number.
     - Empty messages and tool messages without a result are removed.
     - If the user does not speak first, a user message says that the beginning is missing.
+    - A message that keeps its place is removed if a message beside it was removed or moved.
 
     Valid messages stay the same objects, and repairing the same history again gives the same
     messages under the same ids. Two faults remain: a history without messages, and calls with the
@@ -31,7 +33,8 @@ def repair_history(history: Sequence[Message]) -> list[Message]:
     ids = _Ids(history)
     messages = [piece for message in ids.different(history) for piece in _pieces(message, ids)]
     messages = [message for message in _with_different_call_ids(messages) if _is_sendable(message)]
-    return _with_beginning(_with_results_in_place(messages, ids), ids)
+    repaired = _with_beginning(_with_results_in_place(messages, ids), ids)
+    return without_displaced(history, repaired)
 
 
 def ensure_tool_call_integrity(history: Sequence[Message]) -> list[Message]:

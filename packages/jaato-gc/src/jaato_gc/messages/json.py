@@ -35,6 +35,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             "synthetic": message.synthetic,
             "policy": message.policy,
             "extra": message.extra,
+            "bonds": list(message.bonds) or None,
+            "keeps_place": message.keeps_place or None,
         }
     )
 
@@ -46,6 +48,11 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         raise TypeError(f"expected a message id that is text, got {message_id!r:.80}")
     if not isinstance(extra, dict | None):
         raise TypeError(f"expected the fields of a provider in extra, got {extra!r:.80}")
+    bonds, keeps_place = data.get("bonds", []), data.get("keeps_place", False)
+    if not (isinstance(bonds, list) and all(isinstance(bond, str) for bond in bonds)):
+        raise TypeError(f"expected a list of ids in bonds, got {bonds!r:.80}")
+    if not isinstance(keeps_place, bool):
+        raise TypeError(f"expected true or false in keeps_place, got {keeps_place!r:.80}")
     return Message(
         Role(data["role"]),
         [_part_from_dict(part) for part in data["parts"]],
@@ -53,6 +60,8 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         SyntheticKind(data["synthetic"]) if "synthetic" in data else None,
         GCPolicy(data["policy"]) if "policy" in data else None,
         extra,
+        bonds=bonds,
+        keeps_place=keeps_place,
     )
 
 

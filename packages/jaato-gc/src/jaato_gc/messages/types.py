@@ -167,6 +167,11 @@ class Message:
         extra: Provider fields that are passed through unchanged.
         origin: The object that a format read this message from, so that it can return the same
             object again. Neither compared nor saved.
+        bonds: Ids that it shares with other messages, such as that of a tool which the provider
+            runs: messages that share one stay or go together.
+        keeps_place: Whether its provider accepts it only where it is, such as a system message
+            before an answer: it goes as soon as the message before or after it goes, and nothing
+            is put between them.
     """
 
     role: Role
@@ -176,6 +181,8 @@ class Message:
     policy: GCPolicy | None = None
     extra: dict[str, Any] | None = None
     origin: object = field(default=None, repr=False, compare=False)
+    bonds: Sequence[str] = ()
+    keeps_place: bool = False
     # The counter that last counted this message, and its count: one value, because sessions in
     # several threads may share a message. Written by `message_tokens` alone.
     _counted: tuple[str | None, int] = field(
@@ -190,6 +197,8 @@ class Message:
                     "use Message.from_text(role, text)"
                 )
             _set(self, "parts", tuple(self.parts))
+        if type(self.bonds) is not tuple:
+            _set(self, "bonds", tuple(self.bonds))
         if not self.message_id:
             _set(self, "message_id", mint_message_id())
         # Strings, as from JSON, become members of their enums.

@@ -12,7 +12,16 @@ from jaato_gc.collecting import GCRemovalItem, GCResult
 from jaato_gc.commit import Commit
 from jaato_gc.errors import StalePlanError, UndoError
 from jaato_gc.frozen import FrozenList
-from jaato_gc.history import Edit, apply_edits, in_order, inverse, lay_out, moved_to, new_violations
+from jaato_gc.history import (
+    Edit,
+    apply_edits,
+    displaced,
+    in_order,
+    inverse,
+    lay_out,
+    moved_to,
+    new_violations,
+)
 from jaato_gc.messages import Message
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
@@ -176,12 +185,10 @@ def check_plan(live: LiveHistory, edits: Sequence[Edit], base: Sequence[Message]
     pinned = live.budget.pinned_message_ids
     if not pinned:
         return
-    kept = {  # a pin keeps the whole group
-        message.message_id
-        for group in lay_out(live.messages).groups
-        if any(message.message_id in pinned for message in group.messages)
-        for message in group.messages
-    }
+    kept = set()  # a pin keeps the whole group, and the messages beside one that keeps its place
+    for group in lay_out(live.messages).groups:
+        if any(message.message_id in pinned for message in group.messages):
+            kept |= {message.message_id for message in group.messages} | set(group.neighbours)
     for edit in edits:
         if edit.before and edit.message_id in kept:
             raise StalePlanError(f"message {edit.message_id!r} was pinned since: make a new plan")
@@ -207,6 +214,10 @@ def _edited(
     edited = apply_edits(messages, edits)
     if has_moved and (faults := new_violations(messages, edited)):
         raise StalePlanError(f"the history was changed since: {faults[0]}; make a new plan")
+    if has_moved and (lost := displaced(messages, edited)):
+        raise StalePlanError(
+            f"message {lost[0].message_id!r} keeps its place and was added since: make a new plan"
+        )
     return edits, edited
 
 

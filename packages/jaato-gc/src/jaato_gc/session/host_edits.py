@@ -4,7 +4,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from jaato_gc.errors import MessageError
-from jaato_gc.history import Edit, apply_edits, lay_out, new_violations
+from jaato_gc.history import (
+    Edit,
+    apply_edits,
+    edits_between,
+    lay_out,
+    new_violations,
+    without_displaced,
+)
 from jaato_gc.messages import SYSTEM, Message, seal
 from jaato_gc.policies import GCPolicy
 from jaato_gc.session.live_history import LiveHistory
@@ -18,22 +25,25 @@ class Protection(NamedTuple):
 
 
 def edits_to_remove(live: LiveHistory, message_id: str, *, force: bool) -> list[Edit]:
-    """Returns the edits that remove a message with the call or the results that belong to it.
+    """Returns the edits that remove a message with all that can't stay without it.
+
+    That is the call or the results that belong to it, and what keeps its place beside them.
 
     Raises:
         MessageError: There is no such message, it is LOCKED or pinned, or providers would refuse
             the history without it.
     """
-    positions = {message.message_id: at for at, message in enumerate(live.messages)}
     for group in lay_out(live.messages).groups:
-        if any(message.message_id == message_id for message in group.messages):
-            if not force:
-                for message in group.messages:
-                    _check_is_free(live, message)
+        ids = {message.message_id for message in group.messages}
+        if message_id in ids:
+            left = [message for message in live.messages if message.message_id not in ids]
             edits = [
-                Edit(positions[message.message_id], message, None, message_id, "removed_by_host")
-                for message in group.messages
+                edit._replace(key=message_id, reason="removed_by_host")
+                for edit in edits_between(live.messages, without_displaced(live.messages, left))
             ]
+            for edit in edits:
+                if edit.before and not force:
+                    _check_is_free(live, edit.before)
             return _checked(live, edits)
     raise MessageError(f"there is no message {message_id!r}")
 
@@ -59,7 +69,13 @@ def edits_to_replace(
         raise MessageError(f"message {message_id!r} has role {own.role!s}, not {message.role!s}")
     if _calls(message) != _calls(own):
         raise MessageError(f"message {message_id!r} must keep the ids of its calls and results")
-    new = replace(message, message_id=message_id, policy=message.policy or own.policy)
+    new = replace(
+        message,
+        message_id=message_id,
+        policy=message.policy or own.policy,
+        bonds=own.bonds,
+        keeps_place=own.keeps_place,
+    )
     return _checked(live, [Edit(position, own, new, message_id, "replaced_by_host", "shorten")])
 
 

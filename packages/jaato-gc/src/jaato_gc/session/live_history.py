@@ -106,6 +106,7 @@ class LiveHistory:
         if budget.entry_of(message.message_id) is not None:
             taken, message = message.message_id, replace(message, message_id=mint_message_id())
             logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
+        message = booking.with_policy(message)
         commit = Commit()
         own_turn = booking.book(commit, message, tokens)
         if own_turn in self.pinned_turns:

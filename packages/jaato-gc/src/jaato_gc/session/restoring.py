@@ -54,6 +54,7 @@ def restoration_of(
         after = [*before, Message.from_text(Role.USER, text, synthetic=SyntheticKind.RECALL)]
     else:
         placed = _in_place(wanted, live, journal)
+        _check_neighbours(placed, live)
         after = [message for _, message in placed]
         places = {message.message_id: place for place, message in placed}
     if faults := new_violations(before, after):
@@ -88,6 +89,23 @@ def _in_place(
             if message.message_id not in present:
                 placed.append((place, wanted.get(message.message_id, message)))
     return sorted(placed, key=itemgetter(0))
+
+
+def _check_neighbours(placed: Sequence[tuple[int, Message]], live: LiveHistory) -> None:
+    """Checks that a message that keeps its place returns between those that it was between.
+
+    Raises:
+        GCError: One of them is not there.
+    """
+    present = {message.message_id for message in live.messages}
+    for at, (place, message) in enumerate(placed):
+        if message.keeps_place and message.message_id not in present:
+            around = [number for number, _ in (*placed[:at][-1:], *placed[at + 1 : at + 2])]
+            if around not in ([place - 1, place + 1], [place - 1]):
+                raise GCError(
+                    f"message {message.message_id!r} keeps its place, and a message beside it was "
+                    "removed: restore that one too, or restore it with at='tail'"
+                )
 
 
 def _exchanges(

@@ -30,6 +30,7 @@ from jaato_gc.history import (
     Violation,
     apply_edits,
     edits_between,
+    without_displaced,
 )
 from jaato_gc.messages import (
     Message,
@@ -104,6 +105,7 @@ def adopt_answer(
         if item.source is not InstructionSource.CONVERSATION
     ]
     draft.take_back_shortened(IDENTICAL)  # the strategy planned without that
+    edits += _removals_of_displaced(edits, draft)
     draft.adopt([*_accounted(edits, own, draft), *beside])
     draft.details.update(details)
     draft.notification = notification
@@ -282,6 +284,17 @@ def _put_back(edits: Sequence[Edit], draft: Draft, *, takes_budget: bool) -> set
         if message.opens_turn or (opening is None and message.role is Role.USER):
             opening = message.message_id  # a notice, if no request precedes it
     return put_back | (removed & {opening})
+
+
+def _removals_of_displaced(edits: Sequence[Edit], draft: Draft) -> list[Edit]:
+    """Returns the edits that remove what keeps its place, if others change what is beside it."""
+    after = apply_edits(draft.history, edits)
+    left = set(map(id, without_displaced(draft.history, after)))
+    return [
+        Edit(draft.positions[message.message_id], message, None)
+        for message in after
+        if id(message) not in left
+    ]
 
 
 def _without(edits: Iterable[Edit], message_ids: set[str]) -> list[Edit]:
