@@ -224,16 +224,13 @@ TOGETHER: dict[str, tuple[str, list[Fields], str, int]] = {
     "gemini: a call after an answer": (
         "gemini",
         [{"role": "model", "parts": [{"text": "Well"}]}, gemini_response()],
-        "results_have_calls", -1,
+        "orphaned_response", 2,
     ),
     "chat: a call without a result": (
-        "openai-chat", [chat_call(), user("openai-chat")], "calls_have_results", -1,
+        "openai-chat", [chat_call(), user("openai-chat")], "dangling_call", 1,
     ),
 }  # fmt: skip
-"""Items that the provider refuses together: the rule, and the position of the item at fault.
-
-The position is -1 if core finds the fault, in any format.
-"""
+"""Items that the provider refuses together: the rule, and the position of the item at fault."""
 
 
 @pytest.mark.parametrize("name", TOGETHER)
@@ -251,11 +248,24 @@ def test_items_that_the_provider_refuses_together_are_refused_before_they_are_se
 
     assert agent.session.history == before
     text = str(caught.value)
-    assert rule in text
-    if position >= 0:
-        assert f"item {position} (dict " in text
-        assert "repair=True" in text
-        assert [refusal.rule for refusal in caught.value.violations] == [rule]
+    assert f"item {position} (dict " in text
+    assert "repair=True" in text
+    assert [refusal.rule for refusal in caught.value.violations] == [rule]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_history_that_the_provider_refuses_is_not_collected(name: str) -> None:
+    format, items, _, _ = TOGETHER[name]
+    agent = opened(format, **tools(format))
+    agent.append(*["Hello. " * 1_000] * 9)
+    assert agent.session.get_context_usage()["percent_used"] > 80
+    agent.append(*items)
+    before = agent.session.save()
+
+    with pytest.raises(InvalidHistoryError):
+        agent.request()
+
+    assert agent.session.save() == before
 
 
 def tools(format: str) -> Fields:
