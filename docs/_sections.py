@@ -33,13 +33,16 @@ SECTION = re.compile(
 )
 """A mark, and the content below it unless the mark is new."""
 IN_WORDS = {
+    "Count": "int",
     "EditAction": "str",
+    "Flag": "bool",
     "NonNegativeInt": "int ≥ 0",
     "Percent": "0 to 100",
     "PositiveFloat": "float > 0",
     "PositiveInt": "int ≥ 1",
     "PositivePercent": "above 0 to 100",
     "SummarizerFunction": "callable",
+    "SignedCount": "int",
 }
 """Names of types, with a description for readers of the tables."""
 
@@ -244,7 +247,7 @@ def attribute_docstrings(cls: type) -> Described:
 
 def annotations_of(cls: type) -> dict[str, str]:
     """Returns the annotations of a class and its bases, in the words of `IN_WORDS`."""
-    names = re.compile("|".join(IN_WORDS))
+    names = re.compile(rf"\b(?:{'|'.join(IN_WORDS)})\b")
     return {
         name: names.sub(
             lambda match: IN_WORDS[match[0]],

@@ -357,7 +357,7 @@ def writes_on_the_budget(history: list[Message], budget: InstructionBudget | Non
             with contextlib.suppress(Exception):
                 budget.clear_source(source)
         with contextlib.suppress(Exception):
-            budget.correction = -5_000
+            budget.unbooked_tokens = -5_000
     return answer(history)
 
 

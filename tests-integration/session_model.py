@@ -5,10 +5,11 @@ change too. The model uses only those records of the session that a user can rea
 """
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from session_messages import LOCKED_TOOL
 
@@ -80,6 +81,17 @@ def unchangeable_part_of(form: str) -> str:
 # --- what is observed ---
 
 
+class Correction(NamedTuple):
+    """What the provider's reports say about counted tokens."""
+
+    ratio: float = 1.0
+    unbooked: int = 0
+
+    def of(self, counted: int) -> int:
+        """Returns what the provider would report."""
+        return int(self.ratio * counted) + self.unbooked
+
+
 @dataclass(frozen=True)
 class State:
     """Everything about a session that a user can see."""
@@ -115,19 +127,29 @@ class State:
         return int(self.usage["total_tokens"])
 
     @property
+    def correction(self) -> Correction:
+        """What the provider's reports say about counted tokens."""
+        return Correction(self.snapshot["ratio"], self.snapshot["unbooked_tokens"])
+
+    def bound(self, counted: int) -> int:
+        """Returns the most that a request with so many counted tokens can have."""
+        margin = self.correction.ratio * counted * COUNTER.tolerance
+        return self.correction.of(counted) + math.ceil(margin)
+
+    @property
     def collections(self) -> int:
         """The number of collections that are in effect."""
         return int(self.snapshot["collections"])
 
-    def check_figures(self, correction: int) -> None:
+    def check_figures(self, correction: Correction) -> None:
         """Checks that every figure is that of a recount.
 
         Args:
-            correction: The difference between what the provider reported and what was counted.
+            correction: What the provider's reports say about counted tokens.
         """
         assert self.counted == self.tokens + self.booked
-        total, limit = max(0, self.counted + correction), self.snapshot["context_limit"]
-        assert self.snapshot["correction"] == correction
+        total, limit = correction.of(self.counted), self.snapshot["context_limit"]
+        assert self.correction == correction
         assert self.snapshot["total_tokens"] == self.total == total
         entries = self.snapshot["entries"].values()
         assert sum(entry["total_tokens"] for entry in entries) == self.counted
@@ -230,11 +252,7 @@ class Model:
     """The ids of pinned messages, in the order of pinning."""
     booked: dict[tuple[InstructionSource, str], tuple[int, GCPolicy]] = field(default_factory=dict)
     """Tokens and policy of what is booked beside the history, by source and key."""
-    correction: int = 0
-    is_reported: bool = False
-    """Whether the provider has reported usage."""
-    removed_since_report: bool = False
-    """Whether the request that it reported on was larger, or a collection changed it since."""
+    correction: Correction = field(default_factory=Correction)
     is_quiet: bool = False
     """Whether a collection was undone and nothing was said since."""
     has_request: bool = False
@@ -320,7 +338,6 @@ class Model:
         self.happened(*drops)
         self.applied.append(Applied(observed, list(drops)))
         self.forms = list(after.forms)
-        self.removed_since_report |= self.is_reported
         removed = observed.removed_ids()
         self.removed_ids += [
             message.message_id
@@ -355,7 +372,6 @@ class Model:
         assert tuple(self.forms[: len(after)]) == after
         self.forms = [*before, *self.forms[len(after) :]]
         self.is_quiet = True
-        self.removed_since_report |= self.is_reported
         self.disturb_plans()
         return newest
 
@@ -466,7 +482,7 @@ def _check_account(before: State, after: State, result: GCResult) -> None:
             continue
         freed = sum(tokens_of(old[each]) for each in item.message_ids)
         freed -= sum(tokens_of(new[each]) for each in item.message_ids if each in new)
-        assert item.tokens_freed == freed
+        assert item.tokens_freed == round(before.correction.ratio * freed)
         real = {each for each in item.message_ids if not message_of(old[each]).synthetic}
         assert real <= (removed if item.action in ("remove", "summarize") else changed)
         listed += real

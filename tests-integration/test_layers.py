@@ -15,13 +15,13 @@ LAB = PACKAGES / "jaato-gc-lab" / "src" / "jaato_gc_lab"
 # As ARCHITECTURE.md lists them: each imports only those before it.
 LAYERS = [
     "_version",
-    "commit",
     "deprecation",
     "errors",
     "frozen",
     "policies",
     "commit",
     "settings",
+    "saved",
     "config",
     "deadline",
     "calling",

@@ -39,6 +39,7 @@ from session_messages import (
 from session_model import (
     COUNTER,
     Applied,
+    Correction,
     Model,
     Observed,
     Planned,
@@ -284,10 +285,7 @@ class SessionMachine(RuleBasedStateMachine):
     def check_that_it_does_not_fit(self, state: State) -> None:
         """Checks that a request may be too long if the counter is wrong by its tolerance."""
         limit = self.session.config.request_limit(state.snapshot["context_limit"]) or 0
-        bound = state.total + math.ceil(state.counted * COUNTER.tolerance)
-        # Known fault: after a report, everything that collections remove counts as uncertain, and
-        # the bound of the next request grows by it.
-        assert bound > limit or self.model.removed_since_report
+        assert state.bound(state.counted) > limit
 
     def fits_without_what_may_go(self) -> bool:
         """Whether the request fits if only fixed messages are left, and the first request."""
@@ -295,8 +293,7 @@ class SessionMachine(RuleBasedStateMachine):
         limit = self.session.config.request_limit(state.snapshot["context_limit"]) or 0
         kept = self.model.fixed_ids(state)
         movable = sum(tokens_of(form) for each, form in state.by_id.items() if each not in kept)
-        counted = state.counted - movable
-        return state.total - movable + math.ceil(counted * COUNTER.tolerance) <= limit
+        return state.bound(state.counted - movable) <= limit
 
     @precondition(lambda self: self.model.forms)
     @rule(share=st.none() | REPORTED_SHARES)
@@ -330,7 +327,8 @@ class SessionMachine(RuleBasedStateMachine):
         budget = self.session.budget
         limit = self.session.config.request_limit(budget.context_limit) or 0
         if self.on_overflow != "send" or self.fits_without_what_may_go():
-            assert budget.total_tokens() <= limit
+            # Reports alone, which may be wrong, refuse no request.
+            assert min(budget.total_tokens(), budget.counted_tokens()) <= limit
         assert list(map(form_of, request)) == self.model.forms
         assert check_history(self.model.messages) == []
         self.requested = budget.counted_tokens()
@@ -344,9 +342,11 @@ class SessionMachine(RuleBasedStateMachine):
         assert self.requested is not None
         reported = math.ceil(self.requested * share)
         self.session.report_usage(reported, output)
-        self.model.correction = reported - self.requested
-        self.model.is_reported = True
-        self.model.removed_since_report = self.session.budget.counted_tokens() < self.requested
+        if reported > self.session.budget.context_limit:
+            return  # it is not believed
+        budget = self.session.budget
+        self.model.correction = Correction(budget.ratio, budget.unbooked_tokens)
+        assert self.model.correction.of(self.requested) == reported
 
     @rule()
     def end_the_turn(self) -> None:
@@ -475,7 +475,7 @@ class SessionMachine(RuleBasedStateMachine):
         session.set_gc_plugin(NoGCPlugin(), GCConfig(auto_trigger=False))
         for step in undone.since:
             step(session)
-        session.budget.correction = self.model.correction
+        session.budget.ratio, session.budget.unbooked_tokens = self.model.correction
         return self.model.state_of(session)
 
     @precondition(lambda self: not self.talk.open_calls)

@@ -224,3 +224,26 @@ def test_the_work_of_a_collection_is_linear_in_the_history(strategy: str) -> Non
 
 def test_budget_does_no_more_than_four_times_the_work_of_truncate() -> None:
     assert operations("gc_budget", 4_000) <= 4 * operations("gc_truncate", 4_000)
+
+
+# --- what providers count differently ---
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(("ratio", "unbooked"), [(0.625, 0), (1.375, 3_000)])
+def test_a_goal_is_reached_in_the_providers_unit(name: str, ratio: float, unbooked: int) -> None:
+    session = GCSession(context_limit=40_000, counter=COUNTER)
+    session.set_gc_plugin(load_gc_plugin(name, STRATEGIES[name]), GCConfig(auto_trigger=False))
+    session.budget.ratio, session.budget.unbooked_tokens = ratio, unbooked
+    while session.budget.total_tokens() < 38_000:
+        for message in long_history(1):
+            session.append(Message(message.role, message.parts))
+    target = 40_000 * 0.6
+
+    result = session.manual_gc()
+
+    assert result.outcome is GCOutcome.REACHED
+    assert session.budget.total_tokens() == result.tokens_after <= target
+    assert result.tokens_after > 0.75 * target, "more was removed than needed"
+    counted = count_tokens(session.history, COUNTER)
+    assert result.tokens_after == int(ratio * counted) + unbooked

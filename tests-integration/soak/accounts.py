@@ -21,7 +21,7 @@ def faults_of_result(result: GCResult) -> Iterator[str]:
 
 
 def faults_of_account(
-    before: Sequence[Message], after: Sequence[Message], result: GCResult, correction: int
+    before: Sequence[Message], after: Sequence[Message], result: GCResult, unbooked: int
 ) -> Iterator[str]:
     """Yields what is wrong with the account of a collection, given the histories around it."""
     old = {message.message_id: message for message in before}
@@ -32,8 +32,8 @@ def faults_of_account(
         ("before", before, result.tokens_before),
         ("after", after, result.tokens_after),
     ]:
-        if stated != words_in(messages) + correction:
-            yield f"tokens_{name}: {stated}, and there are {words_in(messages)} + {correction}"
+        if stated != words_in(messages) + unbooked:
+            yield f"tokens_{name}: {stated}, and there are {words_in(messages)} + {unbooked}"
     changed = {
         message_id
         for message_id, message in old.items()
@@ -64,8 +64,9 @@ def faults_of_figures(session: GCSession) -> Iterator[str]:
     if budget.counted_tokens() != counted:
         yield f"the budget counts {budget.counted_tokens()} tokens, and there are {counted}"
     usage = session.get_context_usage()
-    if usage["total_tokens"] != max(0, counted + budget.correction):
-        yield f"usage has {usage['total_tokens']} tokens, not {counted} + {budget.correction}"
+    if usage["total_tokens"] != int(budget.ratio * counted) + budget.unbooked_tokens:
+        corrected = f"{budget.ratio} * {counted} + {budget.unbooked_tokens}"
+        yield f"usage has {usage['total_tokens']} tokens, not {corrected}"
     turns = sum(message.opens_turn for message in history)
     if usage["turns"] != turns:
         yield f"usage has {usage['turns']} turns, and there are {turns}"

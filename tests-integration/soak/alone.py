@@ -35,9 +35,9 @@ def alone(host: Host, steps: int) -> None:
 def collect(host: Host, chance: random.Random) -> None:
     """Collects and checks the account."""
     session = host.session
-    before, correction = session.history, session.budget.correction
+    before, unbooked = session.history, session.budget.unbooked_tokens
     result = session.manual_gc(target_percent=chance.choice([0.0, 30.0, 50.0, 60.0]))
-    faults = [*faults_of_account(before, session.history, result, correction)]
+    faults = [*faults_of_account(before, session.history, result, unbooked)]
     faults += [*faults_of_figures(session), *host.witness.faults_of_content(session.history)]
     host.witness.find(*(f"{result}: {fault}" for fault in faults))
 

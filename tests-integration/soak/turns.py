@@ -32,7 +32,10 @@ class Model:
         message = talk.calls(["read_file"] * tools, "unique") if tools else talk.say(Role.MODEL, 20)
         if not self.host.setup.reports:
             return message
-        return message, UsageReport(words_in(request) + OVERHEAD, 20)
+        tokens = words_in(request) + OVERHEAD
+        if self.chance.random() < 0.05:  # a report that is too high is not believed
+            tokens += self.host.session.budget.context_limit
+        return message, UsageReport(tokens, 20)
 
     async def run_tool(self, _call: FunctionCall) -> str:
         await asyncio.sleep(0)

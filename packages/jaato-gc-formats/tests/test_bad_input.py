@@ -171,13 +171,15 @@ def test_a_record_over_the_size_limit_is_rejected(path: Path) -> None:
         assert len(conversation.problems) == 1
 
 
-def test_a_line_of_a_hundred_megabytes_is_read(path: Path) -> None:
+def test_a_line_of_a_hundred_megabytes_is_refused_unless_that_is_asked_for(path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"role": "user", "content": "')
         for _ in range(100):
             file.write(b"x" * 1_000_000)
         file.write(b'"}\n')
-    [message] = iter_messages(path, registry=REGISTRY)
+    with pytest.raises(FormatError, match="longer than 67,108,864 bytes"):
+        list(iter_messages(path, registry=REGISTRY))
+    [message] = iter_messages(path, registry=REGISTRY, max_record_bytes=10**9)
     assert len(message.text) == 100_000_000
 
 

@@ -8,12 +8,13 @@ import json
 import logging
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from jaato_host import STRATEGIES, Model, conversation, gc, new_session, use
 
+from jaato_gc import PluginRegistry
+from jaato_gc.plugin import SummarizerInfo
 from jaato_gc_jaato import JaatoGCPlugin
 
 
@@ -161,20 +162,21 @@ def test_a_sub_agent_inherits_options_with_the_settings_of_its_parent() -> None:
 # --- summarizers ---
 
 
+def summarize(text: str) -> str:
+    return f"They looked at {text.count('readFile')} files."
+
+
 @pytest.fixture
-def summaries(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    module = ModuleType("my_summaries")
-    module.summarize = lambda text: f"They looked at {text.count('readFile')} files."  # type: ignore[attr-defined]
-    module.NOT_A_FUNCTION = 3  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "my_summaries", module)
-    return module
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin with a summarizer."""
+    offered = {"mine": SummarizerInfo("mine", summarize)}
+    monkeypatch.setattr(PluginRegistry, "summarizers", lambda _registry: offered)
 
 
-@pytest.mark.usefixtures("summaries")
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("name", ["jg_summarize", "jg_hybrid"])
-def test_a_gc_json_names_the_summarizer(name: str, tmp_path: Path) -> None:
-    options = {"summarizer": "my_summaries:summarize"}
-    plugin, config = load(tmp_path, type=name, plugin_config=options)
+def test_a_gc_json_names_a_registered_summarizer(name: str, tmp_path: Path) -> None:
+    plugin, config = load(tmp_path, type=name, plugin_config={"summarizer": "mine"})
     session = new_session(Model(2_000), conversation(20))
     session.set_gc_plugin(plugin, config)
 
@@ -186,24 +188,24 @@ def test_a_gc_json_names_the_summarizer(name: str, tmp_path: Path) -> None:
     assert collected.details["summary_tokens"] > 0
 
 
-def test_a_function_can_be_given_instead_of_its_name(summaries: ModuleType) -> None:
+def test_a_function_can_be_given_instead_of_its_name() -> None:
     session = new_session(Model(2_000), conversation(20))
-    use(session, "gc_jg_summarize", {"summarizer": summaries.summarize})
+    use(session, "gc_jg_summarize", {"summarizer": summarize})
 
     assert session.manual_gc().success
 
 
-@pytest.mark.usefixtures("summaries")
-@pytest.mark.parametrize(
-    "named", ["my_summaries", "my_summaries:missing", "missing:f", "my_summaries:NOT_A_FUNCTION"]
-)
-def test_a_summarizer_that_does_not_exist_costs_a_warning(
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("named", ["my_summaries", "subprocess:getoutput", "this:d"])
+def test_another_summarizer_costs_a_warning_and_nothing_is_imported(
     named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    sys.modules.pop("this", None)
     load(tmp_path, type="jg_summarize", plugin_config={"summarizer": named})
 
     [warning] = problems(caplog)
     assert f"summarizer={named!r}" in warning
+    assert "this" not in sys.modules
 
 
 def test_summarizing_without_a_summarizer_changes_nothing_and_names_the_option(
@@ -218,11 +220,11 @@ def test_summarizing_without_a_summarizer_changes_nothing_and_names_the_option(
     session.manual_gc()
 
     assert not collected.success
-    assert '"summarizer": "module:function"' in collected.error
+    assert "jaato_gc_register_summarizers" in collected.error
     assert session._instruction_budget.total_tokens() == tokens
     assert all(new is old for new, old in zip(session.get_history(), before, strict=True))
     [warning] = problems(caplog)
-    assert '"summarizer": "module:function"' in warning
+    assert "jaato_gc_register_summarizers" in warning
 
 
 def test_hybrid_without_a_summarizer_truncates_and_says_so(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +140,10 @@ def test_configuration_file_can_name_a_summarizer(
         {"type": "summarize", "preserve_recent_turns": 1, "summarizer": "my_summaries:brief"},
     )
 
-    plan = json.loads(
-        collected(request_file, "--context-limit", "2k", "--config", "gc.json", "--json")
-    )
+    options = ("--context-limit", "2k", "--config", "gc.json", "--json")
+    assert "names code" in run("collect", request_file, *options).output
+    assert "my_summaries" not in sys.modules
+    plan = json.loads(collected(request_file, *options, "--allow-code"))
 
     assert plan["result"]["plugin_name"] == "gc_summarize"
     assert plan["result"]["success"]

@@ -215,5 +215,38 @@ def test_valid_configuration_exits_with_0() -> None:
     assert result.stdout == "gc.json is valid: gc_budget\n"
 
 
+@pytest.mark.parametrize("shape", ["file", "nested", "options", "profile"])
+@pytest.mark.parametrize("command", ["validate", "show"])
+def test_validating_a_file_imports_nothing(
+    command: str, shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    named = {"summarizer": "evil:write"}
+    block = {
+        "file": {"type": "summarize", **named},
+        "nested": {"plugin": "summarize", "config": named},
+        "options": {"type": "summarize", "plugin_config": named},
+        "profile": {"gc": {"type": "summarize", **named}},
+    }[shape]
+    for folder in (Path(".jaato"), Path("home/.jaato")):
+        folder.mkdir(parents=True)
+        write_json(folder / "gc.json", block)
+
+    refused = run("config", command, ".jaato/gc.json")
+    assert refused.exit_code != 0
+    assert "names code" in refused.output
+    shown = run("config", command, "home/.jaato/gc.json").stdout  # the user's own
+    assert "gc_summarize" in shown
+    assert "imported" not in refused.output + shown
+
+
+@pytest.mark.parametrize("command", ["validate", "show"])
+def test_a_file_without_an_end_is_refused(command: str) -> None:
+    Path("endless.json").symlink_to("/dev/zero")
+
+    assert "not a regular file" in run("config", command, "endless.json").output
+
+
 def test_help_of_config_truncates_no_text() -> None:
     assert "..." not in run("config", "--help").stdout.partition("Commands:")[2]

@@ -55,6 +55,31 @@ def run_concurrently(task: str, *arguments: tuple[object, ...]) -> list[list[str
     return results
 
 
+def test_a_file_that_is_deleted_while_it_is_open_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "stash.db"
+    stash = SqlStash(path)
+    message = Message.from_text(Role.USER, "hello")
+    [key] = stash.put("gc_1", [message])
+    path.unlink()
+
+    for use in (
+        lambda: stash.put("gc_2", [message]),
+        lambda: stash.get(key),
+        lambda: stash.restore([key]),
+        lambda: stash.forget([key]),
+        lambda: stash.search("hello"),
+    ):
+        with pytest.raises(
+            StashError, match="deleted or replaced while it was open; open the stash again"
+        ):
+            use()
+    assert not path.exists()
+
+    SqlStash(path)  # another one
+    with pytest.raises(StashError, match="deleted or replaced"):
+        stash.put("gc_2", [message])
+
+
 ALL_ORPHANS = [
     "SELECT id FROM stash_entries WHERE id NOT IN (SELECT entry_id FROM stash_parts)",
     "SELECT id FROM stash_contents WHERE id NOT IN (SELECT content_id FROM stash_parts)",

@@ -191,7 +191,7 @@ SITUATIONS: dict[str, Callable[[Situation], object]] = {
         s.config.max_turns and len(lay_out(s.history).turns) > s.config.max_turns
     ),
     "tool schemas": lambda s: s.schema_tokens,
-    "corrected figures": lambda s: s.correction,
+    "corrected figures": lambda s: s.unbooked_tokens,
     "invalid history": lambda s: check_history(s.history),
 }
 

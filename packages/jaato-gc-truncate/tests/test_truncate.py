@@ -61,7 +61,7 @@ def budget_for(
     locked: Iterable[str] = (),
     pinned: Iterable[str] = (),
     elsewhere: int = 0,
-    correction: int = 0,
+    unbooked: int = 0,
 ) -> InstructionBudget:
     """Returns a budget that holds a history as a session books it, and something beside it."""
     budget = InstructionBudget.create_default(context_limit=limit, counter=CountingCounter())
@@ -77,7 +77,7 @@ def budget_for(
             message_ids=[message.message_id],
         )
     budget.pinned_message_ids = set(pinned)
-    budget.correction = correction
+    budget.unbooked_tokens = unbooked
     return budget
 
 
@@ -197,7 +197,7 @@ class Case:
                 locked=locked,
                 pinned=budget.pinned_message_ids,
                 elsewhere=budget.entries[InstructionSource.PLUGIN].tokens,
-                correction=budget.correction,
+                unbooked=budget.unbooked_tokens,
             )
         return Case(history, self.reason, self.config, self.limit, budget, self.options)
 
@@ -229,7 +229,7 @@ def cases(
             locked=draw(ids),
             pinned=draw(ids),
             elsewhere=draw(st.sampled_from([0, 40])),
-            correction=draw(st.sampled_from([0, 25])),
+            unbooked=draw(st.sampled_from([0, 25])),
         )
     total = budget.total_tokens() if budget else count_tokens(history)
     limit = max(1, total * 100 // draw(st.integers(10, 150)))
@@ -402,8 +402,8 @@ def test_the_target_is_reached_or_the_shortfall_adds_up(case: Case) -> None:
         assert result.outcome is (GCOutcome.SHORT if result.removal_list else GCOutcome.NO_GAIN)
         assert result.shortfall is not None
         assert result.shortfall.missing_tokens == result.tokens_after - case.target
-        correction = case.budget.correction if case.budget else 0
-        assert sum(result.shortfall.floor.values()) == result.tokens_after - correction
+        unbooked = case.budget.unbooked_tokens if case.budget else 0
+        assert sum(result.shortfall.floor.values()) == result.tokens_after - unbooked
         held = {name for name, hold in case.holds().items() if hold}
         # A notice too, if it is the only user message.
         stays = [each for each in after if not each.synthetic or each.message_id in held]
@@ -735,7 +735,7 @@ def test_pins_and_locks_of_a_budget_are_kept() -> None:
 
 def test_the_target_covers_the_whole_context_of_a_budget() -> None:
     total = budget_for(HISTORY, 0).total_tokens()
-    budget = budget_for(HISTORY, 2 * total, elsewhere=total - 100, correction=100)
+    budget = budget_for(HISTORY, 2 * total, elsewhere=total - 100, unbooked=100)
     after, result = collect(budget=budget, settings=config(90.0))
 
     assert result.tokens_before == 2 * total

@@ -267,12 +267,12 @@ def test_an_overfull_window_has_nothing_available() -> None:
 
 def test_the_correction_moves_the_total_and_not_the_entries() -> None:
     budget = conversation()
-    budget.correction = 25
+    budget.unbooked_tokens = 25
 
     assert (budget.total_tokens(), budget.counted_tokens()) == (325, 300)
     assert sum(entry.total_tokens() for entry in budget.entries.values()) == 300
-    budget.correction = -1000
-    assert budget.total_tokens() == 0
+    budget.ratio = 0.5
+    assert (budget.total_tokens(), budget.counted_tokens()) == (175, 300)
 
 
 def test_children_are_found_by_key_at_any_depth() -> None:
@@ -521,7 +521,7 @@ def test_what_is_no_snapshot_of_a_conversation_changes_nothing(saved: Any) -> No
     budget = conversation()
     before = budget.snapshot()
 
-    with pytest.raises(GCError, match=r"expected the result of get_conversation_snapshot\(\)"):
+    with pytest.raises(GCError, match=r"the snapshot of the (budget|conversation) can't be read"):
         budget.restore_conversation_from_snapshot(saved)
 
     assert budget.snapshot() == before
@@ -530,7 +530,9 @@ def test_what_is_no_snapshot_of_a_conversation_changes_nothing(saved: Any) -> No
 def test_an_entry_of_another_source_is_no_conversation() -> None:
     budget = conversation()
 
-    with pytest.raises(GCError, match="it is an entry of 'plugin'"):
+    with pytest.raises(
+        GCError, match="expected a snapshot of the conversation, got one of 'plugin'"
+    ):
         budget.restore_conversation_from_snapshot(budget.entries[PLUGIN].to_dict())
 
 
@@ -610,9 +612,13 @@ class BudgetMachine(RuleBasedStateMachine):
     def clear_source(self, source: InstructionSource) -> None:
         self.budget.clear_source(source)
 
-    @rule(correction=st.integers(-500, 500), pins=st.sets(st.sampled_from(["m0", "m1", "m2"])))
-    def correct_and_pin(self, correction: int, pins: set[str]) -> None:
-        self.budget.correction = correction
+    @rule(
+        ratio=st.floats(0.5, 1.5),
+        unbooked=st.integers(0, 500),
+        pins=st.sets(st.sampled_from(["m0", "m1", "m2"])),
+    )
+    def correct_and_pin(self, ratio: float, unbooked: int, pins: set[str]) -> None:
+        self.budget.ratio, self.budget.unbooked_tokens = ratio, unbooked
         self.budget.pinned_message_ids = pins
 
     @rule()
@@ -643,7 +649,8 @@ class BudgetMachine(RuleBasedStateMachine):
             for policy, tokens in counted:
                 tiers[policy] += tokens
         assert budget.counted_tokens() == sum(tiers.values())
-        assert budget.total_tokens() == max(0, sum(tiers.values()) + budget.correction)
+        corrected = int(budget.ratio * sum(tiers.values())) + budget.unbooked_tokens
+        assert budget.total_tokens() == corrected
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
         assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)

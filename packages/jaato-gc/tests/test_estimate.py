@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaato_gc import estimate_tokens
@@ -159,7 +159,7 @@ def test_any_other_text_has_at_least_one(text: str) -> None:
     assert estimate == estimate_tokens(text)
 
 
-@pytest.mark.parametrize("piece", ["A0", "word ", "x = 1\n", "aB9_", "\n", "数据"], ids=repr)
+@pytest.mark.parametrize("piece", ["A0", "word ", "x = 1\n", "aB9_", "\r\n", "数据"], ids=repr)
 def test_a_long_text_costs_as_much_as_its_parts(piece: str) -> None:
     part, whole = estimate_tokens(piece * 3_000), estimate_tokens(piece * 90_000)
 
@@ -217,6 +217,41 @@ def test_samples_together_are_within_tolerance(exact: ExactCounter) -> None:
 @pytest.mark.parametrize("text", OTHER_SCRIPTS.values(), ids=OTHER_SCRIPTS.keys())
 def test_other_scripts_are_not_underestimated(text: str, exact: ExactCounter) -> None:
     assert 0.85 <= estimate_tokens(text) / exact(text) <= 1.5
+
+
+O200K_RUNS = {
+    "\n": 1_250, "a": 2_500, "z": 10_000, "D": 10_000, "X": 1_250, "-": 312, "=": 312, "*": 312,
+    "_": 313, "/": 313, "+": 625, "\t": 1_250, " ": 157, ";": 1_250, "\0": 10_000, "\u00a0": 2_500,
+    "—": 1_250, "─": 1_250, "═": 2_500, "█": 5_000, "ä": 10_000, "中": 20_000, "😀": 20_000,
+    "7": 6_667,
+}  # fmt: skip
+"""The tokens of 20,000 of one character in o200k_base, whose ranks are not installed with tests."""
+
+
+@pytest.mark.parametrize(("character", "tokens"), O200K_RUNS.items(), ids=map(ascii, O200K_RUNS))
+def test_a_run_of_one_character_is_estimated_within_a_factor(character: str, tokens: int) -> None:
+    assert 0.5 <= estimate_tokens(character * 20_000) / tokens <= 4.1
+
+
+@given(
+    character=st.characters(max_codepoint=0x33FF) | st.sampled_from("中的日本語한국어😀🎉"),
+    length=st.integers(1, 20_000),
+)
+@settings(deadline=None)
+def test_any_run_of_one_character_is_estimated_within_a_factor(
+    exact: ExactCounter, character: str, length: int
+) -> None:
+    run = character * length
+    tokens = exact(run)
+    # The beginning of a run costs as much as in other texts.
+    assert tokens / 4 - 10 <= estimate_tokens(run) <= 3 * tokens + 80
+
+
+@given(st.text(st.sampled_from("a-\n _x0"), max_size=200), st.integers(33, 500))
+def test_a_run_costs_no_more_among_other_text(text: str, length: int) -> None:
+    run = "\n" * length
+    apart = estimate_tokens(text) + estimate_tokens(run) + estimate_tokens(text)
+    assert abs(estimate_tokens(f"{text}x{run}x{text}") - apart) <= 40
 
 
 _BYTES = random.Random(13).randbytes(3000)

@@ -800,10 +800,11 @@ def fixed_tokens(session: GCSession) -> int:
             is_prompt = message.role is Role.SYSTEM and group.is_outside_turns
             if is_prompt or policy is LOCKED or message.message_id in budget.pinned_message_ids:
                 fixed.add(at)
-    for at in fixed:  # what keeps its place holds what is beside it
-        for other, group in enumerate(groups):
-            if any(message.message_id in groups[at].neighbours for message in group.messages):
-                fixed.add(other)
+    # What keeps its place holds what is beside it.
+    beside = {message_id for at in fixed for message_id in groups[at].neighbours}
+    for at, group in enumerate(groups):
+        if any(message.message_id in beside for message in group.messages):
+            fixed.add(at)
     first = min(at for at in fixed if groups[at].messages[0].role is not Role.SYSTEM)
     opening = groups[first].messages[0]
     if opening.role is not Role.USER or opening.is_tool_output:

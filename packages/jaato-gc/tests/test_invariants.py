@@ -507,7 +507,9 @@ def test_every_fault_that_a_removal_causes_is_reported(
 ) -> None:
     after, removed = some_removed(history, goes)
 
-    assert check_collection(history, after, [removed]) == check_history(after)
+    found = check_collection(history, after, [removed])
+    of_removals = ("places_kept", "bonds_kept")  # a history does not show what it has lost
+    assert [each for each in found if each.invariant not in of_removals] == check_history(after)
 
 
 @settings(deadline=None, max_examples=100)

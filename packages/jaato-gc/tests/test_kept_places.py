@@ -325,5 +325,5 @@ def test_places_and_bonds_survive_saving() -> None:
 
 @pytest.mark.parametrize("field", [{"bonds": "code"}, {"bonds": [1]}, {"keeps_place": 1}])
 def test_damaged_places_and_bonds_are_refused(field: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(MessageError, match=next(iter(field))):
         message_from_dict({**message_to_dict(model("m0")), **field})

@@ -135,7 +135,7 @@ def test_names_that_a_remaining_message_has_are_not_listed() -> None:
     session = session_of(
         asked("u"),
         *called("0", "look", {"at": "first_name"}, f"second_name {LONG}"),
-        *called("1", "look", {}, f"second_name {LONG}"),
+        *called("1", "look", {}, f"again second_name {LONG}"),
     )
     assert names_in_ledger(session) == ["first_name"]
 
@@ -144,7 +144,7 @@ def test_a_line_number_is_left_out_unless_the_rest_is_an_ordinary_word() -> None
     session = session_of(
         asked("u"),
         *called("0", "look", {"at": "src/app.py:12, src/app.py:40:7, ticket-1234"}),
-        *called("1", "look", {}),
+        *called("1", "look", {}, f"again {LONG}"),
     )
     assert names_in_ledger(session) == ["src/app.py", "ticket-1234"]
 

@@ -136,37 +136,37 @@ MISTAKES: dict[str, tuple[Callable[[GCSession], object], str]] = {
     ),
     "text that is a number": (
         lambda session: session.append(Message.from_text(Role.USER, 5)),  # type: ignore[arg-type]
-        "text: expected a string, got int 5",
+        r"Part\.text: expected str or None, got int 5",
     ),
     "a call as text": (
         lambda session: session.append(Message(Role.MODEL, [Part(CALL)])),  # type: ignore[arg-type]
-        r"text: expected a string, got FunctionCall FunctionCall\(",
+        r"Part\.text: expected str or None, got FunctionCall FunctionCall\(",
     ),
     "a thought that is a dict": (
         lambda session: session.append(Message(Role.MODEL, [Part(thought={})])),  # type: ignore[arg-type]
-        "thought: expected a string, got dict",
+        r"Part\.thought: expected str or None, got dict",
     ),
     "a message id that is a number": (
         lambda session: session.append(Message(Role.USER, [Part("Hello")], 5)),  # type: ignore[arg-type]
-        "message_id: expected a string, got int 5",
+        r"Message\.message_id: expected str, got int 5",
     ),
     "arguments as JSON text": (
         lambda session: session.append(calling(replace(CALL, args='{"path": "a"}'))),  # type: ignore[arg-type]
-        r"args=.* of a call: expected a dict: use json\.loads",
+        r"FunctionCall\.args: expected dict, got str .*: use json\.loads",
     ),
     "arguments as a list": (
         lambda session: session.append(calling(replace(CALL, args=["a"]))),  # type: ignore[arg-type]
-        r"args=\['a'\] of a call: expected a dict$",
+        r"FunctionCall\.args: expected dict, got list \['a'\]$",
     ),
     "a call without a name": (
         lambda session: session.append(calling(replace(CALL, name=None))),  # type: ignore[arg-type]
-        "name of a call: expected a string, got NoneType None",
+        r"FunctionCall\.name: expected str, got NoneType None",
     ),
     "a result without a name": (
         lambda session: session.append(
             Message(Role.TOOL, [Part(function_response=ToolResult("c", None))])  # type: ignore[arg-type]
         ),
-        "name of a result: expected a string, got NoneType None",
+        r"ToolResult\.name: expected str, got NoneType None",
     ),
     "one part in place of a sequence": (
         lambda _: Message(Role.USER, Part("Hello")),  # type: ignore[arg-type]

@@ -306,7 +306,7 @@ SEARCHES: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize(("given", "expected"), SEARCHES.values(), ids=SEARCHES.keys())
 def test_the_first_file_in_the_order_of_places_is_read(
-    places: dict[str, Path], registry: PluginRegistry, given: dict[str, str], expected: str
+    places: dict[str, Path], registry: PluginRegistry, given: dict[str, Any], expected: str
 ) -> None:
     loaded = load_gc_from_file(**given, registry=registry)
     as_paths: dict[str, Any] = {key: Path(value) for key, value in given.items() if value}

@@ -238,7 +238,7 @@ def set_limit(budget: InstructionBudget) -> None:
 
 
 def set_correction(budget: InstructionBudget) -> None:
-    budget.correction = -(10**6)
+    budget.ratio = 0.5
 
 
 def add_child(budget: InstructionBudget) -> None:

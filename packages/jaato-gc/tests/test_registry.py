@@ -33,6 +33,7 @@ from jaato_gc.plugin import (
     PluginStatus,
     StrategyInfo,
     StrategySettings,
+    SummarizerInfo,
     hookimpl,
 )
 from jaato_gc.plugins import hookspecs
@@ -857,6 +858,30 @@ def test_jaato_gc_register_formats_that_gives_something_else_is_broken(
     with pytest.raises(GCPluginError, match="expected a FormatInfo, got 'acme-chat'"):
         registry.register(Formats(), "acme")
     assert registry.formats() == {}
+
+
+def test_jaato_gc_register_summarizers_announces_summarizers(registry: PluginRegistry) -> None:
+    class Summarizers:
+        @hookimpl
+        def jaato_gc_register_summarizers(self) -> list[SummarizerInfo]:
+            return [SummarizerInfo("acme-small", str.upper)]
+
+    registry.register(Summarizers(), "acme")
+
+    assert registry.summarizers() == {"acme-small": SummarizerInfo("acme-small", str.upper)}
+
+
+def test_jaato_gc_register_summarizers_that_gives_something_else_is_broken(
+    registry: PluginRegistry,
+) -> None:
+    class Summarizers:
+        @hookimpl
+        def jaato_gc_register_summarizers(self) -> list[Any]:
+            return [str.upper]
+
+    with pytest.raises(GCPluginError, match="expected a SummarizerInfo"):
+        registry.register(Summarizers(), "acme")
+    assert registry.summarizers() == {}
 
 
 class StashPlugin:

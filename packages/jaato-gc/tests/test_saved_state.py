@@ -12,6 +12,7 @@ import pytest
 
 from jaato_gc import GCConfig, GCSession
 from jaato_gc.plugin import Edit
+from jaato_gc.saved import Count
 from jaato_gc.session import saving
 from jaato_gc.session.journal_entry import AppliedEdits
 from jaato_gc_testing import COUNTER, MemoryStash, OldestFirst, new_session, speak
@@ -75,13 +76,17 @@ PARTS = {
             "_guard": GUARD,
             "_lent": MOMENTARY,
             **dict.fromkeys(("_checked", "_fast_check"), DERIVED),
-            **dict.fromkeys(("doubts_report", "_has_warned"), "the next report says it again"),
+            "_has_warned": "the next report says it again",
         },
     ),
     "Booking": Part(
         lambda session: session._live.booking,
         saving._BookingState.model_fields,
-        {"budget": PART, **dict.fromkeys(("_policy_of", "_tool_policies"), OPTION)},
+        {
+            "budget": PART,
+            "_guard": GUARD,
+            **dict.fromkeys(("_policy_of", "_tool_policies"), OPTION),
+        },
     ),
     "InstructionBudget": Part(
         lambda session: session.budget,
@@ -163,7 +168,7 @@ def test_every_saved_attribute_is_restored(name: str) -> None:
         key: changed(value, state.model_fields[key].annotation)
         for key, value in state.of(owner(session)).items()
     }
-    state.set_on(owner(session), other)
+    state.set_on(owner(session), state.model_validate(other))
 
     restored = GCSession.restore(session.save(), counter=COUNTER, registry=session.registry)
 
@@ -172,7 +177,9 @@ def test_every_saved_attribute_is_restored(name: str) -> None:
 
 def changed(value: Any, kind: Any) -> Any:
     """Returns another value of a type."""
-    others = {list[int]: [7], list[str]: ["key"], dict[str, int]: {"u9": 3}}
+    if kind == saving._Samples:
+        return [(5, 7)]
+    others = {list[Count]: [7], list[str]: ["key"], dict[str, Count]: {"u9": 3}}
     if kind in others:
         return others[kind]
     return not value if kind is bool else 5 + (value or 0)

@@ -385,6 +385,25 @@ def test_cold_cache_is_a_reason_to_collect() -> None:
     assert session.get_context_usage()["percent_used"] <= 40
 
 
+def test_a_cold_cache_is_judged_by_what_may_be_used_of_the_window() -> None:
+    now = [1_000.0]
+    session = new_session(context_limit=200_000, clock=lambda: now[0])
+    config = GCConfig(cache_ttl_seconds=300, preserve_recent_turns=1, max_context_tokens=4_000)
+    session.set_gc_plugin(OldestFirst(), config)
+    for number in range(12):
+        session.append(user(f"{number} {text(100)}"))
+        session.append(model(text(100)))
+    session.append(user("on"))
+
+    session.before_send()
+    now[0] += 301
+    session.before_send()
+
+    [result] = session.get_gc_history()
+    assert result.trigger_reason is GCTriggerReason.CACHE_COLD
+    assert session.budget.total_tokens() <= 1_600
+
+
 def test_refusal_that_names_the_window_teaches_it() -> None:
     session = filled(100_000, user("go"), *call(1, 400), *call(2, 9_000))
     session.set_gc_plugin(OldestFirst())

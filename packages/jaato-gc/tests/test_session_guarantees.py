@@ -838,8 +838,8 @@ def test_room_for_the_answer_is_kept_free() -> None:
     session.set_gc_plugin(NoGCPlugin(), GCConfig(reserve_output_tokens=total))
     session.before_send()
     assert session.budget.total_tokens() * (1 + COUNTER.tolerance) <= total
-    session.set_gc_plugin(NoGCPlugin(), GCConfig(reserve_output_tokens=2 * total - 100))
-    with pytest.raises(ContextFloorError, match="only 100 fit"):
+    session.set_gc_plugin(NoGCPlugin(), GCConfig(reserve_output_tokens=int(1.8 * total)))
+    with pytest.raises(ContextFloorError, match=f"only {2 * total - int(1.8 * total)} fit"):
         session.before_send()
 
 

@@ -194,7 +194,7 @@ def test_two_thousand_turns_with_tokens_that_the_host_can_not_see() -> None:
     # The turn after the switch may be refused once more, before the first report is in.
     assert model.refusals <= refused[0] + 1
     assert reasons(session) == {GCTriggerReason.THRESHOLD, GCTriggerReason.CONTEXT_LIMIT}
-    assert session.budget.correction == 2_500
+    assert (session.budget.ratio, session.budget.unbooked_tokens) == (1.0, 2_500)
     assert model.largest_request <= WINDOW
 
 
@@ -414,8 +414,8 @@ def test_a_strategy_with_its_own_should_collect_is_asked_in_every_turn() -> None
 
     session = new_session(Asked())
     session.append(Message.from_text(Role.USER, "a question of some length"))
-    session.budget.correction = -10_000  # what the provider reported was that much less
+    session.budget.unbooked_tokens = 10_000  # what the provider reported was that much more
 
     session.after_turn()
 
-    assert asked == [0]
+    assert asked == [10_000 + session.budget.counted_tokens()]

@@ -49,6 +49,7 @@ from jaato_gc.plugin import (
     hookimpl,
 )
 from jaato_gc_testing import (
+    COUNTER,
     DummyModel,
     NoGCPlugin,
     OldestFirst,
@@ -465,7 +466,7 @@ def test_an_event_loop_takes_any_provider(provider: Provider) -> None:
     answer = asyncio.run(session.send_message_async("Hi", shown.append))
     assert answer.text == "".join(shown) == "Hello you"
     assert roles(session.history) == ["user", "model"]
-    assert session.budget.correction != 0
+    assert session.budget.unbooked_tokens > 0
     assert_in_step(session)
 
 
@@ -611,7 +612,7 @@ def test_on_gc_threshold_is_told_once_per_turn() -> None:
 
     session.send_message("Hi", on_gc_threshold=note)
     assert told == [(80.0, 80.0)]
-    session.budget.correction = 0
+    session.budget.unbooked_tokens = 0
     session.send_message("Hi", on_gc_threshold=note)
     assert len(told) == 1
     session.send_message("Hi", on_gc_threshold=note)
@@ -997,7 +998,7 @@ def test_reported_usage_corrects_the_budget() -> None:
         lambda _: ("one two", UsageReport(107, 2)), counter=WordCounter(), context_limit=1_000
     )
     session.send_message("one two three")
-    assert session.budget.correction == 100  # 7 were counted
+    assert session.budget.unbooked_tokens == 100  # 7 were counted
     assert session.budget.counted_tokens() == 13
     assert dict(session.get_context_usage()) == {
         "context_limit": 1_000,
@@ -1017,35 +1018,135 @@ def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
     corrections = []
     for _ in range(3):
         session.send_message("Hi")
-        corrections.append(session.budget.correction)
-    assert corrections == [495, 5, -10]
+        corrections.append((session.budget.ratio, session.budget.unbooked_tokens))
+    assert corrections == [(1.0, 495), (1.0, 5), (0.599609375, 1)]  # 5, 15 and 25 were counted
 
 
-def test_a_report_below_half_of_what_was_counted_is_not_believed(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("share", "causes"),
+    [
+        pytest.param(0.49, "include the tokens that were read from the cache", id="too low"),
+        pytest.param(2.01, "correct context_limit", id="above the window"),
+    ],
+)
+def test_a_report_that_can_not_be_right_is_not_believed(
+    share: float, causes: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is what a provider reports that leaves out cached tokens."""
+    """A provider's figure may leave out cached tokens, or it is that of another request."""
     session = session_with(None, counter=WordCounter(), context_limit=1_000)
+    told: list[tuple[float, float]] = []
+    session.on_gc_threshold = lambda *figures: told.append(figures)
     fill(session, 5)
     session.before_send()
     session.report_usage(600)
-    correction, counted = session.budget.correction, session.budget.counted_tokens()
+    counted, total = session.budget.counted_tokens(), session.budget.total_tokens()
     assert session.get_context_usage()["confidence"] is Confidence.CALIBRATED
     for _ in range(2):
         session.before_send()
-        session.report_usage(counted // 2 - 1)
-        assert session.budget.correction == correction
+        session.report_usage(share * counted)
+        assert session.budget.total_tokens() == total
         assert session.get_context_usage()["confidence"] is Confidence.DOUBTED
     assert caplog.text.count("is not believed") == 1
+    assert causes in caplog.text
+    assert "If it is that of another request" in caplog.text
+    assert told == []
+    restored = GCSession.restore(session.save(), counter=WordCounter(), strategy=OldestFirst())
+    assert restored.get_context_usage() == session.get_context_usage()
     session.report_usage(counted // 2)
-    assert session.budget.correction == counted // 2 - counted
+    assert session.budget.total_tokens() == counted // 2
     assert session.get_context_usage()["confidence"] is Confidence.CALIBRATED
+
+
+@pytest.mark.parametrize("strategy", [OldestFirst(), None])
+@pytest.mark.parametrize("reported", [150_000, 127_999])
+def test_a_report_that_is_too_high_does_not_block_the_session(
+    reported: int, strategy: GCPlugin | None
+) -> None:
+    session = GCSession(context_limit=128_000, counter=WordCounter())
+    session.set_gc_plugin(strategy)
+    fill(session, 2, words=20)
+    session.before_send()
+    session.report_usage(reported)
+    for number in range(50):
+        if number == 25:
+            saved = session.save()
+            session = GCSession.restore(saved, counter=WordCounter(), strategy=strategy)
+        session.append(user("Hi"))
+        sent = session.before_send()
+        assert len(sent) == len(session.history)
+        session.append(model("Hello"))
+        session.after_turn()
+    session.before_send()
+    session.report_usage(300)
+    assert session.budget.total_tokens() == 300
+
+
+def test_tokens_that_were_not_booked_are_a_reason_to_collect_and_not_to_refuse() -> None:
+    session = session_with(
+        None, GCConfig(preserve_recent_turns=1), counter=WordCounter(), context_limit=1_000
+    )
+    fill(session, 1)
+    session.before_send()
+    session.report_usage(900)
+    fill(session, 3)
+    session.append(user("Hi"))
+
+    assert len(session.before_send()) < 9
+    assert session.budget.total_tokens() <= 1_000
+
+    for _ in range(10):  # the fixed content alone is above the window now, as reported
+        session.report_usage(1_000)
+        session.append(user("word " * 30))
+        session.before_send()
+    session.append(user("word " * 1_000))
+    with pytest.raises(ContextFloorError):
+        session.before_send()
+
+
+def test_a_report_belongs_to_the_request_that_it_answers() -> None:
+    session = session_with(None, counter=WordCounter(), context_limit=20_000)
+    fill(session, 10)
+    small = session.before_send()
+    fill(session, 90)
+    large = session.before_send()
+    session.report_usage(12_000, request=large)
+    total = session.budget.total_tokens()
+
+    session.report_usage(3_000, request=small)
+    assert session.budget.total_tokens() == total == 12_000
+    session.report_usage(12_500)  # without a request, of the newest one
+    assert session.budget.total_tokens() == 12_500
+
+
+def test_a_report_needs_the_request_itself() -> None:
+    session = session_with(None, counter=WordCounter())
+    fill(session, 1)
+    request = session.before_send()
+    before = session.save()
+    with pytest.raises(GCError, match="expected the list that before_send returned, not a copy"):
+        session.report_usage(500, request=list(request))
+    assert session.save() == before
+
+
+def test_a_turn_reports_the_usage_of_its_own_request() -> None:
+    """Another thread may send a larger request while an answer streams."""
+
+    def provider(request: list[Message]) -> Any:
+        fill(session, 90)
+        session.before_send()
+        return "ok", UsageReport(count_tokens(request, WordCounter()))
+
+    session = session_with(provider, counter=WordCounter(), context_limit=20_000)
+    session.send_message("Hi")
+
+    assert session.get_context_usage()["confidence"] is Confidence.CALIBRATED
+    assert session.budget.total_tokens() == session.budget.counted_tokens()
 
 
 def test_works_without_any_report() -> None:
     session = session_with(lambda _: "ok", counter=WordCounter())
     session.send_message("Hi")
-    assert session.budget.correction == 0
+    assert session.budget.total_tokens() == session.budget.counted_tokens()
     assert session.get_context_usage()["confidence"] is Confidence.EXACT
 
 
@@ -1064,7 +1165,7 @@ def test_a_report_before_any_request_is_ignored() -> None:
     session = session_with(counter=WordCounter())
     session.append(user("Hi"))
     session.report_usage(500)
-    assert session.budget.correction == 0
+    assert session.budget.total_tokens() == session.budget.counted_tokens()
 
 
 def test_hidden_tokens_are_seen_once_reported() -> None:
@@ -1072,7 +1173,7 @@ def test_hidden_tokens_are_seen_once_reported() -> None:
     session = session_with(host, GCConfig(preserve_recent_turns=1), context_limit=2_000)
     for number in range(100):
         session.send_message(f"Question {number}")
-    assert session.budget.correction == 1_000
+    assert session.budget.unbooked_tokens == 1_000
     assert host.refusals == 0
     assert host.largest_request <= 2_000
     assert {each.trigger_reason for each in session.get_gc_history()} == {GCTriggerReason.THRESHOLD}
@@ -1128,7 +1229,7 @@ def test_the_points_of_a_turn_one_by_one() -> None:
     session.append(model("one"))
     session.report_usage(790, 20)
     assert told == [(80.5, 80.0)]
-    assert session.budget.correction == 790 - count_tokens(request, WordCounter())
+    assert session.budget.unbooked_tokens == 790 - count_tokens(request, WordCounter())
     result = session.after_turn()
     assert result is not None
     assert result.trigger_reason is GCTriggerReason.THRESHOLD
@@ -1325,9 +1426,9 @@ def test_the_room_for_the_answer_can_change_between_requests() -> None:
     session.set_output_reserve(700)
     assert len(session.before_send()) < 13
     assert session.budget.total_tokens() <= 300
-    session.set_output_reserve(999)
-    with pytest.raises(ContextFloorError, match="only 1 fit"):
-        session.before_send()
+    session.set_output_reserve(900)
+    assert session.before_send()
+    assert session.budget.total_tokens() <= 100
     session.set_output_reserve(0)
     assert session.before_send()
 
@@ -1385,13 +1486,89 @@ def test_another_room_for_the_answer_does_not_resume_paused_collections() -> Non
     assert len(session.get_gc_history()) == 1
 
 
-def test_a_sub_agent_inherits_the_room_for_the_answer() -> None:
-    session = session_with()
+def test_a_sub_agent_inherits_the_room_for_the_answer_with_the_window() -> None:
+    session = session_with(context_limit=1_000)
     session.set_output_reserve(300)
-    child = session.child()
+    child, smaller = session.child(), session.child(context_limit=300)
     session.set_output_reserve(400)
 
     assert child.config.reserve_output_tokens == 300
+    assert smaller.config.reserve_output_tokens == 0
+
+
+def test_the_room_for_the_answer_is_taken_from_the_window_and_not_from_what_may_be_used() -> None:
+    session = session_with(config=GCConfig(max_context_tokens=60_000), context_limit=200_000)
+    session.set_output_reserve(64_000)
+    session.append(user("Hello"))
+    assert session.before_send()
+    assert session.config.request_limit(200_000) == 60_000
+
+    session.set_output_reserve(150_000)
+    assert session.config.request_limit(200_000) == 50_000
+
+
+@pytest.mark.parametrize(
+    "set_it",
+    [
+        pytest.param(lambda session: session.set_output_reserve(64_000), id="by the host"),
+        pytest.param(
+            lambda session: session.set_gc_plugin(
+                OldestFirst(), GCConfig(reserve_output_tokens=64_000, pinned_turn_indices=[0])
+            ),
+            id="in the configuration",
+        ),
+        pytest.param(
+            lambda session: session.set_gc_plugin(
+                OldestFirst(), GCConfig(plugin_config={"reserve_output_tokens": 64_000})
+            ),
+            id="in the options",
+        ),
+        pytest.param(lambda session: session.manual_gc(reserve_output_tokens=64_000), id="once"),
+    ],
+)
+def test_a_reserve_that_leaves_no_room_for_requests_is_refused(
+    set_it: Callable[[GCSession], object],
+) -> None:
+    """Claude Code asks for answers of up to 64,000 tokens."""
+    session = session_with(context_limit=60_000)
+    fill(session, 2)
+    before = session.save()
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        set_it(session)
+    assert session.save() == before
+    assert session.before_send()
+
+
+def test_a_window_that_the_reserve_fills_is_refused() -> None:
+    session = session_with(context_limit=200_000)
+    session.set_output_reserve(64_000)
+    before = session.save()
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        session.set_context_limit(60_000)
+    with pytest.raises(GCConfigError, match=r"a reserve of 64,000 .* window of 60,000"):
+        GCSession.restore(before, counter=COUNTER, context_limit=60_000, strategy=OldestFirst())
+    assert session.save() == before
+    session.set_context_limit(72_000)
+    session.set_output_reserve(64_800)
+    with pytest.raises(GCConfigError, match="leaves less than a tenth"):
+        session.set_output_reserve(64_801)
+
+
+def test_a_reserve_that_is_saved_refers_to_the_saved_window() -> None:
+    config = GCConfig(reserve_output_tokens=150_000)
+    saved = session_with(config=config, context_limit=1_000_000).save()
+
+    restored = GCSession.restore(saved, counter=COUNTER, strategy=OldestFirst())
+
+    assert restored.budget.context_limit == 1_000_000
+    assert restored.config.request_limit(1_000_000) == 850_000
+
+
+def test_a_strategy_can_be_removed_with_any_reserve_of_the_host() -> None:
+    session = session_with(config=GCConfig(reserve_output_tokens=5_000), context_limit=60_000)
+    session.set_output_reserve(64_000)  # the configuration has priority
+    session.close()
+    assert session.strategy is None
 
 
 # --- sub-agents ---

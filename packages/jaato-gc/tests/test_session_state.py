@@ -552,7 +552,7 @@ Spoil = Callable[[dict[str, Any]], object]
         lambda saved: saved["history"][0].pop("message_id"),
         lambda saved: saved["budget"].pop("entries"),
         lambda saved: saved["budget"].update(context_limit="large"),
-        lambda saved: saved["budget"].update(correction=None),
+        lambda saved: saved["budget"].update(unbooked_tokens=None),
         lambda saved: saved["budget"]["entries"]["conversation"].update(tokens=-5),
         lambda saved: saved["config"].update(threshold=80),
         lambda saved: saved.pop("recorded"),

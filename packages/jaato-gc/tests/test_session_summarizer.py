@@ -27,6 +27,7 @@ from jaato_gc.plugin import (
     GCStrategy,
     StrategyInfo,
     StrategySettings,
+    SummarizerInfo,
     SummarySettings,
     TurnSummarizer,
     hookimpl,
@@ -258,20 +259,21 @@ def load(
 ) -> Callable[..., GCPlugin]:
     """Loads a strategy from the settings of each kind of file."""
 
-    def loaded(**settings: Any) -> GCPlugin:
+    def loaded(*, allow_code: bool = True, summarizers: Any = None, **settings: Any) -> GCPlugin:
         settings = {"type": "digest", "summary_tokens": 30, **settings}
+        how: Any = {"allow_code": allow_code, "summarizers": summarizers, "registry": registry}
         path = tmp_path / "gc.json"
         found: tuple[GCPlugin, GCConfig] | None
         if request.param == "inline":
-            found = load_gc_inline({"gc": settings}, registry)
+            found = load_gc_inline({"gc": settings}, **how)
         elif request.param == "profile":
             path.write_text(json.dumps({"name": "gc", "gc": settings}))
-            found = load_gc_from_profile("gc", tmp_path, registry)
+            found = load_gc_from_profile("gc", tmp_path, **how)
         else:
             if request.param == "nested file":
                 settings = {"plugin": settings.pop("type"), "config": settings}
             path.write_text(json.dumps(settings))
-            found = load_gc_from_file(path, registry=registry)
+            found = load_gc_from_file(path, **how)
         assert found
         return found[0]
 
@@ -302,11 +304,11 @@ def test_a_file_names_a_summarizer_by_its_module(
         ("team_summaries:third", "module 'team_summaries' has no 'third'"),
         ("team_summaries:tools.third", "module 'team_summaries' has no 'tools.third'"),
         ("team_summaries:NOT_CALLABLE", "expected a function, found a str"),
-        ("first", "expected 'module:function'"),
+        ("first", "no plugin registered it and the host did not give it: summarizers are none"),
         ("team_summaries:", "expected 'module:function'"),
         (":first", "expected 'module:function'"),
         ("..team:first", "expected 'module:function'"),
-        ("", "expected 'module:function'"),
+        ("", "no plugin registered it"),
     ],
 )
 def test_a_summarizer_that_a_file_can_not_name_is_an_error_with_file_and_key(
@@ -319,6 +321,94 @@ def test_a_summarizer_that_a_file_can_not_name_is_an_error_with_file_and_key(
     assert f"summarizer={name!r}: " in message
     assert expected in message
     assert message.startswith("inline config: gc: ") or "gc.json: " in message
+
+
+def test_a_project_can_not_name_code(
+    load: Callable[..., GCPlugin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imports {name}"))
+
+    with pytest.raises(GCConfigError, match=r"summarizer='subprocess:getoutput' names code"):
+        load(summarizer="subprocess:getoutput", allow_code=False)
+
+
+def test_a_file_in_the_home_folder_can_name_code(
+    create: Create, registry: PluginRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    monkeypatch.setattr(Path, "home", lambda: home)
+    block = {"type": "digest", "summary_tokens": 30, "summarizer": "team_summaries:first"}
+    for folder in (home / ".jaato", project / ".jaato"):
+        folder.mkdir(parents=True)
+        (folder / "mine.json").write_text(json.dumps({"gc": block}))
+    (home / ".jaato" / "gc.json").write_text(json.dumps(block))
+
+    found = load_gc_from_file(workspace_root=project, registry=registry)
+    assert found
+    session = create()
+    session.set_gc_plugin(*found)
+    assert "The first one" in summary_of(session)
+    assert load_gc_from_profile("mine", home / ".jaato", registry)
+    with pytest.raises(GCConfigError, match="names code"):
+        load_gc_from_profile("mine", project / ".jaato", registry)
+
+
+def test_a_link_to_a_file_of_a_project_is_not_in_the_home_folder_unless_the_user_put_it_there(
+    registry: PluginRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    monkeypatch.setattr(Path, "home", lambda: home)
+    (home / ".jaato").mkdir(parents=True)
+    (project / ".jaato").mkdir(parents=True)
+    block = {"type": "digest", "summarizer": "team_summaries:first"}
+    (project / ".jaato" / "gc.json").write_text(json.dumps(block))
+    (home / ".jaato" / "gc.json").symlink_to(project / ".jaato" / "gc.json")
+
+    assert load_gc_from_file(home / ".jaato" / "gc.json", registry=registry)
+    with pytest.raises(GCConfigError, match="names code"):
+        load_gc_from_file(
+            home / ".jaato" / ".." / ".." / "project/.jaato/gc.json", registry=registry
+        )
+
+
+class Summarizers:
+    """A plugin with summarizers."""
+
+    @hookimpl
+    def jaato_gc_register_summarizers(self) -> list[SummarizerInfo]:
+        return [SummarizerInfo("acme-small", first, "Acme's small model.")]
+
+
+def test_a_file_names_a_summarizer_that_a_plugin_registered(
+    load: Callable[..., GCPlugin], create: Create, registry: PluginRegistry
+) -> None:
+    registry.register(Summarizers(), "acme")
+    session = create()
+    session.set_gc_plugin(load(summarizer="acme-small", allow_code=False))
+
+    assert "The first one" in summary_of(session)
+    with pytest.raises(GCConfigError, match="did you mean 'acme-small'"):
+        load(summarizer="acme_small", allow_code=False)
+
+
+def test_a_file_names_a_summarizer_that_the_host_gave(
+    load: Callable[..., GCPlugin], create: Create, registry: PluginRegistry
+) -> None:
+    registry.register(Summarizers(), "acme")
+    for name in ("acme-small", "mine", "team_summaries:first"):
+        session = create()
+        loaded = load(summarizer=name, allow_code=False, summarizers={name: second})
+        session.set_gc_plugin(loaded)
+        assert "The second one" in summary_of(session)
+
+
+def test_the_profile_of_a_child_names_a_summarizer_that_the_host_gave(create: Create) -> None:
+    profile = {"gc": {"type": "digest", "summary_tokens": 30, "summarizer": "mine"}}
+    child = create(summarizer=first).child(profile, summarizers={"mine": second})
+
+    assert "The second one" in summary_of(child)
+    with pytest.raises(GCConfigError, match="'mine': no plugin registered it"):
+        create().child(profile)
 
 
 @pytest.mark.parametrize(

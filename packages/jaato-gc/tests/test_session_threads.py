@@ -203,7 +203,7 @@ def test_the_budget_can_be_read_while_another_thread_appends() -> None:
             budget = session.budget
             snapshot = budget.snapshot()
             parts = sum(each["total_tokens"] for each in snapshot["entries"].values())
-            assert parts + snapshot["correction"] == snapshot["total_tokens"]
+            assert parts + snapshot["unbooked_tokens"] == snapshot["total_tokens"]
             budget.get_conversation_snapshot()
             entry = budget.entries[CONVERSATION]
             assert repr(entry)

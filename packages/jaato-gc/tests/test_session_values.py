@@ -3,12 +3,24 @@
 import json
 import math
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jaato_gc import GCConfigError, GCError, GCSession
-from jaato_gc.plugin import SummarySettings
+from jaato_gc import (
+    Confidence,
+    FunctionCall,
+    GCConfigError,
+    GCError,
+    GCSession,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+)
+from jaato_gc.plugin import FrameCosts, SummarySettings
 from jaato_gc_testing import OldestFirst, new_session, speak
 
 
@@ -60,6 +72,72 @@ def test_a_room_for_the_answer_that_is_not_a_number_of_tokens_is_refused(value: 
     with pytest.raises(GCConfigError, match=r"tokens=.*: expected an integer of 0 or more"):
         session.set_output_reserve(value)
     assert session.save() == before
+
+
+class OddCounter:
+    """Counts something else than tokens."""
+
+    name = "odd"
+    confidence = Confidence.ESTIMATED
+
+    def __init__(self, answer: Callable[[str], Any] = len, tolerance: Any = 0.0) -> None:
+        self.count_text = answer
+        self.tolerance = tolerance
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(lambda text: len(text) / 4, id="float"),
+        pytest.param(lambda _: math.nan, id="nan"),
+        pytest.param(lambda _: None, id="None"),
+        pytest.param(lambda _: -1, id="negative"),
+        pytest.param(lambda _: True, id="bool"),
+        pytest.param(str, id="text"),
+    ],
+)
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message.from_text(Role.USER, "Hello there"),
+        Message(Role.MODEL, [Part(thought="Hm.")]),
+        Message(Role.MODEL, [Part(function_call=FunctionCall("c", "look", {}))]),
+        Message(Role.TOOL, [Part(function_response=ToolResult("c", "look", "a"))]),
+    ],
+)
+def test_an_answer_of_a_counter_that_is_no_number_of_tokens_is_refused(
+    answer: Callable[[str], Any], message: Message
+) -> None:
+    counter = OddCounter(lambda text: len(text) if text == "Hi" else answer(text))
+    session = new_session(counter=counter)
+    session.append(Message.from_text(Role.USER, "Hi"))
+    before = session.save()
+    with pytest.raises(GCError, match=r"token counter 'odd' returned .* expected an integer of 0"):
+        session.append(replace(message, message_id=""))
+    assert session.save() == before
+    assert session.before_send()
+
+
+def test_costs_of_a_format_that_are_no_number_of_tokens_are_refused() -> None:
+    counter = OddCounter()
+    counter.costs = FrameCosts(message=0.5)  # type: ignore[attr-defined, arg-type]
+    session = new_session(counter=counter)
+    before = session.save()
+    with pytest.raises(GCError, match=r"token counter 'odd' returned 2.5 for the parts"):
+        session.append(Message.from_text(Role.USER, "Hi"))
+    assert session.save() == before
+
+
+def test_an_integer_of_another_library_is_a_number_of_tokens() -> None:
+    session = new_session(counter=OddCounter(lambda text: Index(len(text))))
+    session.append(Message.from_text(Role.USER, "Hi"))
+    assert json.loads(session.save())["budget"]["total_tokens"] == 6
+
+
+@pytest.mark.parametrize("tolerance", [math.nan, math.inf, -0.1, None, "5 %", True])
+def test_a_counter_with_a_tolerance_that_is_not_a_share_is_refused(tolerance: Any) -> None:
+    with pytest.raises(GCConfigError, match=r"token counter 'odd' has tolerance=.*: expected"):
+        new_session(counter=OddCounter(tolerance=tolerance))
 
 
 @pytest.mark.parametrize("value", NO_WHOLE_NUMBERS)

@@ -507,7 +507,8 @@ def test_fixed_and_recent_groups_are_always_held(
         for group in layout.groups
         for message in group.messages
         if message.policy is GCPolicy.LOCKED
-        or (message.role is Role.SYSTEM and not group.neighbours)
+        or (message.role is Role.SYSTEM and group.is_outside_turns)
+        or (message.role is Role.SYSTEM and not message.policy and not message.keeps_place)
         or message.message_id in budget.pinned_message_ids
     }
     for group in layout.groups:

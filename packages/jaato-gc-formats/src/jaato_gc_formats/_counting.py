@@ -14,7 +14,7 @@ from jaato_gc import (
     TiktokenCounter,
     count_tokens,
 )
-from jaato_gc.plugin import FrameCosts, TokenCounter, as_text
+from jaato_gc.plugin import FrameCosts, TokenCounter, as_text, text_tokens
 from jaato_gc_formats._convert import default_registry
 from jaato_gc_formats._prices import (
     gemini_2_image_tokens,
@@ -86,7 +86,7 @@ class ProviderCounter:
 
     def count_text(self, text: str) -> int:
         """Returns the number of tokens of a text."""
-        return round(self._scale * self._texts.count_text(text))
+        return round(self._scale * text_tokens(text, self._texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def tool_tokens(schema: Any, counter: TokenCounter) -> int:
     if isinstance(schema, dict) and schema.get("defer_loading"):
         return 0
     costs = _costs_of(counter)
-    return costs.tool + counter.count_text(costs.text(schema))
+    return costs.tool + text_tokens(costs.text(schema), counter)
 
 
 def request_tokens(messages: Iterable[Message], tools: Iterable[Any], counter: TokenCounter) -> int:

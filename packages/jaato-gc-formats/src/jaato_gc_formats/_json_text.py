@@ -138,4 +138,7 @@ def encoding_error(byte: int) -> str:
 
 def length_error(limit: int) -> str:
     """Describes a record that is too long."""
-    return f"the record is longer than {limit:,} bytes: pass a larger max_record_bytes to read it"
+    return (
+        f"the record is longer than {limit:,} bytes, and reading it takes far more memory: "
+        "pass a larger max_record_bytes, or load with repair=True to skip it"
+    )

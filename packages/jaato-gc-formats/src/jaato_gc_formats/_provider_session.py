@@ -73,7 +73,8 @@ class ProviderSession:
 
     Raises:
         FormatError: The format is unknown, or the system prompt is invalid.
-        GCConfigError: An argument of the call is managed by the session.
+        GCConfigError: An argument of the call is managed by the session, or the maximum length of
+            the response leaves less than a tenth of the model's window.
     """
 
     def __init__(
@@ -165,6 +166,7 @@ class ProviderSession:
         _set_defaults(options, format, as_call(call))
         session = GCSession.restore(saved, strategy=strategy, **options)
         if context_limit is not None:
+            session.set_output_reserve(0)  # that of the call follows
             session.set_context_limit(context_limit)
         return cls(format, session, call=call)
 
@@ -244,8 +246,9 @@ class ProviderSession:
                 reasons.
             ContextFloorError: The request does not fit, and nothing more can be removed.
             StashError: The stash failed to store what a repair changes.
-            GCConfigError: An argument of the call is managed by the session, or the provider would
-                refuse the history with these arguments.
+            GCConfigError: An argument of the call is managed by the session, the provider would
+                refuse the history with these arguments, or the maximum length of the response
+                leaves less than a tenth of the model's window.
         """
         fields = self._follow_call()
         history = self.session.history

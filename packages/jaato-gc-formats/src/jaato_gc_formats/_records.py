@@ -22,8 +22,8 @@ from jaato_gc_formats._json_text import (
 )
 from jaato_gc_formats._open_file import CHUNK, open_file, reject_unreadable
 
-MAX_RECORD_BYTES = 256 * 1024 * 1024
-"""Default maximum size of a record."""
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+"""Default maximum size of a record. Reading one takes up to 20 times its size in memory."""
 FIRST_LINE = 1024 * 1024
 """Number of bytes of the first line that are used to distinguish JSON Lines from one JSON value."""
 

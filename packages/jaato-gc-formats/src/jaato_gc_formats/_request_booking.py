@@ -39,10 +39,11 @@ class RequestBooking:
             fields: The fields of the next request.
 
         Raises:
+            GCConfigError: The response leaves less than a tenth of the window.
             FormatError: The system prompt is invalid.
         """
-        self._follow_content(fields)
         self._session.set_output_reserve(self._longest_response(fields))
+        self._follow_content(fields)
 
     def _follow_content(self, fields: Mapping[str, Any]) -> None:
         prompt = {key: fields[key] for key in self._api.system_keys if fields.get(key)}

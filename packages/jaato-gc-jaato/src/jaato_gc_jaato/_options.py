@@ -3,11 +3,11 @@
 jaato-server runs without GC if a plugin raises while it is initialized.
 """
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from jaato_gc import ContextUsage, GCConfig, GCConfigError
+from jaato_gc import ContextUsage, GCConfig, GCConfigError, PluginRegistry
+from jaato_gc.plugin import named_summarizer
 from jaato_gc_jaato._host import HostConfig
 
 HOST_KEYS = {"agent_name"}
@@ -45,27 +45,19 @@ def valid_options(
 def read_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Returns options for a strategy of ours, and what is wrong with the others.
 
-    A summarizer that is named as ``"module:function"`` is imported.
+    A summarizer is named as a plugin registered it. The options are from a file of the project,
+    which must not name code.
     """
     read = {key: value for key, value in options.items() if key not in HOST_KEYS}
     named = read.get("summarizer")
     if not isinstance(named, str):
         return read, []
     try:
-        read["summarizer"] = _function_named(named)
-    except Exception as error:  # an import may raise anything
+        read["summarizer"] = named_summarizer(named, PluginRegistry())
+    except GCConfigError as error:
         del read["summarizer"]
-        return read, [f"summarizer={named!r:.80}: {error}"]
+        return read, [str(error)]
     return read, []
-
-
-def _function_named(name: str) -> Callable[..., Any]:
-    if ":" not in name:
-        raise GCConfigError("expected 'module:function'")
-    found = pkgutil.resolve_name(name)
-    if not callable(found):
-        raise GCConfigError(f"expected a function, found a {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
 
 
 def read_config(config: HostConfig) -> tuple[GCConfig, list[str]]:

@@ -19,8 +19,9 @@ from jaato_gc_jaato._results import read_reason, write_reason, write_result
 logger = logging.getLogger("jaato_gc_jaato")
 
 NO_SUMMARIZER = (
-    'there is no summarizer: name a function as "summarizer": "module:function" in plugin_config '
-    'of gc.json, or set "extractive": true there to summarize without a model'
+    "there is no summarizer: register one with the hook jaato_gc_register_summarizers and name it "
+    'as "summarizer" in plugin_config of gc.json, or set "extractive": true there to summarize '
+    "without a model"
 )
 
 

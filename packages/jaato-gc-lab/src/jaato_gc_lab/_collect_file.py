@@ -21,7 +21,13 @@ from jaato_gc import (
 )
 from jaato_gc_formats import ApiFormat, Conversation, from_messages, load
 from jaato_gc_lab._figures import counted
-from jaato_gc_lab._files import FileExistsAlreadyError, refuse_overwriting, write_all
+from jaato_gc_lab._files import (
+    FileExistsAlreadyError,
+    read_whole,
+    refuse_overwriting,
+    unpacked,
+    write_all,
+)
 from jaato_gc_lab._inspect import new_session, tool_schemas
 
 UNDO_SUFFIX = ".undo.json.gz"
@@ -115,7 +121,7 @@ def plan_file(
     info = registry.formats().get(chosen.format)
     return FilePlan(
         path=path,
-        content=path.read_bytes(),
+        content=read_whole(path),
         conversation=chosen,
         conversations=len(conversations),
         plan=plan,
@@ -171,7 +177,7 @@ def apply_plan(
     place = _place(plan, out, in_place=in_place)
     if not in_place:
         refuse_overwriting([place], force=force)
-    if plan.path.read_bytes() != plan.content:
+    if read_whole(plan.path) != plan.content:
         raise GCError(f"{plan.path} changed during the collection: run the command again")
     content = _encoded(plan.result(registry), plan, packed=place.name.endswith(".gz"))
     steps = _steps_to_keep(place, force=force) if in_place else []
@@ -205,7 +211,7 @@ def undo_file(path: str | Path) -> Path:
         )
     steps = _read_steps(undo)
     last = steps.pop()
-    if _digest(place.read_bytes()) != last["collected"]:
+    if _digest(read_whole(place)) != last["collected"]:
         raise UndoError(
             f"{place} was changed after the collection: undo would lose the change. Move the file "
             f"away; its content before the collection is in {undo}"
@@ -252,7 +258,7 @@ def _encoded(data: Any, plan: FilePlan, *, packed: bool) -> bytes:
     """Encodes data in the JSON style of the file: JSON Lines, one line, or indented."""
     text = plan.content
     if text.startswith(GZIP):
-        text = gzip.decompress(text)
+        text = unpacked(text, plan.path)
     text = text.strip()
     is_list_of_lines = isinstance(data, list) and plan.is_api and not text.startswith(b"[")
     if is_list_of_lines:
@@ -278,7 +284,7 @@ def _steps_to_keep(place: Path, *, force: bool) -> list[dict[str, str]]:
     undo = undo_path(place)
     if not undo.exists():
         return []
-    digest = _digest(place.read_bytes())
+    digest = _digest(read_whole(place))
     steps = _read_steps(undo)
     if steps[-1]["collected"] == digest:
         return steps
@@ -299,7 +305,7 @@ def _packed_steps(steps: list[dict[str, str]]) -> bytes:
 
 def _read_steps(undo: Path) -> list[dict[str, str]]:
     try:
-        document = json.loads(gzip.decompress(undo.read_bytes()))
+        document = json.loads(unpacked(read_whole(undo), undo))
         if document["format"] != UNDO_FORMAT:
             raise UndoError(f"{undo} is not an undo file of jaato-gc")
         if document["version"] != UNDO_VERSION:

@@ -1,6 +1,5 @@
 """Computes the effective configuration of a session and the origin of each value."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +9,21 @@ from pydantic import BaseModel
 
 from jaato_gc import (
     GCConfig,
+    GCConfigError,
     GCPlugin,
     GCProfileConfig,
     PluginRegistry,
     load_gc_from_file,
     load_gc_from_profile,
 )
-from jaato_gc.plugin import ENVIRONMENT_VARIABLES, find_gc_file, find_profile
+from jaato_gc.plugin import (
+    ENVIRONMENT_VARIABLES,
+    SummarizerFunction,
+    find_gc_file,
+    find_profile,
+    is_own_file,
+    read_json,
+)
 
 DEFAULT = "default"
 
@@ -77,7 +84,7 @@ def effective_config(
     source = profile or str(file)
     kind = "profile" if profile or _is_profile(file) else "file"
     load = load_gc_from_profile if kind == "profile" else load_gc_from_file
-    loaded = load(file, registry=registry)
+    loaded = load(file, registry=registry, summarizers=_named_code(file))
     if loaded is None:
         return EffectiveConfig(source, None, _settings(GCConfig(), {}))
     strategy, config = loaded
@@ -91,20 +98,40 @@ def effective_config(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedCode:
+    """A function that a file names, which is not imported because nothing calls it here."""
+
+    name: str
+
+    def __call__(self, _text: str) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _named_code(file: Path) -> dict[str, SummarizerFunction]:
+    """Returns the code that a file names, if it is a file that can."""
+    if not is_own_file(file):
+        return {}
+    document = read_json(file)
+    blocks = [document, document.get("gc"), document.get("config")]
+    blocks += [block.get("plugin_config") for block in blocks if isinstance(block, dict)]
+    named = [block.get("summarizer") for block in blocks if isinstance(block, dict)]
+    return {name: _NamedCode(name) for name in named if isinstance(name, str) and ":" in name}
+
+
 def _is_profile(path: Path) -> bool:
     try:
-        return "gc" in _document(path)
-    except (OSError, TypeError, ValueError, RecursionError):
+        return "gc" in read_json(path)
+    except GCConfigError:
         return False  # the loader reports the error
-
-
-def _document(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8-sig"))
 
 
 def _given_keys(path: Path, kind: str) -> set[str]:
     """Returns the keys in a valid file, without the defaults of files."""
-    document = _document(path)
+    document = read_json(path)
     block = document["gc"] if kind == "profile" else document
     profile = GCProfileConfig.from_dict(block, from_json=True)
     return {*profile.model_fields_set, *(profile.model_extra or ()), *profile.plugin_config}

@@ -1,10 +1,13 @@
-"""Writes files and folders atomically and protects existing ones."""
+"""Reads files up to a size. Writes files and folders atomically and protects existing ones."""
 
+import gzip
+import io
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from jaato_gc import GCError
 
@@ -14,6 +17,65 @@ class FileExistsAlreadyError(GCError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} already exists: choose another file or use --force to replace it")
+
+
+MAX_BYTES = 512 * 1024 * 1024
+"""The size of a file that is read whole, and of what it has when it is unpacked."""
+MAX_STREAM_BYTES = 4 * 1024 * 1024 * 1024
+"""The size of a stream that is copied to a file."""
+_MEGABYTE = 1024 * 1024
+
+
+def read_whole(path: str | Path) -> bytes:
+    """Returns the content of a file.
+
+    Raises:
+        GCError: It is not a regular file, or too large to be read whole.
+        OSError: It can't be read.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise GCError(f"{path} is not a regular file: save the data to a file first")
+    with path.open("rb") as file:
+        return _read_all(file, f"{path} is", MAX_BYTES)
+
+
+def unpacked(content: bytes, path: Path) -> bytes:
+    """Returns what gzip packed. A small file can have terabytes in it.
+
+    Raises:
+        GCError: It is too large.
+        OSError, EOFError, zlib.error: It is damaged.
+    """
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return _read_all(file, f"{path} is unpacked", MAX_BYTES)
+
+
+def copy_stream(stream: BinaryIO, place: Path, name: str) -> bool:
+    """Copies a stream to a file. Returns whether there was anything in it.
+
+    Raises:
+        GCError: It has no end, or is too large.
+    """
+    size = 0
+    with place.open("wb") as file:
+        while chunk := stream.read(_MEGABYTE):
+            size += len(chunk)
+            if size > MAX_STREAM_BYTES:
+                raise _too_large(f"{name} is", MAX_STREAM_BYTES)
+            file.write(chunk)
+    return size > 0
+
+
+def _read_all(file: BinaryIO | gzip.GzipFile, what: str, most: int) -> bytes:
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise _too_large(what, most)
+    return content
+
+
+def _too_large(what: str, most: int) -> GCError:
+    return GCError(f"{what} larger than {most // _MEGABYTE:,} MiB: is it the right file? Split it")
 
 
 def refuse_overwriting(paths: Iterable[Path | None], *, force: bool) -> None:

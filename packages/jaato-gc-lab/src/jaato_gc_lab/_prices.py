@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, Positi
 
 from jaato_gc import GCConfigError
 from jaato_gc.plugin import Settings
+from jaato_gc_lab._files import read_whole
 from jaato_gc_lab._reports import ReplayedRequest
 
 LOOKUP_TOKENS = 100
@@ -217,7 +218,7 @@ def load_prices(path: str | Path | None = None) -> Prices:
     if path is None:
         return prices
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_whole(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise GCConfigError(f"{path}: can't read the price table: {error}") from None
     custom = _parse(text, str(path), prices.default)

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from jaato_gc import GCConfigError, GCError
 from jaato_gc_lab._comparison import Comparison
+from jaato_gc_lab._files import read_whole
 from jaato_gc_lab._prices import Price
 from jaato_gc_lab._ranking import rank
 
@@ -82,7 +83,7 @@ def load_comparison(path: str | Path) -> SavedComparison:
         GCError: The file is not a saved comparison, or another version saved it.
     """
     try:
-        document = json.loads(Path(path).read_bytes())
+        document = json.loads(read_whole(path))
     except (ValueError, RecursionError) as error:
         raise GCError(f"{path}: invalid JSON ({error}): {_REMEDY}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

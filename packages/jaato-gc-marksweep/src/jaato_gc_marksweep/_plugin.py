@@ -42,8 +42,13 @@ def _turns_that_may_end(collection: Collection) -> list[Turn]:
 
 
 def _hold_first_request(collection: Collection) -> None:
-    """Holds the first request: groups go in any order, and a user message must come first."""
-    for group in collection.turns[0].groups if collection.turns else ():
+    """Holds the first request: groups go in any order, and a user message must come first.
+
+    Where each turn is one group, as in the budget of some hosts, any of them may come first.
+    """
+    if all(len(turn.groups) == 1 for turn in collection.turns):
+        return
+    for group in collection.turns[0].groups:
         if group.opens_turn:
             collection.hold(group)
 

@@ -4,7 +4,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +46,7 @@ class SqliteDatabase(Database):
                 f"{place}: can't open it: {error.strerror or error}; check that the folder exists "
                 "and is writable"
             ) from None
+        self._file = _identity(path)
         engine = create_engine(
             URL.create("sqlite+pysqlite", database=str(path)),
             connect_args={"timeout": _LOCK_TIMEOUT, "check_same_thread": False},
@@ -54,9 +56,32 @@ class SqliteDatabase(Database):
         event.listen(engine, "begin", _begin)
         super().__init__(engine, place)
 
+    @contextmanager
+    def reading(self, doing: str) -> Iterator[Connection]:
+        self._check_file(doing)
+        with super().reading(doing) as connection:
+            yield connection
+
     def write(self, doing: str, work: Callable[[Connection], T], *, lock: str) -> T:
         with self._turn():
-            return super().write(doing, work, lock=lock)
+            self._check_file(doing)
+            written = super().write(doing, work, lock=lock)
+            self._check_file(doing)  # else it is in a file that nothing finds again
+            return written
+
+    def _check_file(self, doing: str) -> None:
+        """Checks that the path still names the file that was opened.
+
+        Open connections go on writing to a deleted file, and lose what they write.
+
+        Raises:
+            StashError: It was deleted or replaced.
+        """
+        if _identity(self.path) != self._file:
+            raise StashError(
+                f"{self.place}: can't {doing}: the file was deleted or replaced while it was open; "
+                "open the stash again to begin with the file that is there now"
+            )
 
     def _turn(self) -> threading.Lock:
         """Returns the lock with which the threads of this process take turns.
@@ -121,6 +146,7 @@ class SqliteDatabase(Database):
         """
         doing = "erase deleted content from the file, although its entries are deleted"
         engine = self.engine.execution_options(jaato_gc_begin=None)
+        self._check_file(doing)
         with self._translating_errors(doing), self._turn(), engine.connect() as connection:
             connection.exec_driver_sql("INSERT INTO stash_words (stash_words) VALUES ('optimize')")
             connection.exec_driver_sql("VACUUM")
@@ -157,6 +183,15 @@ _REMEDIES = {
     "no such": _RESTORE_A_BACKUP,
     "decode": _RESTORE_A_BACKUP,
 }
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Returns what tells a file from another one under its path; ``None`` if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _create_file(path: Path) -> None:

@@ -40,7 +40,7 @@ class Situation:
         pinned: Positions of pinned messages.
         schema_tokens: Tokens of tool schemas. They are EPHEMERAL, but no strategy may remove them,
             because the host has no way to drop them.
-        correction: The tokens that the provider reports in addition to the counted ones.
+        unbooked_tokens: The tokens that the provider reports in addition to the counted ones.
     """
 
     history: list[Message]
@@ -49,7 +49,7 @@ class Situation:
     context_limit: int
     pinned: list[int] = field(default_factory=list)
     schema_tokens: int = 0
-    correction: int = 0
+    unbooked_tokens: int = 0
 
     def session(self, strategy: GCPlugin) -> GCSession:
         """Returns a session with the history and the strategy."""
@@ -61,7 +61,7 @@ class Situation:
             session.budget.add_child(
                 InstructionSource.PLUGIN, "schemas", self.schema_tokens, GCPolicy.EPHEMERAL
             )
-        session.budget.correction = self.correction
+        session.budget.unbooked_tokens = self.unbooked_tokens
         session.set_gc_plugin(strategy, self.config)
         return session
 
@@ -83,8 +83,8 @@ def situations(draw: st.DrawFn) -> Situation:
     pinnable = [at for at, each in enumerate(history) if each.synthetic is not SyntheticKind.NOTICE]
     pin = draw(st.integers(0, 2 * len(pinnable)))
     schema_tokens = draw(st.sampled_from([0, 0, 30]))
-    correction = draw(st.sampled_from([0, 0, 20]))
-    tokens = count_tokens(history, COUNTER) + schema_tokens + correction
+    unbooked_tokens = draw(st.sampled_from([0, 0, 20]))
+    tokens = count_tokens(history, COUNTER) + schema_tokens + unbooked_tokens
     return Situation(
         history,
         GCConfig(
@@ -100,7 +100,7 @@ def situations(draw: st.DrawFn) -> Situation:
         max(1, int(tokens * draw(st.sampled_from([0.7, 1.0, 1.6])))),
         pinnable[pin : pin + 1],
         schema_tokens,
-        correction,
+        unbooked_tokens,
     )
 
 

@@ -8,10 +8,13 @@ by its own thread, then by the next one that takes the lock.
 Every write of a commit sets a final value, so writing it twice does no harm.
 """
 
+import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from jaato_gc.errors import GCError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,6 +61,12 @@ def _assign(owner: object, values: Mapping[str, Any]) -> None:
         setattr(owner, name, value)
 
 
+_ASKING: contextvars.ContextVar["Guard | None"] = contextvars.ContextVar(
+    "jaato_gc_asking", default=None
+)
+"""The guard that calls a function of the host."""
+
+
 class Guard:
     """The lock of a session's state, and the commit that is being written.
 
@@ -71,8 +80,30 @@ class Guard:
         self.lock = threading.RLock()
         self._pending: Commit | None = None
 
+    def ask(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+        """Calls a function of the host for a commit that is being prepared.
+
+        The function can't change the state, because the commit is prepared for the state as it is.
+        """
+
+        def ask() -> R:
+            _ASKING.set(self)
+            return function(*args, **named)
+
+        # In a context of its own, so that an interrupt can't leave it set.
+        return contextvars.copy_context().run(ask)
+
     def commit(self, commit: Commit) -> None:
-        """Makes changes, as a whole. The lock must be held."""
+        """Makes changes, as a whole. The lock must be held.
+
+        Raises:
+            GCError: A function of the host makes them while it is asked for another change.
+        """
+        if _ASKING.get() is self:
+            raise GCError(
+                "policy_of can't change its session, because it is called while a message is "
+                "added: make the change before or after that"
+            )
         self._pending = commit
         self.recover()
 

@@ -47,6 +47,9 @@ NOTICE_FIELDS = {
 }
 """The fields that a notification template may name in braces, and what they mean."""
 
+LEAST_REQUEST_SHARE = 0.1
+"""The share of the model's window that the room for the answer must leave."""
+
 TEMPLATE_FIELD = re.compile(r"\{([A-Za-z_][^{}]*)\}")
 
 
@@ -145,10 +148,11 @@ class GCConfig(Settings):
     )
     """Options of the strategy. Keys of this class are accepted too, and override it."""
     max_context_tokens: PositiveInt | None = None
-    """Use no more of the window than this, however large it is."""
+    """Use no more of the window than this, however large it is. Percentages are of the smaller
+    one."""
     reserve_output_tokens: NonNegativeInt = 0
-    """Keep this much of the window free for the answer. If it is not given, the host of a session
-    can change it with every request."""
+    """Keep this much of the model's window free for the answer. If it is not given, the host of a
+    session can change it with every request."""
     cache_ttl_seconds: PositiveFloat | None = None
     """The lifetime of the provider's prompt cache. A request that comes later finds it cold, so a
     collection costs nothing extra then. ``None``: not used."""
@@ -254,9 +258,29 @@ class GCConfig(Settings):
         return min(context_limit, self.max_context_tokens or context_limit)
 
     def request_limit(self, context_limit: int | None) -> int | None:
-        """Returns the size of the largest request that leaves room for the answer."""
+        """Returns the size of the largest request that leaves room for the answer.
+
+        The room is taken from the model's window, not from what may be used of it.
+        """
         window = self.window(context_limit)
-        return None if window is None else max(0, window - self.reserve_output_tokens)
+        if window is None or not context_limit or context_limit < 0:
+            return window
+        return max(0, min(window, context_limit - self.reserve_output_tokens))
+
+    def check_reserve(self, context_limit: int) -> None:
+        """Checks that the room for the answer leaves room for requests.
+
+        Raises:
+            GCConfigError: It leaves less than a tenth of the model's window.
+        """
+        reserve = self.reserve_output_tokens
+        if context_limit - reserve < context_limit * LEAST_REQUEST_SHARE:
+            raise GCConfigError(
+                f"a reserve of {reserve:,} tokens for the answer leaves less than a tenth of the "
+                f"model's window of {context_limit:,}: lower the reserve (reserve_output_tokens, "
+                "set_output_reserve, or the maximum length of the answer in the provider's call), "
+                "or correct context_limit; to use less of a larger window, set max_context_tokens"
+            )
 
     def target_tokens(self, context_limit: int | None) -> int | None:
         """Returns the size of the context after a collection."""

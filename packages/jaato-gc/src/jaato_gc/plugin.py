@@ -49,9 +49,13 @@ from jaato_gc.plugins import (
     InstalledPlugin,
     PluginStatus,
     StrategyInfo,
+    SummarizerInfo,
     find_gc_file,
     find_profile,
     hookimpl,
+    is_own_file,
+    named_summarizer,
+    read_json,
 )
 from jaato_gc.policies import (
     DEFAULT_SOURCE_POLICIES,
@@ -78,6 +82,7 @@ from jaato_gc.tokens import (
     image_size,
     image_tokens,
     message_tokens,
+    text_tokens,
 )
 
 __all__ = [
@@ -117,6 +122,7 @@ __all__ = [
     "StrategySettings",
     "Summarizer",
     "SummarizerFunction",
+    "SummarizerInfo",
     "SummarySettings",
     "SummaryWriter",
     "TokenCounter",
@@ -142,18 +148,22 @@ __all__ = [
     "hookimpl",
     "image_size",
     "image_tokens",
+    "is_own_file",
     "lay_out",
     "message_tokens",
     "mint_message_id",
+    "named_summarizer",
     "names_in",
     "places_by_touch",
     "protect",
+    "read_json",
     "recall_tool",
     "shortened",
     "should_collect",
     "split_into_turns",
     "stash_key",
     "strings_in",
+    "text_tokens",
     "trigger_tokens",
     "without_shortenable",
 ]

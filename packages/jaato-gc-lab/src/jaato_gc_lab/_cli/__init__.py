@@ -19,7 +19,7 @@ COMMANDS = {
     "compare": "Replay recorded runs with several strategies and rank them.",
     "report": "Write the HTML report with all charts.",
     "check": "Check recorded runs against limits, for CI.",
-    "plugins": "List the installed strategies and formats.",
+    "plugins": "List the installed strategies, formats and summarizers.",
     "new-plugin": "Create a repository for your own strategy.",
     "config": "Show or validate a configuration.",
 }

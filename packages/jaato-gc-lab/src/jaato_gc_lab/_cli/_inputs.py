@@ -9,12 +9,12 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from jaato_gc import GCError
-from jaato_gc_lab._files import unused_path
+from jaato_gc_lab._files import copy_stream, unused_path
 
 STDIN = "-"
 COPY_FOLDER = "jaato-gc-input-"
@@ -32,13 +32,14 @@ class InputFile(click.ParamType):  # type: ignore[type-arg]
             return value
         path = Path(value)
         if value == STDIN:
-            return _copied(_read_stdin(), "stdin", ctx)
+            return _copy_of_stdin(ctx)
         if _is_pipe(path):
             name = f"pipe-{path.name}" if path.name.isdigit() else path.name
-            content = path.read_bytes()
-            if not content:
+            with path.open("rb") as pipe:
+                copied = _copied(pipe, name, ctx)
+            if copied is None:
                 self.fail(f"{path} is empty: expected a recorded run", param, ctx)
-            return _copied(content, name, ctx)
+            return copied
         return path
 
 
@@ -60,21 +61,22 @@ def _is_pipe(path: Path) -> bool:
         return False
 
 
-def _read_stdin() -> bytes:
+def _copy_of_stdin(ctx: click.Context | None) -> Path:
     example = "jaato-gc inspect - < session.jsonl"
     if sys.stdin is not None and sys.stdin.isatty():
         raise GCError(f"stdin is a terminal: pass a file, or redirect one, such as {example}")
-    content = sys.stdin.buffer.read() if sys.stdin is not None else b""  # None if it is closed
-    if not content:
+    # None if it is closed
+    copied = _copied(sys.stdin.buffer, "stdin", ctx) if sys.stdin is not None else None
+    if copied is None:
         raise GCError(f"stdin is empty: pass a recorded run, such as {example}")
-    return content
+    return copied
 
 
-def _copied(content: bytes, name: str, ctx: click.Context | None) -> Path:
+def _copied(stream: BinaryIO, name: str, ctx: click.Context | None) -> Path | None:
+    """Returns a copy of a stream; ``None`` if it is empty."""
     root = (ctx or click.get_current_context()).find_root()
     if _FOLDER not in root.meta:
         # The root context ends with the command, also if the other arguments are invalid.
         root.meta[_FOLDER] = root.with_resource(tempfile.TemporaryDirectory(prefix=COPY_FOLDER))
     path = unused_path(Path(root.meta[_FOLDER], name))
-    path.write_bytes(content)
-    return path
+    return path if copy_stream(stream, path, name) else None

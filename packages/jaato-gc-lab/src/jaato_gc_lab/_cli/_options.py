@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from jaato_gc import GCConfig, GCError, GCProfileConfig, load_gc_from_file
-from jaato_gc.plugin import GCStrategy
+from jaato_gc.plugin import GCStrategy, read_json
 from jaato_gc_lab._cli._inputs import InputFile
 from jaato_gc_lab._cli._numbers import PERCENT, TOKENS, CommaSeparated, OverheadType
 
@@ -88,13 +87,30 @@ workers_option = click.option(
     metavar="N",
     help="Number of processes; by default one per processor.",
 )
-config_option = click.option(
-    "--config",
-    "config_file",
-    type=EXISTING,
-    metavar="FILE",
-    help="Configuration file, such as .jaato/gc.json.",
-)
+_ALLOW_CODE = "jaato_gc_lab.allow_code"
+
+
+def _remember(context: click.Context, _option: click.Parameter, is_allowed: bool) -> None:
+    context.meta[_ALLOW_CODE] = is_allowed
+
+
+def config_option(command: F) -> F:
+    """Adds the options for a configuration file to a command."""
+    allow_code = click.option(
+        "--allow-code",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember,
+        help="Import the module that the file names as summarizer, and call it.",
+    )
+    file = click.option(
+        "--config",
+        "config_file",
+        type=EXISTING,
+        metavar="FILE",
+        help="Configuration file, such as .jaato/gc.json.",
+    )
+    return file(allow_code(command))
 
 
 def tuning_options(command: F) -> F:
@@ -147,13 +163,14 @@ def configured(
 
 
 def _from_file(path: Path) -> tuple[str, dict[str, Any]]:
-    loaded = load_gc_from_file(path)
+    allow_code = click.get_current_context().meta[_ALLOW_CODE]
+    loaded = load_gc_from_file(path, allow_code=allow_code)
     if loaded is None:
         raise GCError(f"{path} does not exist: pass a configuration such as .jaato/gc.json")
     plugin, config = loaded
     if isinstance(plugin, GCStrategy):
         options = dict(plugin.options)
     else:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = read_json(path)
         options = GCProfileConfig.from_dict(document, from_json=True).to_plugin_config()
     return plugin.name, {**config.given(), "plugin_config": options}

@@ -1,9 +1,11 @@
 """``jaato-gc plugins``: lists the installed plugins."""
 
+from collections.abc import Sequence
+
 import click
 
 from jaato_gc import PluginRegistry
-from jaato_gc.plugin import InstalledPlugin, StrategyInfo
+from jaato_gc.plugin import FormatInfo, InstalledPlugin, StrategyInfo, SummarizerInfo
 from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_item, say_json
 from jaato_gc_lab._cli._options import json_option
 from jaato_gc_lab._columns import Columns, Name
@@ -13,7 +15,7 @@ from jaato_gc_lab._figures import counted
 @click.command("plugins")
 @json_option
 def command(as_json: bool) -> None:
-    """List the installed strategies and formats.
+    """List the installed strategies, formats and summarizers.
 
     Shows each plugin with its distribution, version and status: ok, broken (with the cause),
     blocked, or shadowed by a plugin with the same strategy. A broken plugin does not affect the
@@ -42,11 +44,8 @@ def command(as_json: bool) -> None:
             say_item(f"{plugin.name} is {plugin.status.value}: {plugin.cause}")
     usable = [plugin for plugin in installed if not plugin.cause]
     _say_strategies([info for plugin in usable for info in plugin.strategies])
-    formats = [info for plugin in usable for info in plugin.formats]
-    if formats:
-        say_heading("Formats")
-        summaries = [(info.name, Name("", info.summary)) for info in formats]
-        draw(Columns(summaries, ("name", "summary"), flexible=1, left=(0,), drop=()))
+    _say_summaries("Formats", [info for plugin in usable for info in plugin.formats])
+    _say_summaries("Summarizers", [info for plugin in usable for info in plugin.summarizers])
 
 
 def _say_strategies(strategies: list[StrategyInfo]) -> None:
@@ -66,10 +65,21 @@ def _say_strategies(strategies: list[StrategyInfo]) -> None:
     draw(Columns(rows, headings, flexible=3, left=(0, 1, 2), drop=(1, 2)))
 
 
+def _say_summaries(heading: str, infos: Sequence[FormatInfo | SummarizerInfo]) -> None:
+    if infos:
+        say_heading(heading)
+        rows = [(info.name, Name("", info.summary)) for info in infos]
+        draw(Columns(rows, ("name", "summary"), flexible=1, left=(0,), drop=()))
+
+
 def _contents(plugin: InstalledPlugin) -> str:
     if plugin.cause:
         return "-"
-    kinds = {"strategy": len(plugin.strategies), "format": len(plugin.formats)}
+    kinds = {
+        "strategy": len(plugin.strategies),
+        "format": len(plugin.formats),
+        "summarizer": len(plugin.summarizers),
+    }
     counts = [counted(count, kind) for kind, count in kinds.items() if count]
     return ", ".join(counts) or "hooks"
 
@@ -92,4 +102,7 @@ def _data(plugin: InstalledPlugin) -> dict[str, object]:
             for info in plugin.strategies
         ],
         "formats": [{"name": info.name, "summary": info.summary} for info in plugin.formats],
+        "summarizers": [
+            {"name": info.name, "summary": info.summary} for info in plugin.summarizers
+        ],
     }

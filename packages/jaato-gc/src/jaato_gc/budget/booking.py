@@ -21,6 +21,7 @@ from jaato_gc.policies import (
     GCPolicy,
     InstructionSource,
 )
+from jaato_gc.saved import Count, Seconds, SignedCount
 from jaato_gc.tokens import message_tokens
 
 PolicyOf = Callable[[Message], GCPolicy | None]
@@ -42,10 +43,10 @@ class BookedEntry:
 
     source: InstructionSource
     key: str
-    tokens: int
+    tokens: Count
     gc_policy: GCPolicy
-    created_at: float
-    born: int = 0
+    created_at: Seconds
+    born: SignedCount = 0
     message_ids: tuple[str, ...] = ()
     parent_key: str | None = None
     label: str | None = None
@@ -90,6 +91,7 @@ class Booking:
     ) -> None:
         self.budget = budget
         budget.is_booked = True
+        self._guard = budget._guard  # that of the session, for copies too
         self._policy_of = policy_of
         self._tool_policies = tool_policies or {}
         self.turns_opened = 0
@@ -100,6 +102,12 @@ class Booking:
     def turn(self) -> int:
         """The number of the current turn. Turn 0 includes messages before the first request."""
         return self.turns_opened - 1 if self.turns_opened else 0
+
+    def holds(self, message_ids: Iterable[str]) -> bool:
+        """Returns whether exactly these messages are booked, each under one entry."""
+        entries = (entry for source in self.budget.entries.values() for entry in source.walk())
+        booked = sorted(message_id for entry in entries for message_id in entry._message_ids)
+        return booked == sorted(message_ids)
 
     def copy(self) -> Self:
         """Returns another booking, with a copy of the budget, to try changes on."""
@@ -308,7 +316,9 @@ class Booking:
                 named = part.function_response or part.function_call
                 if named and named.name in self._tool_policies:
                     return GCPolicy(self._tool_policies[named.name])
-        policy = self._policy_of(message) if self._policy_of else None
+        if self._policy_of is None:
+            return None
+        policy = self._guard.ask(self._policy_of, message)
         return None if policy is None else GCPolicy(policy)
 
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from reprlib import repr as shown
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.snapshots import SavedBudget, conversation_in, snapshot_of
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.policies import (
@@ -48,8 +48,10 @@ class InstructionBudget:
         self.agent_type = agent_type or agent_id
         self.context_limit = context_limit
         self.counter = counter
-        self.correction = 0
-        """Reported minus counted tokens: one signed number that is part of the total."""
+        self.ratio = 1.0
+        """Reported tokens per counted token: see `jaato_gc.budget.calibration`."""
+        self.unbooked_tokens = 0
+        """Tokens that the provider reports beside what is booked: a prompt, say, or tools."""
         self.pinned_message_ids: set[str] = set()
         self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
@@ -93,7 +95,11 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Returns the tokens of the next request, corrected by reported usage."""
-        return max(0, sum(self._by_policy.values()) + self.correction)
+        return self.corrected(self.counted_tokens())
+
+    def corrected(self, counted: int) -> int:
+        """Returns what the provider would report for a request with so many counted tokens."""
+        return int(self.ratio * counted) + self.unbooked_tokens
 
     def upper_bound(self) -> int:
         """Returns the most tokens that the next request can have.
@@ -102,7 +108,8 @@ class InstructionBudget:
         """
         counted = self.counted_tokens()
         uncertain = counted if self.uncertain_tokens is None else self.uncertain_tokens
-        return self.total_tokens() + math.ceil(min(uncertain, counted) * self.counter.tolerance)
+        margin = self.ratio * min(uncertain, counted) * self.counter.tolerance
+        return self.total_tokens() + math.ceil(margin)
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
@@ -357,47 +364,25 @@ class InstructionBudget:
     @guarded
     def snapshot(self) -> dict[str, Any]:
         """Returns the whole budget as JSON data, for displays and for `from_snapshot`."""
-        return {
-            "session_id": self.session_id,
-            "agent_id": self.agent_id,
-            "agent_type": self.agent_type,
-            "context_limit": self.context_limit,
-            "total_tokens": self.total_tokens(),
-            "correction": self.correction,
-            "confidence": self.counter.confidence.value,
-            "gc_eligible_tokens": self.gc_eligible_tokens(),
-            "locked_tokens": self.locked_tokens(),
-            "preservable_tokens": self.preservable_tokens(),
-            "utilization_percent": self.utilization_percent(),
-            "available_tokens": self.available_tokens(),
-            "gc_headroom_percent": self.gc_headroom_percent(),
-            "pinned_message_ids": sorted(self.pinned_message_ids),
-            "collectable_sources": sorted(self.collectable_sources),
-            "is_booked": self.is_booked,
-            "collections": self.collections,
-            "entries": {source.value: entry.to_dict() for source, entry in self._entries.items()},
-        }
+        return snapshot_of(self)
 
     to_dict = snapshot
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: Mapping[str, Any], counter: TokenCounter = DEFAULT_COUNTER
+        cls, snapshot: Mapping[str, Any] | SavedBudget, counter: TokenCounter = DEFAULT_COUNTER
     ) -> "InstructionBudget":
         """Returns the budget that `snapshot` described. Give the same counter."""
+        saved = SavedBudget.read(snapshot, "the snapshot of the budget")
         budget = cls(
-            snapshot["session_id"],
-            snapshot["agent_id"],
-            snapshot["agent_type"],
-            snapshot["context_limit"],
-            counter,
+            saved.session_id, saved.agent_id, saved.agent_type, saved.context_limit, counter
         )
-        budget.correction = snapshot["correction"]
-        budget.pinned_message_ids = set(snapshot["pinned_message_ids"])
-        budget.collectable_sources = set(map(InstructionSource, snapshot["collectable_sources"]))
-        budget.is_booked = snapshot["is_booked"]
-        budget.collections = snapshot["collections"]
-        for entry in snapshot["entries"].values():
+        budget.ratio, budget.unbooked_tokens = saved.ratio, saved.unbooked_tokens
+        budget.pinned_message_ids = set(saved.pinned_message_ids)
+        budget.collectable_sources = set(saved.collectable_sources)
+        budget.is_booked, budget.is_recounted = saved.is_booked, saved.is_recounted
+        budget.collections = saved.collections
+        for entry in saved.entries.values():
             budget._put_source(SourceEntry.from_dict(entry))
         return budget
 
@@ -456,15 +441,6 @@ class InstructionBudget:
         """
         if not snapshot:
             return
-        conversation = InstructionSource.CONVERSATION
-        try:
-            entry = SourceEntry.from_dict(snapshot.get("entries", {}).get(conversation, snapshot))
-            if entry.source is not conversation:
-                raise ValueError(f"it is an entry of {entry.source.value!r}")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise GCError(
-                "expected the result of get_conversation_snapshot() or snapshot(), got "
-                f"{shown(snapshot)}: {type(error).__name__}: {error}"
-            ) from error
-        self._put_source(entry)
-        self.pinned_message_ids = set(snapshot.get("pinned_message_ids", ()))
+        saved, pinned = conversation_in(snapshot)
+        self._put_source(SourceEntry.from_dict(saved))
+        self.pinned_message_ids = set(pinned)

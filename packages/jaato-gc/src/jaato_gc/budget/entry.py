@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from jaato_gc.budget.snapshots import SavedEntry
 from jaato_gc.commit import Commit
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenList
@@ -16,15 +17,6 @@ from jaato_gc.policies import (
 )
 
 _LOCKED = GCPolicy.LOCKED
-_SAVED_TYPES = {
-    "tokens": int,
-    "born": int,
-    "created_at": int | float,
-    "label": str | None,
-    "metadata": dict,
-    "message_ids": list,
-    "children": dict,
-}
 
 
 class SourceEntry:
@@ -230,23 +222,24 @@ class SourceEntry:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "SourceEntry":
-        """Returns the entry that `to_dict` described, or one that jaato-server saved."""
-        for name, kind in _SAVED_TYPES.items():
-            value = data.get(name)
-            if name in data and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise TypeError(f"a budget entry can't have {name}={value!r:.80}")
+    def from_dict(cls, data: Mapping[str, Any] | SavedEntry) -> "SourceEntry":
+        """Returns the entry that `to_dict` described, or one that jaato-server saved.
+
+        Raises:
+            GCError: A field is missing or has another type.
+        """
+        saved = SavedEntry.read(data, "the budget entry")
         entry = cls(
-            source=InstructionSource(data["source"]),
-            tokens=data["tokens"],
-            gc_policy=GCPolicy(data.get("own_gc_policy", data["gc_policy"])),
-            label=data.get("label"),
-            children={key: cls.from_dict(child) for key, child in data.get("children", {}).items()},
-            metadata=data.get("metadata"),
-            created_at=data.get("created_at"),
-            message_ids=data.get("message_ids", ()),
+            saved.source,
+            saved.tokens,
+            saved.own_gc_policy or saved.gc_policy,
+            saved.label,
+            {key: cls.from_dict(child) for key, child in saved.children.items()},
+            saved.metadata,
+            saved.created_at,
+            saved.message_ids,
         )
-        entry._born = data.get("born", 0)
+        entry._born = saved.born
         return entry
 
     def copy(self) -> "SourceEntry":

@@ -1,20 +1,21 @@
 """Collecting: when, how much, what is protected, and how a collection is planned."""
 
+from jaato_gc.collecting.account import as_reported as as_reported
 from jaato_gc.collecting.account import cache_impact as cache_impact
 from jaato_gc.collecting.account import make_result as make_result
 from jaato_gc.collecting.account import removal_list as removal_list
 from jaato_gc.collecting.collection import Collection as Collection
-from jaato_gc.collecting.collection import RemovalUnit as RemovalUnit
-from jaato_gc.collecting.collection import include_request as include_request
 from jaato_gc.collecting.collection import opened as opened
 from jaato_gc.collecting.draft import Draft as Draft
-from jaato_gc.collecting.draft import PlanRequest as PlanRequest
+from jaato_gc.collecting.draft import RemovalUnit as RemovalUnit
+from jaato_gc.collecting.draft import include_request as include_request
 from jaato_gc.collecting.fitting import CORE as CORE
 from jaato_gc.collecting.floor import Floor as Floor
 from jaato_gc.collecting.ledger import without_messages as without_messages
 from jaato_gc.collecting.outcome import Outcome as Outcome
 from jaato_gc.collecting.outcome import check_collection as check_collection
 from jaato_gc.collecting.outcome import is_user_text as is_user_text
+from jaato_gc.collecting.plan_request import PlanRequest as PlanRequest
 from jaato_gc.collecting.planning import Failure as Failure
 from jaato_gc.collecting.planning import GCPlan as GCPlan
 from jaato_gc.collecting.planning import make_plan as make_plan

@@ -1,6 +1,7 @@
 """The account of a collection: its result, recounted from its edits."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaato_gc.budget import HostBudget, InstructionBudget
@@ -79,12 +80,11 @@ def result_of(draft: Draft, outcome: Outcome) -> GCResult:
         details = {**_figures(draft), **details}
     if "tokens_freed" in details:  # the strategy's figure has no ledger, notice and fitting
         details["tokens_freed"] = freed
-    total = _total_tokens(draft)
     result = make_result(
         draft.request.plugin_name,
         draft.reason,
         ended,
-        (total, max(0, total - freed)),
+        (_total_tokens(draft), _total_tokens(draft, freed)),
         draft.counter.confidence,
         items=items,
         details=details,
@@ -95,6 +95,39 @@ def result_of(draft: Draft, outcome: Outcome) -> GCResult:
     if ended in (GCOutcome.SHORT, GCOutcome.NO_GAIN):
         missing = max(0, (draft.goal.tokens_to_free or 0) - freed)
         result.shortfall = _shortfall(missing, draft, outcome, items)
+    return result if draft.budget is None else as_reported(result, draft.budget.ratio)
+
+
+def as_reported(result: GCResult, ratio: float) -> GCResult:
+    """Returns a result whose counted figures are in the unit of its totals: reported tokens.
+
+    Args:
+        result: The result, with corrected totals.
+        ratio: Reported tokens per counted token.
+    """
+    if ratio == 1:
+        return result
+
+    def scaled(tokens: int) -> int:
+        return round(ratio * tokens)
+
+    result.removal_list = [
+        replace(item, tokens_freed=scaled(item.tokens_freed)) for item in result.removal_list
+    ]
+    for key in ("tokens_freed", "tokens_to_free"):
+        if isinstance(result.details.get(key), int):
+            result.details[key] = scaled(result.details[key])
+    if cache := result.cache:
+        rewritten = scaled(cache.rewritten_tokens)
+        result.cache = CacheImpact(cache.first_changed, scaled(cache.prefix_tokens), rewritten)
+    if short := result.shortfall:
+        result.shortfall = Shortfall(
+            scaled(short.missing_tokens),
+            {source: scaled(tokens) for source, tokens in short.floor.items()},
+            {why: scaled(tokens) for why, tokens in short.held.items()},
+            short.largest_movable,
+            scaled(short.largest_movable_tokens),
+        )
     return result
 
 
@@ -112,10 +145,11 @@ def failed_result(draft: Draft, outcome: GCOutcome, error: str) -> GCResult:
     )
 
 
-def _total_tokens(draft: Draft) -> int:
+def _total_tokens(draft: Draft, freed: int = 0) -> int:
+    """Returns the tokens of the context, less counted tokens that are freed."""
     if draft.budget:
-        return draft.budget.total_tokens()
-    return count_tokens(draft.history, draft.counter)
+        return draft.budget.corrected(max(0, draft.budget.counted_tokens() - freed))
+    return max(0, count_tokens(draft.history, draft.counter) - freed)
 
 
 def _figures(draft: Draft) -> dict[str, Any]:

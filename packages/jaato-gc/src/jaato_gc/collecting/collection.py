@@ -3,12 +3,18 @@
 import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaato_gc.budget import InstructionBudget, SourceEntry
-from jaato_gc.collecting.draft import Draft, PlanRequest, RemovalSoFar
+from jaato_gc.collecting.draft import (
+    Draft,
+    RemovalSoFar,
+    RemovalUnit,
+    include_request,
+)
 from jaato_gc.collecting.host_entries import has_host_entries
 from jaato_gc.collecting.ledger import reserve_ledger
+from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.repeated_lines import find_repetitions
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import (
@@ -24,23 +30,6 @@ from jaato_gc.history import ACTIONS, EditAction, Group, SourceRemoval, Turn
 from jaato_gc.messages import Message, SyntheticKind, plain_id, plain_message, plain_text
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
-
-
-class RemovalUnit(NamedTuple):
-    """Groups that are removed together, with their key in the removal list.
-
-    Args:
-        key: The key in the removal list.
-        groups: The groups.
-    """
-
-    key: str
-    groups: list[Group]
-
-
-def include_request(groups: Iterable[Group]) -> bool:
-    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
-    return any(group.opens_turn for group in groups)
 
 
 class Collection:

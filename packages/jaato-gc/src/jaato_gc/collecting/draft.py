@@ -6,18 +6,17 @@ not fit otherwise. So there are two faces of one collection: strategies get a
 behind it. No plugin is ever handed a draft.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.host_entries import has_host_entries, host_entry, join_host_entries
+from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
-from jaato_gc.collecting.triggers import ContextUsage, goal_of, is_under_pressure
-from jaato_gc.config import GCConfig
+from jaato_gc.collecting.triggers import goal_of, is_under_pressure
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
 from jaato_gc.messages import Message, stash_key
@@ -26,47 +25,6 @@ from jaato_gc.tokens import DEFAULT_COUNTER, count_tokens, message_tokens, recou
 
 Change = Edit | SourceRemoval
 """A change of the history, or of what is sent beside it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What a collection is planned from.
-
-    Args:
-        plugin_name: The strategy.
-        history: The history to collect.
-        usage: How full the window is.
-        config: The configuration of this collection.
-        reason: Why it runs.
-        budget: The budget, read-only; ``None`` if there is none.
-        notice: The template of the notice for the model; ``None``: no notice.
-        may_relax: Whether core may remove recent content if the request would not fit.
-        must_fit: Whether core collects alone if the strategy fails and the request would not fit.
-        gc_id: The id of the collection in its session.
-        describe: Returns the strategy with its distribution, for errors; by default its name.
-    """
-
-    plugin_name: str
-    history: Sequence[Message]
-    usage: ContextUsage
-    config: GCConfig
-    reason: GCTriggerReason
-    budget: InstructionBudget | None = None
-    notice: str | None = None
-    may_relax: bool = True
-    must_fit: bool = False
-    gc_id: str | None = None
-    describe: Callable[[], str] | None = None
-
-    def origin(self) -> str:
-        """Returns the strategy with its distribution, for errors."""
-        return self.describe() if self.describe else self.plugin_name
-
-    @property
-    def window(self) -> int | None:
-        """The size of the largest request that may be sent; ``None`` if it is unknown."""
-        limit = self.budget.context_limit if self.budget else self.usage.get("context_limit")
-        return self.config.request_limit(limit)
 
 
 class RemovalSoFar(NamedTuple):
@@ -81,6 +39,23 @@ class RemovalSoFar(NamedTuple):
     key: str | None
     reason: str
     action: EditAction
+
+
+class RemovalUnit(NamedTuple):
+    """Groups that are removed together, with their key in the removal list.
+
+    Args:
+        key: The key in the removal list.
+        groups: The groups.
+    """
+
+    key: str
+    groups: list[Group]
+
+
+def include_request(groups: Iterable[Group]) -> bool:
+    """Returns whether the request of a turn is among groups: without it, the turn is gone."""
+    return any(group.opens_turn for group in groups)
 
 
 class Draft:
@@ -107,19 +82,18 @@ class Draft:
         )
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
         window = None if by_turns else request.window
-        total = self.budget.total_tokens() if self.budget else 0
-        beside = max(0, total - count_tokens(self.history, self.counter))
         self.recent_turns = recent_turns(
             protect(layout, self.config, self.budget, recent=1),
             self.config,
             window,
-            (goal.target_tokens or 0) - beside,
+            self._room_in(goal.target_tokens or 0),
             self.counter,
         )
         layout = protect(
             layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
+        total = self.budget.total_tokens() if self.budget else 0
         limit = self.budget.context_limit if self.budget else None
         self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
@@ -127,6 +101,12 @@ class Draft:
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
             movable = movable_tokens(self.groups, self.budget, self.counter)
+            counted = self.budget.counted_tokens() if self.budget else total
+            if movable < goal.overflow and counted < total and total > (request.window or 0):
+                # Without the correction it may fit. A report may be wrong, so it alone is no reason
+                # to give up recent content, or to refuse the request.
+                overflow = max(0, counted - (request.window or 0))
+                goal = replace(goal, overflow=overflow, worst_overflow=overflow)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:
                 # Fixed content near the size of the window leaves no room for the tolerance of the
@@ -161,6 +141,14 @@ class Draft:
         self._removed_groups: set[int] = set()
         self._reasons: dict[str | None, str] = {}
         self._recall_keys: dict[str, str] = {}
+
+    def _room_in(self, target_tokens: int) -> int:
+        """Returns the counted tokens that a target leaves to the history."""
+        budget = self.budget
+        if budget is None:
+            return target_tokens
+        beside = max(0, budget.counted_tokens() - count_tokens(self.history, self.counter))
+        return int((target_tokens - budget.unbooked_tokens) / budget.ratio) - beside
 
     # --- reading ---
 

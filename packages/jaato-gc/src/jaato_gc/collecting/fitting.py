@@ -14,7 +14,7 @@ from jaato_gc.collecting.shortening import Shortening, Shortens
 from jaato_gc.history import Group, Turn
 from jaato_gc.messages import MODEL, Message, Part, is_notice
 from jaato_gc.policies import GCPolicy
-from jaato_gc.tokens import as_text, count_tokens
+from jaato_gc.tokens import as_text, count_tokens, text_tokens
 
 CORE = "core"
 """The plugin name in the result of a collection that core makes alone."""
@@ -42,9 +42,11 @@ def shorten_oversized(draft: Draft) -> None:
     last = _without(draft.last_calls, fixed)
     own = count_tokens((message for group in last for message in group.messages), counter)
     kept = count_tokens((message for group in fixed for message in group.messages), counter)
-    total = draft.budget.total_tokens() if draft.budget else 0
-    elsewhere = max(0, total - count_tokens(draft.history, counter))
-    room = int(max(0, window - kept - elsewhere) * LAST_CALLS_SHARE)
+    ratio = 1.0
+    if budget := draft.budget:
+        elsewhere = max(0, budget.counted_tokens() - count_tokens(draft.history, counter))
+        kept, ratio = budget.corrected(kept + elsewhere), budget.ratio
+    room = int(max(0, window - kept) / ratio * LAST_CALLS_SHARE)
     if own > room:
         _shorten(draft, last, own - room)
     if draft.freed:
@@ -240,7 +242,7 @@ def _texts_of(calls: Iterable[Group], draft: Draft) -> Iterator[_Text]:
         for message in group.messages:
             for index, part in enumerate(message.parts):
                 for what, text in _texts_in(part):
-                    tokens = counter.count_text(text)
+                    tokens = text_tokens(text, counter)
                     yield _Text(group, message, index, what, tokens, is_answered)
 
 

@@ -45,7 +45,8 @@ class Floor:
 
     Args:
         messages: The fixed messages, largest first.
-        elsewhere: Tokens outside of the history, by source, with the correction by usage.
+        elsewhere: Tokens outside of the history, by source, and the correction by usage:
+            ``unbooked`` tokens, and how much the provider counts more or less.
         can_fit: Whether the request fits if everything else is removed.
         recent: The messages that are protected as recent or PRESERVABLE, largest first.
     """
@@ -76,8 +77,11 @@ class Floor:
         prompts = budget.counted_tokens() - counted - sum(elsewhere.values())
         if prompts > 0:  # system prompts that the host booked without a message
             elsewhere["system"] = prompts
-        if budget.correction:
-            elsewhere["correction"] = budget.correction
+        floor = sum(message.tokens for message in fixed) + sum(elsewhere.values())
+        if budget.unbooked_tokens:
+            elsewhere["unbooked"] = budget.unbooked_tokens
+        if correction := int(budget.ratio * floor) - floor:
+            elsewhere["correction"] = correction
         return cls(fixed, elsewhere, can_fit, _recent_messages(groups, counter, fixed))
 
     @property

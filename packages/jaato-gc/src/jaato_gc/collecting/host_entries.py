@@ -60,10 +60,12 @@ def _join(groups: Sequence[Group], positions: Mapping[str, int]) -> Group:
     if len(groups) == 1:
         return groups[0]
     messages = [message for group in groups for message in group.messages]
+    own = {message.message_id for message in messages}
     return Group(
         tuple(sorted(messages, key=lambda message: positions[message.message_id])),
         opens_turn=any(group.opens_turn for group in groups),
         is_outside_turns=all(group.is_outside_turns for group in groups),
         is_call=all(group.is_call for group in groups),
         is_open=any(group.is_open for group in groups),
+        neighbours=tuple(each for group in groups for each in group.neighbours if each not in own),
     )

@@ -15,7 +15,7 @@ from jaato_gc.collecting.repeated_lines import is_omission
 from jaato_gc.facts import ToolKind, ToolUse, find_tool_uses, names_in, texts_of, words_in
 from jaato_gc.history import Group, apply_edits
 from jaato_gc.messages import LEDGER_ID, Message, Role, SyntheticKind, fenced, is_ledger, seal
-from jaato_gc.tokens import TokenCounter, message_tokens
+from jaato_gc.tokens import TokenCounter, message_tokens, text_tokens
 
 REMOVED = "Earlier exchanges were removed to free context space."
 PREAMBLE = f"{REMOVED} A record, newest first:"
@@ -61,9 +61,9 @@ def reserve_ledger(draft: Draft, removed: Group) -> None:
     """
     if not draft.ledger_tokens or removed.is_outside_turns:
         return
-    count = draft.counter.count_text
+    counter = draft.counter
     place = draft.positions.get(LEDGER_ID)
-    earlier = 0 if place is None else message_tokens(draft.history[place], draft.counter)
+    earlier = 0 if place is None else message_tokens(draft.history[place], counter)
     most = max(0, draft.ledger_tokens - earlier)
     growth = draft.ledger_reserve
     listed: set[str] = set()
@@ -71,12 +71,11 @@ def reserve_ledger(draft: Draft, removed: Group) -> None:
         if growth >= most:
             break
         if not (growth or earlier):
-            growth = message_tokens(_message([]), draft.counter) + count(
-                "\n".join(HEADINGS.values())
-            )
+            headings = "\n".join(HEADINGS.values())
+            growth = message_tokens(_message([]), counter) + text_tokens(headings, counter)
         if entry.text not in listed:
             listed.add(entry.text)
-            growth += count(f", {entry.text}")
+            growth += text_tokens(f", {entry.text}", counter)
     draft.ledger_reserve = min(growth, most)
 
 
@@ -179,16 +178,16 @@ def _within(
 
     No more candidates are read than fit, because finding names in removed text is slow.
     """
-    room = max_tokens - counter.count_text(fenced(SyntheticKind.LEDGER, PREAMBLE))
+    room = max_tokens - text_tokens(fenced(SyntheticKind.LEDGER, PREAMBLE), counter)
     chosen: list[LedgerEntry] = []
     for kind, heading in HEADINGS.items():
         own = int(max_tokens * SHARES[kind]) if kind in SHARES else room
-        own = min(own, room) - counter.count_text(f"\n{heading}:")
+        own = min(own, room) - text_tokens(f"\n{heading}:", counter)
         listed: set[str] = set()
         for entry in candidates[kind]:
             subject = entry.text.partition(ARROW)[0]  # the newest run of a command counts
             if entry.kind == kind and subject not in listed:
-                cost = counter.count_text(f", {entry.text}")
+                cost = text_tokens(f", {entry.text}", counter)
                 if cost > own:
                     break
                 own, room = own - cost, room - cost

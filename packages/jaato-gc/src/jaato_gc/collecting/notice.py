@@ -16,7 +16,9 @@ def reserve_notice(draft: Draft) -> None:
     counter = draft.counter
     tokens = count_tokens(draft.history, counter)
     text = _notice_text(template, draft, tokens, len(draft.turns))
-    old = count_tokens(filter(is_notice, draft.history), counter)
+    held = draft.must_stay
+    notices = (message for message in draft.history if is_notice(message))
+    old = count_tokens((each for each in notices if each.message_id not in held), counter)
     draft.notice_reserve = max(0, message_tokens(notice_message(text), counter) - old)
 
 
@@ -40,14 +42,15 @@ def add_notice(draft: Draft) -> None:
 
 def _notice_text(template: str, draft: Draft, freed: int, removed: int) -> str:
     """Returns the text of a notice about some freed tokens and removed turns."""
+    reported = round(draft.budget.ratio * freed) if draft.budget else freed
     values = {
         "removed": removed,
         "truncated": removed - draft.turns_summarized,
         "summarized": draft.turns_summarized,
         "kept": len(draft.turns) - draft.turns_removed,
         "items": len(draft.removals),
-        "tokens_freed": freed,
-        "freed": freed,
+        "tokens_freed": reported,
+        "freed": reported,
         "strategy": draft.request.plugin_name,
         "reason": draft.reason.value,
     }

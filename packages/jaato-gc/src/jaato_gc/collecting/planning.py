@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from jaato_gc.collecting.account import failed_result, result_of
-from jaato_gc.collecting.draft import Draft, PlanRequest
+from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.fitting import CORE, fit, shorten_oversized
 from jaato_gc.collecting.identical_results import shorten_identical
 from jaato_gc.collecting.ledger import add_ledger
 from jaato_gc.collecting.notice import add_notice, reserve_notice
 from jaato_gc.collecting.outcome import Outcome, broken_outcome_rules
+from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.results import GCOutcome, GCResult
 from jaato_gc.history import Edit, apply_edits
 from jaato_gc.messages import Message, plain_json

@@ -16,6 +16,8 @@ _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from ne
 
 RECENT_SHARE = 0.2
 """The share of the window that the messages of recent turns may take in any case."""
+LEFT_SHARE = 0.9
+"""The share of what the target leaves that they may take: a summary or a ledger needs the rest."""
 
 
 def recent_turns(
@@ -39,8 +41,12 @@ def recent_turns(
         return most
     said = [_said_in(turn) for turn in reversed(layout.turns[-most:])]
     recent = {id(group) for groups in said for group in groups}
-    held = (group for group in layout.groups if group.hold and id(group) not in recent)
-    room = max(window * RECENT_SHARE, room_in_target - _tokens(held, counter))
+    stays = (
+        group
+        for group in layout.groups
+        if (group.hold or group.is_outside_turns) and id(group) not in recent
+    )
+    room = max(window * RECENT_SHARE, (room_in_target - _tokens(stays, counter)) * LEFT_SHARE)
     for number, groups in enumerate(said):
         room -= _tokens(groups, counter)
         if room < 0:

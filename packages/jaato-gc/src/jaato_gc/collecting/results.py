@@ -8,6 +8,7 @@ from jaato_gc.errors import ReadOnlyError
 from jaato_gc.frozen import FrozenList, frozen
 from jaato_gc.history import EditAction
 from jaato_gc.policies import InstructionSource
+from jaato_gc.saved import Count, Flag, SignedCount
 from jaato_gc.tokens import Confidence
 
 
@@ -69,11 +70,11 @@ class GCRemovalItem:
 
     source: InstructionSource
     child_key: str | None = None
-    tokens_freed: int = 0
+    tokens_freed: SignedCount = 0
     reason: str = ""
     message_ids: list[str] = field(default_factory=list)
     action: EditAction = "remove"
-    stash: bool = True
+    stash: Flag = True
     stash_keys: list[str] = field(default_factory=list)
 
     def frozen(self) -> "GCRemovalItem":
@@ -98,11 +99,11 @@ class Shortfall:
         largest_movable_tokens: Its size.
     """
 
-    missing_tokens: int
-    floor: dict[str, int]
-    held: dict[str, int]
+    missing_tokens: SignedCount
+    floor: dict[str, SignedCount]
+    held: dict[str, SignedCount]
     largest_movable: str | None = None
-    largest_movable_tokens: int = 0
+    largest_movable_tokens: SignedCount = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,9 @@ class CacheImpact:
         rewritten_tokens: Tokens of the messages from it on, which the next request writes again.
     """
 
-    first_changed: int | None
-    prefix_tokens: int
-    rewritten_tokens: int
+    first_changed: Count | None
+    prefix_tokens: SignedCount
+    rewritten_tokens: SignedCount
 
 
 class _Freezable:
@@ -164,10 +165,10 @@ class GCResult(_Freezable):
         gc_id: The session's id of this collection, for `GCSession.undo`.
     """
 
-    success: bool
-    items_collected: int
-    tokens_before: int
-    tokens_after: int
+    success: Flag
+    items_collected: SignedCount
+    tokens_before: SignedCount
+    tokens_after: SignedCount
     plugin_name: str
     trigger_reason: GCTriggerReason
     notification: str | None = None
@@ -211,7 +212,8 @@ class GCResult(_Freezable):
         if not self.success:
             line = f"{who}: {self.outcome!s}, nothing changed: {self.error}"
             return " ".join(line.split())[:159]  # an error may have many lines
-        if restored := self.details.get("restored"):
+        restored = self.details.get("restored")
+        if restored and isinstance(restored, list):
             what = f"{len(restored)} message{'s' * (len(restored) != 1)} restored"
             return f"{who}: {what}, {self.tokens_before:,} -> {self.tokens_after:,} tokens"
         if not self.removal_list and not self.tokens_freed:

@@ -107,10 +107,9 @@ def _percent_is_due(context_usage: ContextUsage, config: GCConfig) -> bool:
 
 def trigger_tokens(config: GCConfig, context_limit: int | None) -> int | None:
     """Returns the number of tokens at which a collection is due; ``None`` without a window."""
-    window = config.window(context_limit)
-    if window is None:
+    window, limit = config.window(context_limit), config.request_limit(context_limit)
+    if window is None or limit is None:
         return None
-    limit = max(0, window - config.reserve_output_tokens)
     if not config.continuous_mode:
         return min(math.ceil(window * config.threshold_percent / 100), limit)
     slack = min_free_tokens(config, context_limit)
@@ -123,6 +122,10 @@ def min_free_tokens(config: GCConfig, context_limit: int | None) -> int:
     return int((config.window(context_limit) or 0) * MIN_FREE_SHARE)
 
 
+def _percent_of_window(tokens: float, config: GCConfig, context_limit: int) -> float:
+    return tokens / (config.window(context_limit) or context_limit) * 100
+
+
 def crossed_threshold(
     tokens: float, config: GCConfig, context_limit: int
 ) -> tuple[float, float] | None:
@@ -130,19 +133,23 @@ def crossed_threshold(
 
     In continuous mode the threshold is the target.
     """
-    percent = tokens / (config.window(context_limit) or context_limit) * 100
+    percent = _percent_of_window(tokens, config, context_limit)
     if config.continuous_mode:
         return (percent, config.target_percent) if percent > config.target_percent else None
     return (percent, config.threshold_percent) if percent >= config.threshold_percent else None
 
 
-def is_cache_cold(config: GCConfig, idle_seconds: float, percent_used: float) -> bool:
+def is_cache_cold(
+    config: GCConfig, idle_seconds: float, total_tokens: int, context_limit: int
+) -> bool:
     """Returns whether a collection is due because the prompt cache of the provider expired.
 
     Changing the beginning of the history is free then.
     """
     ttl = config.cache_ttl_seconds
-    return ttl is not None and idle_seconds > ttl and percent_used > config.cold_percent
+    if ttl is None or idle_seconds <= ttl:
+        return False
+    return _percent_of_window(total_tokens, config, context_limit) > config.cold_percent
 
 
 def is_under_pressure(
@@ -169,11 +176,12 @@ class Goal:
     """The goal of a collection.
 
     Args:
-        tokens_to_free: The tokens to free at least; ``None``: everything that may be removed.
+        tokens_to_free: The counted tokens to free at least; ``None``: everything that may be
+            removed.
         turns_to_remove: The turns to remove at least; then tokens do not matter.
         target_tokens: The size of the context after that, if the window is known.
-        overflow: The tokens by which the request exceeds the window, if the count is right.
-        worst_overflow: The tokens that must go for the request to fit even if it is undercounted.
+        overflow: The counted tokens by which the request exceeds the window.
+        worst_overflow: Those that must go for the request to fit even if it is undercounted.
     """
 
     tokens_to_free: int | None = 0
@@ -224,6 +232,7 @@ def goal_of(
         to_free = total - target
         if refused and not worst_overflow:  # by a provider that counts more than we do
             to_free = max(to_free, _share_above_target(total, 100.0, config))
+        to_free = math.ceil(to_free / (budget.ratio if budget else 1))
     elif refused or percent is not None:
         used = max(percent or 0.0, 100.0 if refused else 0.0)
         to_free = _share_above_target(count_tokens(history, counter), used, config)
@@ -243,15 +252,18 @@ def _overflow(
     """Returns `Goal.overflow` and `Goal.worst_overflow`."""
     if budget is None:
         total = counted = context_usage.get("total_tokens") or 0
-        limit, tolerance = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance
+        limit, tolerance, ratio = context_usage.get("context_limit"), DEFAULT_COUNTER.tolerance, 1.0
     else:
-        total, counted = budget.total_tokens(), budget.counted_tokens()
+        total, counted, ratio = budget.total_tokens(), budget.counted_tokens(), budget.ratio
         limit, tolerance = budget.context_limit, budget.counter.tolerance
     most = config.request_limit(limit)
     if most is None or (budget and budget.upper_bound() <= most):
         return 0, 0
-    worst = total + tolerance * counted - most
-    return max(0, total - most), max(0, math.ceil(worst / (1 + tolerance)))
+    worst = total + tolerance * ratio * counted - most
+    return (
+        max(0, math.ceil((total - most) / ratio)),
+        max(0, math.ceil(worst / (ratio * (1 + tolerance)))),
+    )
 
 
 def _share_above_target(tokens: int, percent_used: float, config: GCConfig) -> int:

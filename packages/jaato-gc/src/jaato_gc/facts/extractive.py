@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from jaato_gc.messages import Message, Role, SyntheticKind, summary_text
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, as_text
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, as_text, text_tokens
 
 _SENTENCE_END = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")  # CJK full stops too
 _LONGEST = 160
@@ -33,7 +33,7 @@ def extractive_summary(
     lines = [line for message in messages for line in _lines_of(message)]
     most = MAX_LINES
     summary = _abridged(lines, most)
-    while max_tokens is not None and most > 4 and counter.count_text(summary) > max_tokens:
+    while max_tokens is not None and most > 4 and text_tokens(summary, counter) > max_tokens:
         most = most * 3 // 4
         summary = _abridged(lines, most)
     return summary or "(nothing was said)"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jaato_gc.messages import Message
-from jaato_gc.tokens import TokenCounter, as_text
+from jaato_gc.tokens import TokenCounter, as_text, text_tokens
 
 _NAME = re.compile(r"[A-Za-z0-9_](?:[\w./:@#-]{4,118}\w)")
 _IS_NAME = re.compile(r"(?=.*[A-Za-z]).*[0-9_/.]|.*[a-z][A-Z]")
@@ -103,7 +103,7 @@ def facts_within(facts: Sequence[str], max_tokens: int, counter: TokenCounter) -
     kept: list[str] = []
     spent = 0
     for fact in facts:
-        spent += counter.count_text(f"\n{fact}")
+        spent += text_tokens(f"\n{fact}", counter)
         if spent > max_tokens:
             break
         kept.append(fact)

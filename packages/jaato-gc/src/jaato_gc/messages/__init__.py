@@ -1,5 +1,6 @@
 """Messages: types, JSON form, and the messages that collections write."""
 
+from jaato_gc.messages.json import SavedMessage as SavedMessage
 from jaato_gc.messages.json import message_from_dict as message_from_dict
 from jaato_gc.messages.json import message_to_dict as message_to_dict
 from jaato_gc.messages.json import plain_id as plain_id

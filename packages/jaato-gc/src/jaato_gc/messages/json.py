@@ -11,6 +11,8 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from jaato_gc.errors import MessageError
 from jaato_gc.messages.types import (
     FunctionCall,
@@ -23,6 +25,7 @@ from jaato_gc.messages.types import (
     seal,
 )
 from jaato_gc.policies import GCPolicy
+from jaato_gc.saved import Count, Flag, Saved
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -41,28 +44,75 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     )
 
 
+class _SavedAttachment(Saved):
+    mime_type: str
+    data: str | None = None
+    bytes: str | None = None
+    uri: str | None = None
+    width: Count | None = None
+    height: Count | None = None
+
+    def read_out(self) -> InlineData:
+        data = self.data if self.bytes is None else base64.b64decode(self.bytes, validate=True)
+        return InlineData(self.mime_type, data, self.uri, self.width, self.height)
+
+
+class _SavedPart(Saved):
+    text: str | None = None
+    function_call: FunctionCall | None = None
+    function_response: ToolResult | None = None
+    inline_data: _SavedAttachment | None = None
+    thought: str | None = None
+    extra: dict[str, Any] | None = None
+
+    def read_out(self) -> Part:
+        call, answer, attachment = self.function_call, self.function_response, self.inline_data
+        shown = attachment.read_out() if attachment else None
+        return Part(self.text, call, answer, shown, self.thought, self.extra)
+
+
+class SavedMessage(Saved):
+    """The strict model of what `message_to_dict` returns."""
+
+    role: Role
+    parts: list[_SavedPart]
+    message_id: str
+    synthetic: SyntheticKind | None = None
+    policy: GCPolicy | None = None
+    extra: dict[str, Any] | None = None
+    bonds: list[str] = Field(default_factory=list)
+    keeps_place: Flag = False
+
+    def read_out(self) -> Message:
+        """Returns the message.
+
+        Raises:
+            ValueError: An attachment is not base64.
+        """
+        parts = [part.read_out() for part in self.parts]
+        return Message(
+            self.role,
+            parts,
+            self.message_id,
+            self.synthetic,
+            self.policy,
+            self.extra,
+            bonds=self.bonds,
+            keeps_place=self.keeps_place,
+        )
+
+
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Returns the message that `message_to_dict` described."""
-    message_id, extra = data["message_id"], data.get("extra")
-    if not isinstance(message_id, str):
-        raise TypeError(f"expected a message id that is text, got {message_id!r:.80}")
-    if not isinstance(extra, dict | None):
-        raise TypeError(f"expected the fields of a provider in extra, got {extra!r:.80}")
-    bonds, keeps_place = data.get("bonds", []), data.get("keeps_place", False)
-    if not (isinstance(bonds, list) and all(isinstance(bond, str) for bond in bonds)):
-        raise TypeError(f"expected a list of ids in bonds, got {bonds!r:.80}")
-    if not isinstance(keeps_place, bool):
-        raise TypeError(f"expected true or false in keeps_place, got {keeps_place!r:.80}")
-    return Message(
-        Role(data["role"]),
-        [_part_from_dict(part) for part in data["parts"]],
-        message_id,
-        SyntheticKind(data["synthetic"]) if "synthetic" in data else None,
-        GCPolicy(data["policy"]) if "policy" in data else None,
-        extra,
-        bonds=bonds,
-        keeps_place=keeps_place,
-    )
+    """Returns the message that `message_to_dict` described.
+
+    Raises:
+        MessageError: A field is missing, unknown or has another type.
+    """
+    saved = SavedMessage.read(data, "the message", MessageError)
+    try:
+        return saved.read_out()
+    except ValueError as error:
+        raise MessageError(f"the message can't be read: {error}") from error
 
 
 def _part_to_dict(part: Part) -> dict[str, Any]:
@@ -85,27 +135,6 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
     )
 
 
-def _part_from_dict(data: Mapping[str, Any]) -> Part:
-    call, answer = data.get("function_call"), data.get("function_response")
-    attachment = data.get("inline_data")
-    for text in (data.get("text"), data.get("thought")):
-        if not isinstance(text, str | None):
-            raise TypeError(f"expected text, got {text!r:.80}")
-    for named in filter(None, (call, answer)):
-        if not isinstance(named["name"], str):
-            raise TypeError(f"expected the name of a tool, got {named['name']!r:.80}")
-        if isinstance(named.get("id", named.get("call_id")), dict | list):
-            raise TypeError(f"expected a call id that is text or null in {named!r:.80}")
-    return Part(
-        data.get("text"),
-        FunctionCall(**call) if call else None,
-        ToolResult(**answer) if answer else None,
-        _attachment_from_dict(attachment) if attachment else None,
-        data.get("thought"),
-        data.get("extra"),
-    )
-
-
 def _attachment_to_dict(attachment: InlineData) -> dict[str, Any]:
     data = attachment.data
     return _without_empty(
@@ -118,13 +147,6 @@ def _attachment_to_dict(attachment: InlineData) -> dict[str, Any]:
             "height": attachment.height,
         }
     )
-
-
-def _attachment_from_dict(data: Mapping[str, Any]) -> InlineData:
-    fields = dict(data)
-    if "bytes" in fields:
-        fields["data"] = base64.b64decode(fields.pop("bytes"))
-    return InlineData(**fields)
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from jaato_gc.errors import MessageError
 from jaato_gc.frozen import frozen
 from jaato_gc.policies import GCPolicy
+from jaato_gc.saved import LARGEST, Flag
 
 ROLES_OF_PROVIDERS = {"assistant": "MODEL", "developer": "SYSTEM", "function": "TOOL"}
 """What providers call some roles, for errors."""
@@ -86,7 +87,7 @@ class ToolResult:
     call_id: str | None
     name: str
     result: Any = None
-    is_error: bool = False
+    is_error: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,12 +276,12 @@ class Message:
 
 
 def seal(message: Message) -> None:
-    """Replaces the nested values of a message by read-only copies.
+    """Checks the types of a message, and replaces its nested values by read-only copies.
 
     Raises:
-        MessageError: It is not a message, one of its parts is not a `Part`, a text is not a
-            string, arguments are not a dict, or one of them is a subclass, whose attributes and
-            comparisons could differ from one time to the next.
+        MessageError: It is not a message, one of its parts is not a `Part`, or a field has another
+            type: it could not be counted, saved or restored. Subclasses are refused, because their
+            attributes and comparisons could differ from one time to the next.
     """
     if type(message) is not Message:
         remedy = "convert it with jaato_gc_formats, or use Message.from_text(role, text)"
@@ -291,40 +292,55 @@ def seal(message: Message) -> None:
         raise MessageError(
             f"expected a Message, got {type(message).__name__} {message!r:.80}: {remedy}"
         )
-    _check_text("message_id", message.message_id)
+    _check(message, Message)
+    if not all(isinstance(bond, str) for bond in message.bonds):
+        raise MessageError(f"Message.bonds: expected ids, got {message.bonds!r:.80}")
     if message.extra is not None:
         _freeze(message, "extra")
     for part in message.parts:
-        _check_type(part, Part)
-        if part.text is not None:
-            _check_text("text", part.text)
-        if part.thought is not None:
-            _check_text("thought", part.thought)
+        _check(part, Part)
         if (call := part.function_call) is not None:
-            _check_type(call, FunctionCall)
-            _check_text("name of a call", call.name)
-            if not isinstance(call.args, dict):
-                hint = ": use json.loads" if isinstance(call.args, str) else ""
-                raise MessageError(f"args={call.args!r:.80} of a call: expected a dict{hint}")
+            _check(call, FunctionCall)
             _freeze(call, "args")
         if (answer := part.function_response) is not None:
-            _check_type(answer, ToolResult)
-            _check_text("name of a result", answer.name)
+            _check(answer, ToolResult)
             _freeze(answer, "result")
-        if part.inline_data is not None:
-            _check_type(part.inline_data, InlineData)
+        if (attachment := part.inline_data) is not None:
+            _check(attachment, InlineData)
+            for size in (attachment.width, attachment.height):
+                if size is not None and not 0 <= size <= LARGEST:
+                    raise MessageError(f"expected the size of an image, got {size:.20g}")
         if part.extra is not None:
             _freeze(part, "extra")
 
 
-def _check_type(value: object, kind: type) -> None:
+_ABSENT = type(None)
+_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
+    Message: {"message_id": (str,), "extra": (dict, _ABSENT), "keeps_place": (bool,)},
+    Part: {"text": (str, _ABSENT), "thought": (str, _ABSENT), "extra": (dict, _ABSENT)},
+    FunctionCall: {"id": (str, _ABSENT), "name": (str,), "args": (dict,)},
+    ToolResult: {"call_id": (str, _ABSENT), "name": (str,), "is_error": (bool,)},
+    InlineData: {
+        "mime_type": (str,),
+        "data": (str, bytes, _ABSENT),
+        "uri": (str, _ABSENT),
+        "width": (int, _ABSENT),
+        "height": (int, _ABSENT),
+    },
+}
+"""The fields that are saved as they are. `seal` checks the others itself."""
+
+
+def _check(value: object, kind: type) -> None:
     if type(value) is not kind:
         raise MessageError(f"expected a {kind.__name__}, got {type(value).__name__} {value!r:.80}")
-
-
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise MessageError(f"{name}: expected a string, got {type(value).__name__} {value!r:.80}")
+    for name, types in _FIELD_TYPES[kind].items():
+        found = getattr(value, name)
+        if not isinstance(found, types):
+            expected = " or ".join("None" if each is _ABSENT else each.__name__ for each in types)
+            got = f"{type(found).__name__} {found!r:.80}"
+            hint = ": use json.loads" if name == "args" and isinstance(found, str) else ""
+            raise MessageError(f"{kind.__name__}.{name}: expected {expected}, got {got}{hint}")
 
 
 def _freeze(owner: object, name: str) -> None:

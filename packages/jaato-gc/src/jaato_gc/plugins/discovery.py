@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from jaato_gc._version import __version__
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
-from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
+from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo, SummarizerInfo
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -59,6 +59,7 @@ class InstalledPlugin:
         cause: Why it can't be used, if it can't.
         strategies: The strategies that it offers.
         formats: The formats that it offers.
+        summarizers: The summarizers that it offers.
         options_model: The model of its own options, if it has one.
         core_range: The version of jaato-gc that it requires, such as ``jaato-gc<1,>=0.1``.
         is_factory: Whether it has no hooks, and only creates the strategy of its name.
@@ -71,6 +72,7 @@ class InstalledPlugin:
     cause: str | None = None
     strategies: list[StrategyInfo] = field(default_factory=list)
     formats: list[FormatInfo] = field(default_factory=list)
+    summarizers: list[SummarizerInfo] = field(default_factory=list)
     options_model: type[BaseModel] | None = None
     core_range: str | None = None
     is_factory: bool = False

@@ -1,10 +1,9 @@
 """Strategy and configuration from a file, a sub-agent's profile, or a dict in code."""
 
-import importlib
 import json
 import logging
 from collections.abc import Mapping
-from operator import attrgetter
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +11,17 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCConfigError, GCError
-from jaato_gc.plugins.json_files import DEFAULT_PROFILES, find_gc_file, find_profile, read_json
+from jaato_gc.plugins.json_files import (
+    DEFAULT_PROFILES,
+    find_gc_file,
+    find_profile,
+    is_own_file,
+    read_json,
+)
 from jaato_gc.plugins.protocol import GCPlugin
 from jaato_gc.plugins.registry import PluginRegistry
-from jaato_gc.summaries import SummarizerFunction, SummarySettings
+from jaato_gc.plugins.summarizers import Summarizers, named_summarizer
+from jaato_gc.summaries import SummarySettings
 
 logger = logging.getLogger("jaato_gc")
 
@@ -78,7 +84,12 @@ class GCProfileConfig(GCConfig):
         return {**options, **self.plugin_config}
 
     def load(
-        self, registry: PluginRegistry | None = None, where: str = "gc"
+        self,
+        registry: PluginRegistry | None = None,
+        where: str = "gc",
+        *,
+        summarizers: Summarizers | None = None,
+        allow_code: bool = False,
     ) -> tuple[GCPlugin, GCConfig]:
         """Returns the strategy, initialized, and the configuration of the session.
 
@@ -87,6 +98,8 @@ class GCProfileConfig(GCConfig):
         Args:
             registry: The registry of strategies.
             where: The origin of the profile, for the warning about keys without effect.
+            summarizers: Functions that the key ``summarizer`` can name.
+            allow_code: It can also be ``"module:function"``.
 
         Raises:
             GCConfigError: An option is unknown or has an invalid value.
@@ -104,7 +117,9 @@ class GCProfileConfig(GCConfig):
             ]
             named = options.get("summarizer")
             if isinstance(named, str) and issubclass(model, SummarySettings):
-                options["summarizer"] = _function_named(named)
+                options["summarizer"] = named_summarizer(
+                    named, registry, summarizers or {}, allow_code=allow_code
+                )
         for key in foreign:
             del options[key]
         plugin = registry.create(self.type, options, from_json=self._from_json)
@@ -124,6 +139,8 @@ def load_gc_from_file(
     config_root: str | Path | None = None,
     *,
     registry: PluginRegistry | None = None,
+    summarizers: Summarizers | None = None,
+    allow_code: bool = False,
 ) -> tuple[GCPlugin, GCConfig] | None:
     """Returns strategy and configuration from a JSON file; ``None`` if it does not exist.
 
@@ -137,6 +154,10 @@ def load_gc_from_file(
         workspace_root: The folder of the project; by default the current one.
         config_root: The folder of the configuration; by default ``.jaato`` of the project.
         registry: The registry of strategies.
+        summarizers: Functions that the key ``summarizer`` can name, besides those that plugins
+            registered.
+        allow_code: It can also be ``"module:function"``, as in files in ``~/.jaato``. The module is
+            imported and the function gets content, so only you should be able to write the file.
 
     Raises:
         GCConfigError: The file is invalid.
@@ -150,7 +171,9 @@ def load_gc_from_file(
         document = read_json(path)
     except GCConfigError as error:
         raise GCConfigError(f"{agent}{error}") from error.__cause__
-    plugin, config = _load(f"{agent}{path}", document, registry, from_json=True)
+    code = allow_code or is_own_file(path)
+    load = _Loader(registry, summarizers, allow_code=code, from_json=True)
+    plugin, config = load(f"{agent}{path}", document)
     logger.info("%s%s configures %s", agent, path, plugin.name)
     return plugin, config
 
@@ -159,6 +182,9 @@ def load_gc_from_profile(
     profile: str | Path,
     directory: str | Path = DEFAULT_PROFILES,
     registry: PluginRegistry | None = None,
+    *,
+    summarizers: Summarizers | None = None,
+    allow_code: bool = False,
 ) -> tuple[GCPlugin, GCConfig] | None:
     """Returns strategy and configuration from a profile; ``None`` if it has no ``gc`` block.
 
@@ -167,74 +193,77 @@ def load_gc_from_profile(
             path of its file.
         directory: The folder of the profiles.
         registry: The registry of strategies.
+        summarizers: As for `load_gc_from_file`.
+        allow_code: As for `load_gc_from_file`.
 
     Raises:
         GCConfigError: The profile does not exist or is invalid.
         GCPluginError: The strategy can't be used.
     """
     path = find_profile(profile, directory)
-    return _load_block(str(path), read_json(path), registry, from_json=True)
+    code = allow_code or is_own_file(path)
+    load = _Loader(registry, summarizers, allow_code=code, from_json=True)
+    return load.block(str(path), read_json(path))
 
 
 def load_gc_inline(
-    inline_config: Mapping[str, Any], registry: PluginRegistry | None = None
+    inline_config: Mapping[str, Any],
+    registry: PluginRegistry | None = None,
+    *,
+    summarizers: Summarizers | None = None,
+    allow_code: bool = False,
 ) -> tuple[GCPlugin, GCConfig] | None:
     """Returns strategy and configuration from ``{"gc": {…}}``; ``None`` without a ``gc`` block.
+
+    Args:
+        inline_config: The configuration. Its summarizer can be a function.
+        registry: The registry of strategies.
+        summarizers: As for `load_gc_from_file`.
+        allow_code: As for `load_gc_from_file`.
 
     Raises:
         GCConfigError: The configuration is invalid.
         GCPluginError: The strategy can't be used.
     """
-    return _load_block("inline config", inline_config, registry, from_json=False)
+    load = _Loader(registry, summarizers, allow_code=allow_code, from_json=False)
+    return load.block("inline config", inline_config)
 
 
-def _load_block(
-    where: str,
-    document: Mapping[str, Any],
-    registry: PluginRegistry | None,
-    *,
-    from_json: bool,
-) -> tuple[GCPlugin, GCConfig] | None:
-    if not isinstance(document, Mapping):
-        raise GCConfigError(f"{where}: {document!r:.80} must be an object with a 'gc' block")
-    block = document.get("gc")
-    if block is None:
-        return None
-    if not isinstance(block, Mapping):
-        raise GCConfigError(f"{where}: gc={block!r:.80}: must be an object of settings")
-    return _load(f"{where}: gc", block, registry, from_json=from_json)
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Loads the documents of one kind.
 
+    Args:
+        registry: The registry of strategies.
+        summarizers: Functions that a document can name.
+        allow_code: Whether it can name functions of modules.
+        from_json: Whether it was read from JSON.
+    """
 
-def _load(
-    where: str, document: Mapping[str, Any], registry: PluginRegistry | None, *, from_json: bool
-) -> tuple[GCPlugin, GCConfig]:
-    try:
-        return GCProfileConfig.from_dict(document, from_json=from_json).load(registry, where)
-    except GCError as error:
-        raise type(error)(f"{where}: {error}") from error.__cause__
+    registry: PluginRegistry | None
+    summarizers: Summarizers | None
+    _: KW_ONLY
+    allow_code: bool
+    from_json: bool
 
+    def __call__(self, where: str, document: Mapping[str, Any]) -> tuple[GCPlugin, GCConfig]:
+        try:
+            return GCProfileConfig.from_dict(document, from_json=self.from_json).load(
+                self.registry, where, summarizers=self.summarizers, allow_code=self.allow_code
+            )
+        except GCError as error:
+            raise type(error)(f"{where}: {error}") from error.__cause__
 
-def _function_named(name: str) -> SummarizerFunction:
-    """Returns the function that a file names as ``"module:function"``."""
-    where = f"summarizer={name!r:.80}"
-    module, _, function = name.partition(":")
-    if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
-        raise GCConfigError(f"{where}: expected 'module:function'")
-    try:
-        imported = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # an import may raise anything
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing and f"{module}.".startswith(f"{missing}."):
-            raise GCConfigError(f"{where}: there is no module {missing!r}") from None
-        cause = f"{type(error).__name__}: {error}"
-        raise GCConfigError(f"{where}: module {module!r} can't be imported: {cause}") from error
-    try:
-        found = attrgetter(function)(imported)
-    except AttributeError:
-        raise GCConfigError(f"{where}: module {module!r} has no {function!r}") from None
-    if not callable(found):
-        raise GCConfigError(f"{where}: expected a function, found a {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    def block(self, where: str, document: Mapping[str, Any]) -> tuple[GCPlugin, GCConfig] | None:
+        """Loads the ``gc`` block of a document; ``None`` if there is none."""
+        if not isinstance(document, Mapping):
+            raise GCConfigError(f"{where}: {document!r:.80} must be an object with a 'gc' block")
+        block = document.get("gc")
+        if block is None:
+            return None
+        if not isinstance(block, Mapping):
+            raise GCConfigError(f"{where}: gc={block!r:.80}: must be an object of settings")
+        return self(f"{where}: gc", block)
 
 
 def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.messages import Message
-from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
+from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo, SummarizerInfo
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter
 
@@ -68,6 +68,21 @@ def jaato_gc_register_formats() -> Iterable[FormatInfo]:  # type: ignore[empty-b
         @hookimpl
         def jaato_gc_register_formats():
             return [FormatInfo("acme-chat", AcmeFormat, "Acme's chat logs.")]
+    """
+
+
+@hookspec
+def jaato_gc_register_summarizers() -> Iterable[SummarizerInfo]:  # type: ignore[empty-body]
+    """Register summarizers, so that configuration files can name them.
+
+    Called by a `PluginRegistry` once, when it loads the plugin. If it raises, the plugin is listed
+    as broken, and all others stay available.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_register_summarizers():
+            return [SummarizerInfo("acme-small", ask_acme, "Acme's small model.")]
     """
 
 

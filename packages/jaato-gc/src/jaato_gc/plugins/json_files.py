@@ -58,6 +58,15 @@ def find_profile(profile: str | Path, directory: str | Path = DEFAULT_PROFILES) 
     raise GCConfigError(f"profile {profile!r} does not exist in {directory}: it has {names}")
 
 
+def is_own_file(path: Path) -> bool:
+    """Returns whether a file is the user's own: in ``.jaato`` of the home folder."""
+    try:
+        folder = (Path.home() / DEFAULT_FOLDER).resolve()
+        return path.parent.resolve().is_relative_to(folder)  # the file may be a link of the user
+    except (OSError, RuntimeError):
+        return False
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Returns the object in a JSON file.
 
@@ -67,15 +76,15 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():
             raise GCConfigError(f"{path} is not a regular file: name a JSON file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
+        with path.open("rb") as file:  # its size may be unknown, or change
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
             raise GCConfigError(
-                f"{path} has {size} bytes, far more than a configuration: is it another file? "
-                f"At most {MAX_FILE_BYTES} are read"
+                f"{path} has {path.stat().st_size} bytes, far more than a configuration: is it "
+                f"another file? At most {MAX_FILE_BYTES} are read"
             )
-        document = json.loads(
-            path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_duplicates
-        )
+        text = content.decode("utf-8-sig")
+        document = json.loads(text, object_pairs_hook=_without_duplicates)
     except OSError as error:
         raise GCConfigError(f"{path} can't be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -24,9 +24,9 @@ from jaato_gc.plugins.discovery import (
     installed_entry_points,
 )
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
-from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo
+from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo, SummarizerInfo
 
-InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo)
+InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
 
 Implementations = dict[str, list[pluggy.HookImpl]]
 """The implementations in one plugin, by the name of the hook, in calling order."""
@@ -164,6 +164,8 @@ class PluginLoader:
         record = listed.record
         found = _implementations_in(plugin, record.name)
         record.formats = _announced(found, "jaato_gc_register_formats", FormatInfo)
+        hook = "jaato_gc_register_summarizers"
+        record.summarizers = _announced(found, hook, SummarizerInfo)
         record.options_model = _announced_model(found)
         record.strategies = _announced(found, "jaato_gc_register_strategies", StrategyInfo)
         listed.plugin, listed.implementations = plugin, found
@@ -240,7 +242,7 @@ def _implementations_in(plugin: object, name: str) -> Implementations:
 
 
 def _announced(found: Implementations, hook: str, kind: type[InfoT]) -> list[InfoT]:
-    """Returns the strategies or formats that a plugin announces.
+    """Returns the strategies, formats or summarizers that a plugin announces.
 
     Raises:
         GCPluginError: It announces something else, or something without a name.

@@ -1,4 +1,5 @@
-"""What a plugin is: strategies, and how distributions announce strategies and formats."""
+"""What a plugin is: strategies, and how distributions announce strategies,
+formats and summarizers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
 from jaato_gc.config import GCConfig
 from jaato_gc.messages import Message
+from jaato_gc.summaries import SummarizerFunction
 
 
 @runtime_checkable
@@ -75,6 +77,21 @@ class StrategyInfo:
     config_model: type[BaseModel] | None = None
     needs_summarizer: bool = False
     budget_aware: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizerInfo:
+    """How a distribution announces a summarizer, which configuration files can name then.
+
+    Args:
+        name: The name, such as ``acme-small``, without a colon.
+        function: Writes the summaries: see `SummarySettings`.
+        summary: One line for lists.
+    """
+
+    name: str
+    function: SummarizerFunction
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from jaato_gc.plugins.base import GCStrategy
 from jaato_gc.plugins.discovery import BLOCKED_VARIABLE, InstalledPlugin, PluginStatus
 from jaato_gc.plugins.loading import PluginLoader, call, new_manager
 from jaato_gc.plugins.plugin_options import find_plugin, read_options
-from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo
+from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo, SummarizerInfo
 from jaato_gc.settings import closest, options_from_json
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
 
 logger = logging.getLogger("jaato_gc")
 
-InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo)
+InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
 
 OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 """Strategies with a distribution ``jaato-gc-<name>`` that an error can suggest."""
@@ -62,6 +62,10 @@ class PluginRegistry:
     def formats(self) -> dict[str, FormatInfo]:
         """Returns the formats that only one plugin offers, by name."""
         return _unambiguous(_offers(self.plugins(), lambda plugin: plugin.formats))
+
+    def summarizers(self) -> dict[str, SummarizerInfo]:
+        """Returns the summarizers that only one plugin offers, by name."""
+        return _unambiguous(_offers(self.plugins(), lambda plugin: plugin.summarizers))
 
     def info(self, name: str) -> StrategyInfo:
         """Returns how a plugin announces a strategy.
@@ -220,7 +224,9 @@ class PluginRegistry:
                     raise GCPluginError(f"expected {expected}, got {answer!r:.80}")
             except StashError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 plugin.fail(error)
         return None
 

@@ -141,6 +141,8 @@ def prepare_undo(
     counted = {message.message_id: message_tokens(message, counter) for message in restored}
     booking = live.booking.copy()
     booking.revert(applied.touched, applied.edits, counted)
+    if not booking.holds(counted):
+        raise UndoError("its journal and its budget do not match: the session was damaged")
     if is_collection:
         booking.budget.forget_collection()
     _prepare_messages(live, commit, undoing, restored, applied.places, is_checked=False)

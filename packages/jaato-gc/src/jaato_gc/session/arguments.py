@@ -10,6 +10,7 @@ from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
 from jaato_gc.policies import GCPolicy
 from jaato_gc.stash import Stash
+from jaato_gc.tokens import TokenCounter
 
 
 def window(context_limit: object) -> int:
@@ -25,6 +26,21 @@ def window(context_limit: object) -> int:
             "in tokens"
         )
     return tokens
+
+
+def check_counter(counter: TokenCounter) -> None:
+    """Checks the tolerance of a token counter. What it counts is checked with every text.
+
+    Raises:
+        GCConfigError: It is not a finite number of 0 or more.
+    """
+    tolerance = _number(getattr(counter, "tolerance", None))
+    if tolerance is None or not 0 <= tolerance < math.inf:
+        found = getattr(counter, "tolerance", None)
+        raise GCConfigError(
+            f"token counter {getattr(counter, 'name', counter)!r:.80} has tolerance={found!r:.80}: "
+            "expected a relative error of 0 or more, such as 0.05"
+        )
 
 
 def count(name: str, value: object) -> int:

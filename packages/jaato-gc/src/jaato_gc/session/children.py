@@ -11,11 +11,13 @@ from jaato_gc.plugins import (
     GCPlugin,
     GCStrategy,
     PluginRegistry,
+    Summarizers,
     load_gc_from_profile,
     load_gc_inline,
 )
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.strategy_in_use import StrategyInUse
+from jaato_gc.stash import asking
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
@@ -37,7 +39,8 @@ def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessi
         "session_id": parent.budget.session_id,
     }
     if parent.stash is not None and "stash" not in options:
-        inherited["stash"] = parent.stash.for_agent(options["agent_id"])
+        with asking("serve another agent"):
+            inherited["stash"] = parent.stash.for_agent(options["agent_id"])
     return {**inherited, **options}
 
 
@@ -46,6 +49,7 @@ def configuration_of(
     profiles: str | Path,
     parent: StrategyInUse | None,
     registry: PluginRegistry,
+    summarizers: Summarizers | None,
 ) -> tuple[GCPlugin, GCConfig] | None:
     """Returns strategy and configuration of a sub-agent; ``None`` if it has none.
 
@@ -55,15 +59,17 @@ def configuration_of(
         profiles: The folder of the profiles.
         parent: The strategy of the parent, if it has one.
         registry: The registry of strategies.
+        summarizers: Functions that its ``gc`` block can name.
 
     Raises:
         GCConfigError: The profile does not exist or is invalid.
         GCPluginError: The strategy can't be used, or can't be copied.
     """
     if isinstance(profile, str):
-        loaded = load_gc_from_profile(profile, profiles, registry)
+        loaded = load_gc_from_profile(profile, profiles, registry, summarizers=summarizers)
     else:
-        loaded = load_gc_inline({} if profile is None else profile, registry)
+        inline = {} if profile is None else profile
+        loaded = load_gc_inline(inline, registry, summarizers=summarizers)
     if loaded or parent is None:
         return loaded
     return _copied(parent.plugin), parent.config

@@ -161,6 +161,8 @@ class Collector:
             GCConfigError: An override is invalid.
         """
         config = strategy.config.for_one_collection(overrides)
+        if overrides:
+            config.check_reserve(self.live.budget.context_limit)
         if config.pinned_turn_indices and "pinned_turn_indices" not in overrides:
             # The session pinned the messages of those turns when the strategy was set.
             config = config.model_copy(update={"pinned_turn_indices": ()})

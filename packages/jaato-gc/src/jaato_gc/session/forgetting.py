@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from jaato_gc.collecting import without_messages
 from jaato_gc.commit import Commit, guarded
@@ -11,15 +12,16 @@ from jaato_gc.session.applying import prepare_edits
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import HOST, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
-from jaato_gc.stash import Stash, StashEntry
+from jaato_gc.stash import Stash, StashEntry, asking, entry_in, store_in
 from jaato_gc.tokens import TokenCounter, message_tokens
 
 
-@guarded
 def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     """Forgets the messages under some keys. Returns the number of deleted entries of the stash.
 
-    The stash comes first: if it fails, the session is unchanged, and the call can be repeated.
+    The stash comes first: if it fails, the session is unchanged, and the call can be repeated. It
+    may take long, so it is asked without the lock. The session follows as soon as nothing is left
+    to forget in the stash: the host may remove messages meanwhile.
 
     Args:
         live: The history.
@@ -32,20 +34,41 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     """
     stash = journal.required_stash("forget in")
     keys = frozenset(keys)
-    ids = _ids_under(keys, journal, stash)
+    cleaner = _Cleaner(_ids_under(keys, journal, stash), live.budget.counter)
+    forgotten, done = 0, _Left(frozenset(), frozenset())
+    while left := _forget_in_session(live, journal, cleaner, keys, done):
+        for key in left.ledgers:
+            if stored := entry_in(stash, key):
+                cleaner.add_stashed(stored)
+        for stored, ledger in cleaner.stashed.values():
+            store_in(stash, stored.gc_id, [ledger])  # an undo may need it
+        with asking("forget messages"):
+            stash.forget(cleaner.stashed)
+            forgotten += stash.forget(left.keys)
+        done = _Left(done.keys | left.keys, done.ledgers | left.ledgers)
+    return forgotten
+
+
+class _Left(NamedTuple):
+    """What is left to forget in the stash: messages, and ledgers that may list them."""
+
+    keys: Set[str]
+    ledgers: Set[str]
+
+
+@guarded
+def _forget_in_session(
+    live: LiveHistory, journal: Journal, cleaner: "_Cleaner", keys: Set[str], done: _Left
+) -> _Left | None:
+    """Forgets in journal and history. If anything is left in the stash, it returns that instead."""
     # All forms of the messages are forgotten: whole ones and shortened ones.
-    keys |= {key for message_id, key in _removed(journal) if message_id in ids}
-    cleaner = _Cleaner(ids, live.budget.counter)
-    for key in journal.stashed_ledgers:
-        if stored := stash.get(key):
-            cleaner.add_stashed(stored)
-    entries = tuple(map(cleaner.clean, journal.entries))
-    for stored, ledger in cleaner.stashed.values():
-        stash.put(stored.gc_id, [ledger])  # an undo may need it
-    stash.forget(cleaner.stashed)
-    forgotten = stash.forget(keys)
+    keys |= {key for message_id, key in _removed(journal) if message_id in cleaner.ids}
+    left = _Left(keys - done.keys, set(journal.stashed_ledgers) - done.ledgers)
+    if any(left):
+        return left
     commit = Commit()
     ledgers = [*map(cleaner.new_key, journal.stashed_ledgers)]
+    entries = tuple(map(cleaner.clean, journal.entries))
     commit.assign(journal, entries=entries, stashed_ledgers=ledgers)
     edits = [
         Edit(position, message, ledger)
@@ -55,12 +78,12 @@ def forget(live: LiveHistory, journal: Journal, keys: Iterable[str]) -> int:
     if edits:
         prepare_edits(live, commit, edits, live.messages, HOST)
     live.guard.commit(commit)
-    return forgotten
+    return None
 
 
 def _ids_under(keys: Set[str], journal: Journal, stash: Stash) -> set[str]:
     """Returns the ids of the messages under some keys, even if the stash lost them."""
-    found = {key: entry.message.message_id for key in keys if (entry := stash.get(key))}
+    found = {key: entry.message.message_id for key in keys if (entry := entry_in(stash, key))}
     lost = keys - found.keys()
     return {*found.values(), *(message_id for message_id, key in _removed(journal) if key in lost)}
 

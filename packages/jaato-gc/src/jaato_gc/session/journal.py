@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from jaato_gc.collecting import GCResult
 from jaato_gc.commit import Commit, Guard, guarded
-from jaato_gc.errors import MessageError, NotConfiguredError, StashError, UndoError
+from jaato_gc.errors import NotConfiguredError, StashError, UndoError
 from jaato_gc.history import Edit, in_order
-from jaato_gc.messages import Message, is_ledger, seal, stash_key
+from jaato_gc.messages import Message, is_ledger, stash_key
 from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
-from jaato_gc.stash import Stash
+from jaato_gc.stash import Stash, read_from, store_in
 
 KEPT_COLLECTIONS = 200
 """The number of collections that a session keeps by default."""
@@ -100,6 +100,7 @@ class Journal:
         states = [entry.state for entry in self.entries if entry.gc_id == gc_id]
         return bool(states) and states[-1] == "undone"  # a plan may be applied again
 
+    @guarded
     def newest(self, gc_id: str | None) -> JournalEntry:
         """Returns the entry to undo next.
 
@@ -114,7 +115,6 @@ class Journal:
             )
         return self._find(gc_id)
 
-    @guarded
     def removed_by(self, gc_id: str | None) -> list[Message]:
         """Returns the messages in the removal list of a collection, as they were before it.
 
@@ -128,6 +128,7 @@ class Journal:
         removed = self.edits_of(entry).removed
         return [message for message in removed if message.message_id in listed]
 
+    @guarded
     def _find(self, gc_id: str | None) -> JournalEntry:
         """Returns an applied collection, by default the newest."""
         found = [entry for entry in self.applied if gc_id in (None, entry.gc_id)]
@@ -176,18 +177,27 @@ class Journal:
         return self.stash
 
     def store(self, gc_id: str, edits: Sequence[Edit]) -> dict[str, str]:
-        """Stores what edits remove in the stash, and returns the keys by message id."""
-        messages = [edit.before for edit in in_order(edits) if edit.before and edit.stash]
+        """Stores what edits remove in the stash, and returns the keys by message id.
+
+        It may take long, so the lock must not be held.
+        """
+        messages = removed_for_stash(edits)
         if self.stash is None or not messages:
             return {}
         # Before they are stored: if this is interrupted, forgetting still reaches them.
+        self._note_ledgers(messages)
+        keys = store_in(self.stash, gc_id, messages)
+        return {message.message_id: key for message, key in zip(messages, keys, strict=True)}
+
+    @guarded
+    def _note_ledgers(self, messages: Sequence[Message]) -> None:
         ledgers = [stash_key(message) for message in messages if is_ledger(message)]
         self.stashed_ledgers = [*self.stashed_ledgers, *ledgers][-MAX_STASHED_LEDGERS:]
-        keys = self.stash.put(gc_id, messages)
-        return {message.message_id: key for message, key in zip(messages, keys, strict=True)}
 
     def edits_of(self, entry: JournalEntry) -> AppliedEdits:
         """Returns the edits of a collection with their content, from the stash if necessary.
+
+        That may take long, so the lock must not be held.
 
         Raises:
             UndoError: The content is no longer kept, or the stash does not have it unchanged.
@@ -205,7 +215,7 @@ class Journal:
         ids = [message.message_id for message in applied.removed]
         keys = [applied.stash_keys[message_id] for message_id in ids]
         try:
-            messages = dict(zip(ids, read_stash(self.stash, keys), strict=True))
+            messages = dict(zip(ids, read_from(self.stash, keys), strict=True))
         except StashError as error:
             raise UndoError(f"its content can't be read from the stash: {error}") from error
         for message_id, key in zip(ids, keys, strict=True):
@@ -218,16 +228,6 @@ class Journal:
         return replace(applied, edits=edits, is_released=False)
 
 
-def read_stash(stash: Stash, keys: Sequence[str]) -> list[Message]:
-    """Returns messages from a stash, read-only like all messages of a session.
-
-    Raises:
-        StashError: The stash does not have them, or one is invalid.
-    """
-    messages = stash.restore(keys)
-    for message in messages:
-        try:
-            seal(message)
-        except MessageError as error:
-            raise StashError(f"the stash returned an invalid message: {error}") from error
-    return messages
+def removed_for_stash(edits: Sequence[Edit]) -> list[Message]:
+    """Returns the messages that a stash keeps of edits, in their order."""
+    return [edit.before for edit in in_order(edits) if edit.before and edit.stash]

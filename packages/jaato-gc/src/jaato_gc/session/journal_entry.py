@@ -5,18 +5,19 @@ the parts of an edit that are in the result already.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from jaato_gc.budget import BookedEntry
 from jaato_gc.collecting import GCResult
 from jaato_gc.errors import GCError
 from jaato_gc.history import Edit
-from jaato_gc.messages import Message, message_from_dict, message_to_dict, seal
+from jaato_gc.messages import Message, SavedMessage, message_to_dict, seal
+from jaato_gc.saved import SAVED, Count, Flag, Saved
 
 RESTORE = "restore"
 """The plugin name in the result of `GCSession.restore_stashed`."""
@@ -127,12 +128,57 @@ class JournalEntry:
         return replace(self, applied=replace(applied, edits=edits, is_released=True))
 
 
-# Messages are written and read by functions of ours, which pydantic must not call: it would make an
-# error of its own of an interrupt in them.
-_LATER = ConfigDict(defer_build=True)  # most processes save and restore nothing
-_RESULTS = TypeAdapter(list[GCResult], config=_LATER)
-_STATE: TypeAdapter[EntryState] = TypeAdapter(EntryState, config=_LATER)
-_APPLIED = TypeAdapter(list[AppliedEdits], config=_LATER)
+class _SavedEdit(Saved):
+    position: Count
+    before: SavedMessage | None = None
+    after: SavedMessage | None = None
+
+    def read_out(self) -> Edit:
+        before, after = (
+            read_out(message) if message else None for message in (self.before, self.after)
+        )
+        return Edit(self.position, before, after)
+
+
+class _SavedEdits(Saved):
+    """`AppliedEdits`, field by field."""
+
+    edits: list[_SavedEdit]
+    touched: list[BookedEntry]
+    length: Count
+    reports: Count
+    places: dict[str, Count] = Field(default_factory=dict)
+    stash_keys: dict[str, str] = Field(default_factory=dict)
+    forgotten: Flag = False
+    is_released: Flag = False
+
+
+class SavedJournalEntry(Saved):
+    """The strict model of what `entry_to_dict` returns."""
+
+    result: GCResult
+    state: EntryState
+    applied: _SavedEdits | None
+
+    def read_out(self) -> JournalEntry:
+        """Returns the entry.
+
+        Raises:
+            GCError: An undo would restore messages that the budget or the stash does not have.
+        """
+        applied = None
+        if self.applied:
+            edits = [edit.read_out() for edit in self.applied.edits]
+            applied = AppliedEdits(**{**dict(self.applied), "edits": edits})
+            if not _can_be_undone(applied):
+                raise GCError("its journal and its budget do not match")
+        return JournalEntry(self.result.frozen(), self.state, applied)
+
+
+# Messages are written by functions of ours, which pydantic must not call: it would make an error of
+# its own of an interrupt in them.
+_RESULTS = TypeAdapter(list[GCResult], config=SAVED)
+_APPLIED = TypeAdapter(list[AppliedEdits], config=SAVED)
 
 
 def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
@@ -146,29 +192,9 @@ def entry_to_dict(entry: JournalEntry) -> dict[str, Any]:
     return {"result": result, "state": entry.state, "applied": applied}
 
 
-def entries_from_list(saved: Sequence[Mapping[str, Any]]) -> list[JournalEntry]:
-    """Returns the entries of a journal from JSON data.
-
-    Raises:
-        GCError: An undo would restore messages that the budget does not have.
-    """
-    entries = []
-    for data in saved:
-        applied = None
-        if data["applied"] is not None:
-            edits = [_edit_from_dict(edit) for edit in data["applied"]["edits"]]
-            (applied,) = _APPLIED.validate_python([{**data["applied"], "edits": edits}])
-            if not _can_be_undone(applied):
-                raise GCError("its journal and its budget do not match")
-        (result,) = _RESULTS.validate_python([data["result"]])
-        state = _STATE.validate_python(data["state"])
-        entries.append(JournalEntry(result.frozen(), state, applied))
-    return entries
-
-
-def read_message(data: Mapping[str, Any]) -> Message:
+def read_out(saved: SavedMessage) -> Message:
     """Returns a saved message, read-only like all messages of a session."""
-    message = message_from_dict(data)
+    message = saved.read_out()
     seal(message)
     return message
 
@@ -182,15 +208,8 @@ def _edit_to_dict(edit: Edit) -> dict[str, Any]:
     return data
 
 
-def _edit_from_dict(data: Mapping[str, Any]) -> Edit:
-    before, after = (
-        read_message(data[name]) if data.get(name) else None for name in ("before", "after")
-    )
-    return Edit(data["position"], before, after)
-
-
 def _can_be_undone(applied: AppliedEdits) -> bool:
     booked = {message_id for entry in applied.touched for message_id in entry.message_ids}
-    return all(message.message_id in booked for message in applied.removed) and all(
-        edit.position >= 0 for edit in applied.edits
-    )
+    removed = {message.message_id for message in applied.removed}
+    has_content = not applied.is_released or removed <= applied.stash_keys.keys()
+    return has_content and removed <= booked

@@ -8,10 +8,18 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget import (
+    LEAST_RATIO,
+    Booking,
+    InstructionBudget,
+    ReadOnlyBudget,
+    Report,
+    correction_of,
+    with_report,
+)
 from jaato_gc.collecting import SessionUsage
 from jaato_gc.commit import Commit, Guard, guarded
-from jaato_gc.errors import MessageError
+from jaato_gc.errors import GCError, MessageError
 from jaato_gc.history import (
     FastCheck,
     Violation,
@@ -27,8 +35,15 @@ from jaato_gc.tokens import Confidence, message_tokens
 
 logger = logging.getLogger("jaato_gc")
 
-LEAST_CREDIBLE = 0.5
-"""A report below this share of the counted tokens is false, or leaves out cached tokens."""
+
+class Request(list[Message]):
+    """The messages of a request, and what was counted for it: a report belongs to its request."""
+
+    __slots__ = ("counted_tokens",)
+
+    def __init__(self, messages: Iterable[Message], counted_tokens: int) -> None:
+        super().__init__(messages)
+        self.counted_tokens = counted_tokens
 
 
 class LiveHistory:
@@ -56,6 +71,8 @@ class LiveHistory:
         """
         self.reports = 0
         """How often the provider reported its usage."""
+        self.samples: list[Report] = []
+        """The reports that the correction follows from: see `jaato_gc.budget.calibration`."""
         self.doubts_report = False
         """Whether the last report of the provider was not believed."""
         self._has_warned = False
@@ -94,6 +111,7 @@ class LiveHistory:
 
         Raises:
             MessageError: It is not a message.
+            GCError: The counter returned something else than an integer of 0 or more.
         """
         seal(message)
         return self._append(message, message_tokens(message, self.budget.counter))
@@ -174,13 +192,13 @@ class LiveHistory:
 
     @guarded
     def drop(self, source: InstructionSource, key: str | None) -> int:
-        """Removes something from the budget that is not in the history. Returns its tokens."""
+        """Removes something from the budget that is not in the history. Returns what it frees."""
         changed = self.budget.copy()
         if key is None:
             changed.clear_source(source)
         else:
             changed.remove_child(source, key)
-        freed = self.budget.counted_tokens() - changed.counted_tokens()
+        freed = self.budget.total_tokens() - changed.total_tokens()
         commit = Commit()
         self.budget.replace_entries(commit, changed)
         self._guard.commit(commit)
@@ -243,35 +261,50 @@ class LiveHistory:
         return self.budget.upper_bound()
 
     @guarded
-    def anchor(self, input_tokens: float) -> bool:
-        """Corrects the budget by the reported usage. Returns whether that changed the total."""
-        counted, budget = self.counted_at_request, self.budget
+    def anchor(self, input_tokens: float, counted: int | None = None) -> bool:
+        """Corrects the budget by the reported usage. Returns whether that changed the total.
+
+        Args:
+            input_tokens: What the provider reports.
+            counted: What was counted for the request; ``None``: it was the newest one.
+        """
+        budget = self.budget
+        counted = self.counted_at_request if counted is None else counted
         if counted is None:
             return False
-        self.doubts_report = input_tokens < counted * LEAST_CREDIBLE
+        self.doubts_report = not counted * LEAST_RATIO <= input_tokens <= budget.context_limit
         if self.doubts_report:
-            if not self._has_warned:
-                logger.warning(
-                    "a report of %s input tokens is not believed, because %s were counted: "
-                    "include tokens that were read from the cache",
-                    input_tokens,
-                    counted,
-                )
-            self._has_warned = True
+            self._warn_of_report(input_tokens, counted)
             return False
-        before, correction = budget.correction, math.ceil(input_tokens) - counted
+        before = budget.total_tokens()
+        samples = with_report(self.samples, Report(counted, math.ceil(input_tokens)))
+        ratio, unbooked = correction_of(samples)
         uncertain = abs(budget.counted_tokens() - counted)
         commit = Commit()
-        commit.assign(budget, correction=correction)
-        commit.assign(self, uncertain_tokens=uncertain, reports=self.reports + 1)
+        commit.assign(budget, ratio=ratio, unbooked_tokens=unbooked)
+        commit.assign(self, samples=samples, uncertain_tokens=uncertain, reports=self.reports + 1)
         self._guard.commit(commit)
-        return correction != before
+        return budget.total_tokens() != before
+
+    def _warn_of_report(self, input_tokens: float, counted: int) -> None:
+        """Logs once that a report is not believed, and what the cause may be."""
+        if not self._has_warned:
+            logger.warning(
+                "a report of %s input tokens is not believed: %s were counted, and the window has "
+                "%s. If it is too low, include the tokens that were read from the cache; if it is "
+                "too high, correct context_limit. If it is that of another request, pass the list "
+                "that before_send returned as report_usage(…, request=…)",
+                input_tokens,
+                counted,
+                self.budget.context_limit,
+            )
+        self._has_warned = True
 
     @guarded
-    def request(self) -> list[Message]:
+    def request(self) -> Request:
         """Returns the messages to send now."""
-        self.counted_at_request = self.budget.counted_tokens()
-        return list(self.messages)
+        self.counted_at_request = counted = self.budget.counted_tokens()
+        return Request(self.messages, counted)
 
     # --- validity ---
 
@@ -302,6 +335,19 @@ class LiveHistory:
             commit.assign(self, _checked=checked, _fast_check=fast_check)
             self._guard.commit(commit)
         return [*faults, *unproved_violations(self.messages)]
+
+
+def counted_for(request: Sequence[Message]) -> int:
+    """Returns what was counted for a request.
+
+    Raises:
+        GCError: It is not what `GCSession.before_send` returned.
+    """
+    if not isinstance(request, Request):
+        raise GCError(
+            f"request={request!r:.80}: expected the list that before_send returned, not a copy"
+        )
+    return request.counted_tokens
 
 
 def _checks(messages: Sequence[Message], position: int) -> tuple[int, FastCheck]:

@@ -8,7 +8,8 @@ from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, StashError, UndoError
 from jaato_gc.history import Edit, edits_between, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced
-from jaato_gc.session.journal import Journal, read_stash
+from jaato_gc.session.journal import Journal
+from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
 from jaato_gc.session.live_history import LiveHistory
 from jaato_gc.tokens import TokenCounter, message_tokens, render
 
@@ -30,21 +31,63 @@ class Restoration(NamedTuple):
     places: dict[str, int] | None
 
 
+class UnreadError(Exception):
+    """The content of a collection has to be read from the stash first, without the lock."""
+
+    def __init__(self, entry: JournalEntry) -> None:
+        super().__init__(entry.gc_id)
+        self.entry = entry
+
+
+class ReadEntries:
+    """The content of collections that was read from the stash."""
+
+    def __init__(self) -> None:
+        self._read: list[tuple[JournalEntry, AppliedEdits]] = []
+
+    def add(self, journal: Journal, entry: JournalEntry) -> None:
+        """Reads the content of a collection.
+
+        Raises:
+            StashError: The stash does not have it.
+        """
+        try:
+            self._read.append((entry, journal.edits_of(entry)))
+        except UndoError as error:  # nothing is undone here
+            raise StashError(f"collection {entry.gc_id!r}: {error}") from error
+
+    def edits_of(self, entry: JournalEntry) -> AppliedEdits:
+        """Returns the edits of a collection.
+
+        Raises:
+            UnreadError: They have to be read first.
+        """
+        if entry.applied and not entry.applied.is_released:
+            return entry.applied
+        for known, applied in self._read:
+            if known is entry:
+                return applied
+        raise UnreadError(entry)
+
+
 def restoration_of(
-    keys: Sequence[str], live: LiveHistory, journal: Journal, at: Place
+    stored: Sequence[Message], live: LiveHistory, journal: Journal, at: Place, read: ReadEntries
 ) -> Restoration:
-    """Returns how the messages under some keys of the stash return.
+    """Returns how messages of the stash return. The lock must be held.
+
+    Args:
+        stored: The messages.
+        live: The history.
+        journal: The last collections.
+        at: Where they return.
+        read: The content of collections that was read from the stash.
 
     Raises:
-        NotConfiguredError: There is no stash.
-        StashError: The stash does not have them.
         GCError: There is no place for them.
+        UnreadError: The content of another collection is needed.
     """
-    stash = journal.required_stash("restore from")
-    if not keys:
-        raise GCError("there is nothing to restore: name at least one key")
     wanted: dict[str, Message] = {}
-    for message in read_stash(stash, keys):
+    for message in stored:
         known = wanted.get(message.message_id, message)
         wanted[message.message_id] = _larger(known, message, live.budget.counter)
     before = live.messages
@@ -53,7 +96,7 @@ def restoration_of(
         text = fenced(SyntheticKind.RECALL, render(wanted.values()))
         after = [*before, Message.from_text(Role.USER, text, synthetic=SyntheticKind.RECALL)]
     else:
-        placed = _in_place(wanted, live, journal)
+        placed = _in_place(wanted, live, journal, read)
         _check_neighbours(placed, live)
         after = [message for _, message in placed]
         places = {message.message_id: place for place, message in placed}
@@ -67,7 +110,7 @@ def restoration_of(
 
 
 def _in_place(
-    wanted: Mapping[str, Message], live: LiveHistory, journal: Journal
+    wanted: Mapping[str, Message], live: LiveHistory, journal: Journal, read: ReadEntries
 ) -> list[tuple[int, Message]]:
     """Returns the history with messages at their old places, and the place of each message."""
     placed: list[tuple[int, Message]] = []
@@ -80,7 +123,7 @@ def _in_place(
         number = max(number, live.places.get(message.message_id, -1))
         placed.append((number, _larger(message, back, live.budget.counter)))
     present = {message.message_id for message in live.messages}
-    for exchange, old_places in _exchanges(wanted.keys() - present, journal):
+    for exchange, old_places in _exchanges(wanted.keys() - present, journal, read):
         place = None
         for message in exchange:
             place = old_places.get(message.message_id, place)
@@ -109,7 +152,7 @@ def _check_neighbours(placed: Sequence[tuple[int, Message]], live: LiveHistory) 
 
 
 def _exchanges(
-    missing: set[str], journal: Journal
+    missing: set[str], journal: Journal, read: ReadEntries
 ) -> Iterator[tuple[Sequence[Message], Mapping[str, int]]]:
     """Yields removed messages with the call or the results that belong to each, and places."""
     for entry in reversed(journal.entries):
@@ -119,10 +162,7 @@ def _exchanges(
         ids -= {message.message_id for message in entry.applied.added}
         if missing.isdisjoint(ids):
             continue
-        try:
-            applied = journal.edits_of(entry)
-        except UndoError as error:  # nothing is undone here
-            raise StashError(f"collection {entry.gc_id!r}: {error}") from error
+        applied = read.edits_of(entry)
         removed = [message for message in applied.removed if message.message_id in ids]
         for group in lay_out(removed).groups:
             names = {message.message_id for message in group.messages}

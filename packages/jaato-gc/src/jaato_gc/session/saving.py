@@ -1,24 +1,25 @@
 """Saves a session as JSON, and restores it.
 
 A restored session must behave as the saved one would have. So every attribute of a session's parts
-is in one of the models below, and they are strict: a damaged document is an error here, and not
-somewhere in a later turn.
+is in one of the models below, and they are strict: see `jaato_gc.saved`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import InstructionBudget
+from jaato_gc.budget import InstructionBudget, Report, SavedBudget
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
-from jaato_gc.messages import message_to_dict
+from jaato_gc.messages import SavedMessage, message_to_dict
 from jaato_gc.plugins import GCPlugin, PluginRegistry
-from jaato_gc.session.journal_entry import entries_from_list, entry_to_dict, read_message
+from jaato_gc.saved import Count, Flag, Saved, Seconds
+from jaato_gc.session.arguments import window
+from jaato_gc.session.journal_entry import SavedJournalEntry, entry_to_dict, read_out
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
+class _State(Saved, from_attributes=True):
     """The attributes of an object that are saved."""
 
     @classmethod
@@ -37,53 +38,64 @@ class _State(BaseModel, strict=True, from_attributes=True, defer_build=True):
         return cls.model_validate(owner).model_dump()
 
     @classmethod
-    def set_on(cls, owner: object, document: Mapping[str, Any]) -> None:
+    def set_on(cls, owner: object, document: "_State") -> None:
         """Sets the attributes of an object from a saved session."""
-        for name, value in cls.model_validate(document):
-            setattr(owner, name, value)
+        for name in cls.model_fields:
+            setattr(owner, name, getattr(document, name))
 
 
-class _BudgetState(_State):
-    agent_id: str
-    session_id: str
-    context_limit: PositiveInt
-    correction: int
-    collections: int
+_Samples = list[Annotated[tuple[Count, PositiveInt], Field(strict=False)]]
 
 
 class _BookingState(_State):
-    turns_opened: int
-    exchanges_opened: int
-    summaries_made: int
+    turns_opened: Count
+    exchanges_opened: Count
+    summaries_made: Count
 
 
 class _LiveState(_State):
-    turns: int
-    pinned_turns: list[int] = Field(strict=False)  # a set in the session
-    appended: int
-    places: dict[str, int]
-    reports: int
-    uncertain_tokens: int
-    counted_at_request: int | None
+    turns: Count
+    pinned_turns: list[Count]  # a set in the session
+    appended: Count
+    places: dict[str, Count]
+    reports: Count
+    samples: _Samples
+    doubts_report: Flag
+    uncertain_tokens: Count
+    counted_at_request: Count | None
 
 
 class _ScheduleState(_State):
-    paused_at: int | None
-    threshold_told: bool
-    threshold_crossed: bool
-    waits_until: int
-    requested_at: float | None
-    output_reserve: int
+    paused_at: Count | None
+    threshold_told: Flag
+    threshold_crossed: Flag
+    waits_until: Count
+    requested_at: Seconds | None
+    output_reserve: Count
 
 
 class _StrategyState(_State):
-    uses_summarizer: bool
+    uses_summarizer: Flag
 
 
 class _JournalState(_State):
-    recorded: int
-    plans_made: int
+    recorded: Count
+    plans_made: Count
     stashed_ledgers: list[str]
+
+
+class _Document(_BookingState, _LiveState, _ScheduleState, _StrategyState, _JournalState):
+    """A saved session."""
+
+    format: int
+    counter: str
+    budget: SavedBudget
+    history: list[SavedMessage]
+    plugin: str | None
+    plugin_options: dict[str, Any] | None
+    config: dict[str, Any]
+    disabled: str | None
+    journal: list[SavedJournalEntry]
 
 
 def dump(session: "GCSession", *, journal: bool = True) -> str:
@@ -123,25 +135,26 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         ) from error
 
 
-def parse(saved: str) -> dict[str, Any]:
+def parse(saved: str) -> _Document:
     """Returns a saved session as data.
 
     Raises:
         SavedSessionError: The text is not a saved session.
     """
     with _restoring():
-        document: dict[str, Any] = json.loads(saved)
+        document = json.loads(saved)
         found = document["format"]
         if type(found) is not int or found != FORMAT:
             raise GCError(
                 f"it has format {found!r:.80}, and this version reads format {FORMAT}: restore it "
                 "with the version of jaato-gc that saved it"
             )
-        _BudgetState.model_validate(document["budget"])
-        return document
+        read = _Document.model_validate(document)
+        window(read.budget.context_limit)  # a budget without a session may have none
+        return read
 
 
-def load(session: "GCSession", document: Mapping[str, Any], plugin: str | GCPlugin | None) -> None:
+def load(session: "GCSession", document: _Document, plugin: str | GCPlugin | None) -> None:
     """Sets the state of a new session.
 
     Args:
@@ -154,18 +167,16 @@ def load(session: "GCSession", document: Mapping[str, Any], plugin: str | GCPlug
     """
     with _restoring():
         counter = session.budget.counter
-        if document["counter"] != counter.name:
+        if document.counter != counter.name:
             raise GCError(
-                f"it was counted with {document['counter']!r}: give that counter, "
-                f"not {counter.name!r}"
+                f"it was counted with {document.counter!r}: give that counter, not {counter.name!r}"
             )
-        needs_summarizer = _StrategyState.model_validate(document).uses_summarizer
         if plugin is None:
             plugin = _strategy(document, session.registry)
-            if needs_summarizer and session._summarizer is None:
+            if document.uses_summarizer and session._summarizer is None:
                 raise GCError("its strategy used a summarizer: give it to restore(summarizer=…)")
         if plugin is not None:
-            session.set_gc_plugin(plugin, GCConfig(**document["config"]))
+            session.set_gc_plugin(plugin, GCConfig(**document.config))
         _fill(session, document)
 
 
@@ -184,28 +195,28 @@ def _restoring() -> Iterator[None]:
         ) from error
 
 
-def _fill(session: "GCSession", document: Mapping[str, Any]) -> None:
+def _fill(session: "GCSession", document: _Document) -> None:
     live, schedule = session._live, session._schedule
-    budget = InstructionBudget.from_snapshot(document["budget"], session.budget.counter)
+    budget = InstructionBudget.from_snapshot(document.budget, session.budget.counter)
     # What can be dropped depends on the host of the new session.
     budget.collectable_sources = session.budget.collectable_sources
     budget.has_stash = session.budget.has_stash
-    live.begin_with([read_message(data) for data in document["history"]], budget)
-    _BookingState.set_on(live.booking, document)
-    found = {message.message_id for message in live.messages}
-    if len(found) < len(live.messages) or None in map(budget.entry_of, found):
+    live.begin_with([read_out(message) for message in document.history], budget)
+    if not live.booking.holds(message.message_id for message in live.messages):
         raise SavedSessionError("its history and its budget do not match")
-    _LiveState.set_on(live, document)
-    live.pinned_turns = frozenset(live.pinned_turns)
-    _ScheduleState.set_on(schedule, document)
-    entries = entries_from_list(document["journal"])
-    _JournalState.set_on(session._journal, document)
-    if session._journal.recorded < len(entries):
+    entries = [entry.read_out() for entry in document.journal]
+    if document.recorded < len(entries):
         raise SavedSessionError("its journal has more collections than there were")
+    _BookingState.set_on(live.booking, document)
+    _LiveState.set_on(live, document)
+    live.pinned_turns = frozenset(document.pinned_turns)
+    live.samples = [Report(*sample) for sample in document.samples]
+    _ScheduleState.set_on(schedule, document)
+    _JournalState.set_on(session._journal, document)
     session._journal.fill(entries)
     schedule.update_limits()
     if schedule.strategy:
-        schedule.strategy.disabled = document["disabled"]
+        schedule.strategy.disabled = document.disabled
 
 
 def _options(plugin: GCPlugin) -> dict[str, Any] | None:
@@ -243,8 +254,8 @@ def _uses_summarizer(plugin: GCPlugin) -> bool:
     return settings.summarizer is not None and not settings.extractive
 
 
-def _strategy(document: Mapping[str, Any], registry: PluginRegistry) -> GCPlugin | None:
-    name, options = document["plugin"], document["plugin_options"]
+def _strategy(document: _Document, registry: PluginRegistry) -> GCPlugin | None:
+    name, options = document.plugin, document.plugin_options
     if name is None:
         return None
     if options is None:

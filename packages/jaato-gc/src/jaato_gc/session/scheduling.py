@@ -64,7 +64,12 @@ class Schedule:
 
     @guarded
     def set_window(self, context_limit: int) -> None:
-        """Sets the model's window, and allows another automatic collection."""
+        """Sets the model's window, and allows another automatic collection.
+
+        Raises:
+            GCConfigError: The output reserve leaves less than a tenth of it.
+        """
+        self.config.check_reserve(context_limit)
         self._live.budget.context_limit = context_limit
         self.waits_until = 0
         self.update_limits()
@@ -74,9 +79,22 @@ class Schedule:
         """Sets the room for the answer.
 
         Unlike another window, it does not end a pause: hosts may change it with every request.
+
+        Raises:
+            GCConfigError: It leaves less than a tenth of the window.
         """
+        self.config.with_output_reserve(tokens).check_reserve(self._live.budget.context_limit)
         self.output_reserve = tokens
         self.update_limits()
+
+    def check_config(self, config: GCConfig) -> None:
+        """Checks that a configuration can be used with the current window and output reserve.
+
+        Raises:
+            GCConfigError: The output reserve leaves less than a tenth of the window.
+        """
+        reserving = config.with_output_reserve(self.output_reserve)
+        reserving.check_reserve(self._live.budget.context_limit)
 
     def update_limits(self) -> None:
         """Works out the limits of the current configuration, window and output reserve."""
@@ -200,9 +218,8 @@ class Schedule:
         strategy, requested_at = self.strategy, self.requested_at
         if strategy is None or requested_at is None or not self._may_collect(strategy):
             return False
-        return is_cache_cold(
-            strategy.config, now - requested_at, self._live.budget.utilization_percent()
-        )
+        budget, idle = self._live.budget, now - requested_at
+        return is_cache_cold(strategy.config, idle, budget.total_tokens(), budget.context_limit)
 
     def _may_collect(self, strategy: StrategyInUse) -> bool:
         """Returns whether automatic collections are allowed at the moment."""

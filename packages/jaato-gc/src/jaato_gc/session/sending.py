@@ -11,12 +11,11 @@ from typing import Literal, NamedTuple
 from jaato_gc.collecting import CORE, Draft, Floor, GCTriggerReason, PlanRequest
 from jaato_gc.commit import Guard, guarded
 from jaato_gc.errors import ContextFloorError
-from jaato_gc.messages import Message
 from jaato_gc.session.collector import Collector
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import REPAIR
-from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.live_history import LiveHistory, Request
 from jaato_gc.session.provider import window_in
 from jaato_gc.session.repairing import edits_to_repair, invalid_history
 from jaato_gc.session.scheduling import Schedule
@@ -72,7 +71,7 @@ class RequestBuilder:
     def _guard(self) -> Guard:
         return self.live.guard
 
-    def request(self) -> list[Message]:
+    def request(self) -> Request:
         """Returns the next request, after a collection if one is due.
 
         Raises:
@@ -97,7 +96,7 @@ class RequestBuilder:
         raise self.floor_error()
 
     @guarded
-    def request_at_once(self) -> list[Message] | None:
+    def request_at_once(self) -> Request | None:
         """Returns the next request if it takes no time; ``None`` if something is due before it."""
         schedule, now = self.schedule, self.clock()
         if schedule.asks_strategy or self.live.faults() or not self._size().fits:
@@ -108,18 +107,29 @@ class RequestBuilder:
         return self.live.request()
 
     @guarded
-    def _finished(self, size: _Size, now: float) -> tuple[list[Message] | None, _Size | None]:
+    def _finished(self, size: _Size, now: float) -> tuple[Request | None, _Size | None]:
         """Returns the request if it can be sent now, and its size if it is valid."""
         if self.live.faults():
             return None, None
         size_now = self._size()
-        # A collection could not do more, and it fits as counted.
         was_collected = not size.fits and self.schedule.strategy is not None
-        is_all = was_collected and self.live.budget.total_tokens() <= size_now.limit
-        if not (size_now.fits or is_all or self.on_overflow == "send"):
+        can_be_sent = size_now.fits or self._fits_as_counted(size_now.limit, was_collected)
+        if not (can_be_sent or self.on_overflow == "send"):
             return None, size_now
         self.schedule.request_made(now)
         return self.live.request(), size_now
+
+    def _fits_as_counted(self, limit: int, was_collected: bool) -> bool:
+        """Returns whether a request may be sent although its upper bound does not fit.
+
+        A report may be wrong, so the correction alone refuses no request: the provider decides. The
+        tolerance of the counter is given up if a collection could not do more.
+        """
+        budget = self.live.budget
+        counted = budget.counted_tokens()
+        if was_collected:
+            return min(counted, budget.total_tokens()) <= limit
+        return counted * (1 + budget.counter.tolerance) <= limit
 
     def _make_valid(self) -> None:
         faults = self.live.faults()

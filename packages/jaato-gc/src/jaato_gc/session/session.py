@@ -13,7 +13,7 @@ from jaato_gc.config import GCConfig, GCConfigOverrides
 from jaato_gc.errors import ContextFloorError, NotConfiguredError
 from jaato_gc.frozen import FrozenHistory
 from jaato_gc.messages import Message, Role
-from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry
+from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry, Summarizers
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
 from jaato_gc.session.children import configuration_of, inherited_options
@@ -22,7 +22,7 @@ from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.journal_entry import REPAIR
-from jaato_gc.session.live_history import LiveHistory
+from jaato_gc.session.live_history import LiveHistory, counted_for
 from jaato_gc.session.observers import BudgetListener, Observers
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
@@ -87,7 +87,8 @@ class GCSession:
         clock: Returns the time in seconds, for ``cache_ttl_seconds``.
 
     Raises:
-        GCConfigError: A number, a function, a policy, the stash or ``on_overflow`` is invalid.
+        GCConfigError: A number, a function, a policy, the stash, ``on_overflow`` or the tolerance
+            of the counter is invalid.
     """
 
     def __init__(
@@ -136,12 +137,14 @@ class GCSession:
         self.registry = registry or PluginRegistry()
         self.on_gc_threshold: ThresholdCallback | None = None
         """Called in every turn that has no callback of its own."""
+        counter = counter or self.registry.token_counter(model)
+        arguments.check_counter(counter)
         budget = InstructionBudget.create_default(
             session_id,
             agent_id,
             agent_type or agent_id,
             window_of(model, context_limit, self.registry),
-            counter or self.registry.token_counter(model),
+            counter,
         )
         budget.collectable_sources = {InstructionSource.CONVERSATION}
         if on_source_removed:
@@ -181,7 +184,8 @@ class GCSession:
 
         Raises:
             GCConfigError: ``config`` is not a `GCConfig`, an option is unknown, settings contradict
-                each other, or the strategy needs a summarizer.
+                each other, the strategy needs a summarizer, or the reserve for the answer leaves
+                less than a tenth of the window.
             GCPluginError: The strategy is not installed or can't be used, or it is not a strategy.
         """
         arguments.check_config(config)
@@ -190,6 +194,7 @@ class GCSession:
             return
         plugin = self.registry.strategy(plugin)
         config = prepare(plugin, config or GCConfig(), self._summarizer)
+        self._schedule.check_config(config)
         strategy = StrategyInUse(plugin, config, self.deadline_seconds)
         self._live.pin_turns(strategy.config.pinned_turn_indices)
         self._use(strategy)
@@ -206,7 +211,8 @@ class GCSession:
         """Sets the model's window. Collects at once if it is too full then.
 
         Raises:
-            GCConfigError: It is not a positive integer.
+            GCConfigError: It is not a positive integer, or the reserve for the answer leaves less
+                than a tenth of it.
         """
         self._schedule.set_window(arguments.window(context_limit))
         self._observers.budget_changed()
@@ -217,7 +223,8 @@ class GCSession:
         """Keeps room for the answer, unless the configuration has ``reserve_output_tokens``.
 
         Raises:
-            GCConfigError: It is not an integer of 0 or more.
+            GCConfigError: It is not an integer of 0 or more, or leaves less than a tenth of the
+                model's window.
         """
         self._schedule.set_output_reserve(arguments.count("tokens", tokens))
 
@@ -315,6 +322,7 @@ class GCSession:
 
         Raises:
             MessageError: It is not a `Message`, or a subclass of it.
+            GCError: The token counter returned something else than an integer of 0 or more.
         """
         booked = self._live.append(message)
         self._observers.budget_changed()
@@ -331,19 +339,35 @@ class GCSession:
         """
         return self._requests.request()
 
-    def report_usage(self, input_tokens: float, output_tokens: float = 0) -> None:
+    def report_usage(
+        self,
+        input_tokens: float,
+        output_tokens: float = 0,
+        *,
+        request: Sequence[Message] | None = None,
+    ) -> None:
         """Sets the usage that the provider reports, while the answer streams or after it.
 
         It corrects the budget. If usage crosses the threshold, ``on_gc_threshold`` is called, once
-        per turn. A report of less than half of what was counted is not believed: it leaves out
-        cached tokens, or is false.
+        per turn. A report of less than half of what was counted, or of more than the model's
+        window, is not believed: it leaves out cached tokens, or belongs to another request, or the
+        window is wrong.
+
+        Args:
+            input_tokens: The tokens of the request, including those read from the prompt cache.
+            output_tokens: The tokens of the answer so far.
+            request: What `before_send` returned for it; by default, the newest request.
 
         Raises:
-            GCError: ``input_tokens`` is not a positive number, or ``output_tokens`` is negative.
+            GCError: ``input_tokens`` is not a positive number, ``output_tokens`` is negative, or
+                ``request`` is another list.
         """
         read, written = arguments.usage(input_tokens, output_tokens)
-        if self._live.anchor(read):
+        counted = None if request is None else counted_for(request)
+        if self._live.anchor(read, counted):
             self._observers.budget_changed()
+        if self._live.doubts_report:
+            return
         if crossed := self._schedule.usage_reported(read + written):
             percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
@@ -645,22 +669,25 @@ class GCSession:
         Raises:
             SavedSessionError: The text is not a saved session, the counter is another one, or the
                 summarizer is missing.
+            GCConfigError: The saved reserve for the answer leaves less than a tenth of the window.
         """
         document = parse(saved)
         # A plugin's stash belongs to the agent, and observers know a session by its ids.
-        options.setdefault("agent_id", document["budget"]["agent_id"])
-        options.setdefault("session_id", document["budget"]["session_id"])
+        options.setdefault("agent_id", document.budget.agent_id)
+        options.setdefault("session_id", document.budget.session_id)
+        saved_window = document.budget.context_limit  # the saved reserve refers to it
         context_limit = options.get("context_limit")
         if context_limit is None:
-            options["context_limit"] = document["budget"]["context_limit"]
+            context_limit = saved_window
+        options["context_limit"] = context_limit
         session = cls(provider, **options)
         try:
             load(session, document, strategy)
+            if context_limit != saved_window:  # the model may be another one
+                session.set_context_limit(context_limit)
         except BaseException:
             session.close()
             raise
-        if context_limit is not None:  # the model may be another one
-            session.set_context_limit(context_limit)
         return session
 
     def child(
@@ -669,17 +696,19 @@ class GCSession:
         provider: Provider | None = None,
         *,
         profiles: str | Path = DEFAULT_PROFILES,
+        summarizers: Summarizers | None = None,
         **options: Unpack[GCSessionOptions],
     ) -> "GCSession":
         """Returns a session for a sub-agent.
 
         It has the strategy and the settings of its ``gc`` block or, without one, those of this
-        session.
+        session. The room for the answer is inherited with the window: see `set_output_reserve`.
 
         Args:
             profile: Name of a profile, or an inline configuration ``{"gc": {…}}``.
             provider: The provider of the sub-agent; by default the one of this session.
             profiles: The folder of the profiles.
+            summarizers: Functions that the ``gc`` block can name: see `load_gc_from_file`.
             **options: As for a new session. Window, counter, tools, summarizer, registry, stash and
                 the session's id are inherited. In the stash, agents do not find each other's
                 content.
@@ -692,8 +721,10 @@ class GCSession:
         options.setdefault("agent_id", own_id)
         options = inherited_options(self, options)
         child = GCSession(provider or self.provider, **options)
-        child.set_output_reserve(self._schedule.output_reserve)
-        found = configuration_of(profile, profiles, self._schedule.strategy, self.registry)
+        parent = self._schedule.strategy
+        found = configuration_of(profile, profiles, parent, self.registry, summarizers)
         if found:
             child.set_gc_plugin(*found)
+        if child.budget.context_limit == self.budget.context_limit:
+            child.set_output_reserve(self._schedule.output_reserve)
         return child

@@ -66,7 +66,7 @@ class TurnLoop:
     async def _exchange(self) -> Message:
         """Returns one answer. A refused request is made smaller and sent once more."""
         request = await self._request()
-        answer = Answer(self.on_text, self.session.report_usage)
+        answer = self._answer_to(request)
         try:
             return await answer.collect(self.provider(request), self.on_loop)
         except Exception as error:
@@ -75,8 +75,12 @@ class TurnLoop:
             if not await self._work(partial(self.session.recover_from_refusal, error)):
                 raise self.session.floor_error() from error
         request = await self._request()
-        answer = Answer(self.on_text, self.session.report_usage)
+        answer = self._answer_to(request)
         return await answer.collect(self.provider(request), self.on_loop)
+
+    def _answer_to(self, request: list[Message]) -> Answer:
+        """Returns an empty answer, whose reports of usage belong to the request."""
+        return Answer(self.on_text, partial(self.session.report_usage, request=request))
 
     async def _request(self) -> list[Message]:
         """Returns the next request. Most take no time: only a collection needs a thread."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from jaato_gc.deadline import is_failure
 from jaato_gc.stash.protocol import Stash
 from jaato_gc.tokens import render_message
 
@@ -69,7 +70,9 @@ def recall_tool(
                 return _content(stash, key.strip(), given.get("offset"), max_characters)
             if isinstance(query, str) and query.strip():
                 return _findings(stash, query, max_characters)
-        except Exception as error:  # the model needs an answer in any case
+        except BaseException as error:  # the model needs an answer in any case
+            if not is_failure(error):
+                raise
             return f"Nothing can be recalled at the moment: {error}"[:max_characters]
         return "Give a key, or a query to search for."
 

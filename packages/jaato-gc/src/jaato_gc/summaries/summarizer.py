@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from jaato_gc.calling import CallTimeoutError, call
@@ -16,6 +17,7 @@ from jaato_gc.tokens import (
     TokenCounter,
     render,
     split_text,
+    text_tokens,
 )
 
 SummarizerFunction = Callable[..., Any]
@@ -83,13 +85,14 @@ class Summarizer:
 
     def _fitting(self, turns: Iterable[_Part]) -> list[_Part]:
         """Returns the turns in parts that fit the input; a longer turn is cut in pieces."""
-        between = self.counter.count_text(SEPARATOR)
+        count = partial(text_tokens, counter=self.counter)
+        between = count(SEPARATOR)
         runs: list[list[_Part]] = []
         room = 0
         for turn in turns:
-            size = self.counter.count_text(turn.text)
+            size = count(turn.text)
             if size > self.input_tokens:
-                pieces = split_text(turn.text, self.input_tokens, self.counter.count_text)
+                pieces = split_text(turn.text, self.input_tokens, count)
                 runs += [
                     [_Part.of_text(piece, f"piece-{number}")]
                     for number, piece in enumerate(pieces, 1)

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from jaato_gc.errors import SummaryError
-from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter
+from jaato_gc.tokens import DEFAULT_COUNTER, TokenCounter, text_tokens
 
 # Only the beginning of a text is checked: a summary may mention errors and apologies. The patterns
 # are compiled on first use: most programs that import this never summarise.
@@ -62,7 +62,7 @@ def valid_summary(returned: Any, shown: str, counter: TokenCounter = DEFAULT_COU
         raise SummaryError(f"the summarizer returned an error text: {summary!r:.80}")
     if re.match(_REFUSAL, summary):
         raise SummaryError(f"the summarizer refused: {summary!r:.80}")
-    if summary == shown.strip() or counter.count_text(summary) >= counter.count_text(shown):
+    if summary == shown.strip() or text_tokens(summary, counter) >= text_tokens(shown, counter):
         detail = "the summarizer returned a text that is not shorter than its input"
         raise NotShorterError(detail)
     return summary

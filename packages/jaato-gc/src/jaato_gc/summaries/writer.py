@@ -36,8 +36,8 @@ class SummarySettings(StrategySettings):
     summarizer: SummarizerFunction | None = None
     """Writes a summary of text, or of messages if its argument is named so. May be async.
 
-    Without one, the strategy uses the summarizer of its session. A file names it as
-    ``"module:function"``.
+    Without one, the strategy uses the summarizer of its session. A file names one
+    that a plugin registered or the host gave.
     """
     extractive: bool = False
     """Write summaries without a model: lines that are selected from the content."""

@@ -8,6 +8,7 @@ from jaato_gc.tokens.counting import TokenCounter as TokenCounter
 from jaato_gc.tokens.counting import count_tokens as count_tokens
 from jaato_gc.tokens.counting import message_tokens as message_tokens
 from jaato_gc.tokens.counting import recount as recount
+from jaato_gc.tokens.counting import text_tokens as text_tokens
 from jaato_gc.tokens.estimate import ESTIMATE_TOLERANCE as ESTIMATE_TOLERANCE
 from jaato_gc.tokens.estimate import estimate_tokens as estimate_tokens
 from jaato_gc.tokens.exact import TiktokenCounter as TiktokenCounter

@@ -1,10 +1,12 @@
 """Counting tokens: one counter for everything, with a memo on each message."""
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from jaato_gc.errors import GCError
 from jaato_gc.messages import Message, Part
 from jaato_gc.tokens.estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc.tokens.images import image_tokens
@@ -54,7 +56,8 @@ class Confidence(StrEnum):
     ESTIMATED = "estimated"
     """Estimated, within the counter's stated tolerance."""
     DOUBTED = "doubted"
-    """Counted: the provider's last report was less than half of that and was not believed."""
+    """Counted: the provider's last report was less than half of that, or more than the window, and
+    was not believed."""
 
 
 @runtime_checkable
@@ -77,7 +80,7 @@ class TokenCounter(Protocol):
         ...
 
     def count_text(self, text: str) -> int:
-        """Returns the tokens of a text.
+        """Returns the tokens of a text: an integer of 0 or more.
 
         A counter may also have an attribute ``costs``: the `FrameCosts` of a provider's format.
         """
@@ -100,6 +103,31 @@ DEFAULT_COUNTER: TokenCounter = EstimateCounter()
 """The counter if none was chosen: the same on every machine."""
 
 
+def text_tokens(text: str, counter: TokenCounter) -> int:
+    """Returns the tokens of a text.
+
+    Raises:
+        GCError: The counter returned something else than an integer of 0 or more.
+    """
+    tokens = counter.count_text(text)
+    # A counter of somebody else may return anything, such as the float of `len(text) / 4`.
+    return tokens if type(tokens) is int and tokens >= 0 else _checked(tokens, "a text", counter)
+
+
+def _checked(tokens: object, what: str, counter: TokenCounter) -> int:
+    """Returns the answer of a counter as an integer, also if it is one of another library."""
+    try:
+        found = -1 if isinstance(tokens, bool) else operator.index(tokens)  # type: ignore[arg-type]
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise GCError(
+            f"token counter {counter.name!r} returned {tokens!r:.80} for {what}: expected an "
+            "integer of 0 or more; correct the counter"
+        )
+    return found
+
+
 def count_tokens(messages: Iterable[Message], counter: TokenCounter = DEFAULT_COUNTER) -> int:
     """Returns the tokens of some messages. Each message is tokenised once."""
     name = counter.name
@@ -120,6 +148,8 @@ def message_tokens(message: Message, counter: TokenCounter = DEFAULT_COUNTER) ->
             tokens += part_tokens(part, counter, costs)
         if costs.rates:
             tokens = round(tokens * costs.rates.get(message.message_id, 1))
+        if type(tokens) is not int or tokens < 0:  # the costs of a format may return anything too
+            tokens = _checked(tokens, "the parts of a message", counter)
         _remember(message, tokens, counter.name)
     return tokens
 
@@ -154,14 +184,14 @@ def part_tokens(part: Part, counter: TokenCounter, costs: FrameCosts) -> int:
     """Returns the tokens of one part."""
     tokens = 0
     if part.text:
-        tokens += counter.count_text(part.text)
+        tokens += text_tokens(part.text, counter)
     if part.thought or part.extra:
-        thought = counter.count_text(part.thought) if part.thought else 0
+        thought = text_tokens(part.thought, counter) if part.thought else 0
         tokens += max(thought, costs.sealed(part))
     if call := part.function_call:
-        tokens += costs.call + counter.count_text(call.name + as_text(call.args))
+        tokens += costs.call + text_tokens(call.name + as_text(call.args), counter)
     if answer := part.function_response:
-        tokens += costs.call + counter.count_text(answer.name + as_text(answer.result))
+        tokens += costs.call + text_tokens(answer.name + as_text(answer.result), counter)
     if part.inline_data:
         tokens += costs.attachment(part)
     return tokens
