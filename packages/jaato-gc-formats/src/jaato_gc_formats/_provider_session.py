@@ -254,16 +254,11 @@ class ProviderSession:
         history = self.session.history
         request, sent = self._built(history, fields)
         refusals = self._refusals(request)
-        if refusals and not self.session.repair:  # nothing is collected then
-            raise self._refused(refusals, request)
+        if refusals:  # before anything is collected
+            self._repair(refusals, request, fields)
         messages = self.session.before_send()
-        if len(messages) != len(history) or any(map(is_not, messages, history)):
+        if refusals or len(messages) != len(history) or any(map(is_not, messages, history)):
             request, sent = self._built(messages, fields)
-            refusals = self._refusals(request)
-        if refusals and self.session.repair:
-            repair = partial(repaired_messages, self._api, request={**self.call, **fields})
-            self.session.repair_history(repair, list(map(str, refusals)))
-            request, sent = self._built(self.session.before_send(), fields)
             refusals = self._refusals(request)
         if refusals:
             raise self._refused(refusals, request)
@@ -284,6 +279,12 @@ class ProviderSession:
             keep_unknown=self.session.collection_count == 0,
         )
         return self._api.within_mark_limit(request), sent
+
+    def _repair(self, refusals: Sequence[Refusal], request: Fields, fields: Fields) -> None:
+        if not self.session.repair:
+            raise self._refused(refusals, request)
+        repair = partial(repaired_messages, self._api, request={**self.call, **fields})
+        self.session.repair_history(repair, list(map(str, refusals)))
 
     def _refusals(self, request: Fields) -> list[Refusal]:
         return self._api.refusals({**self.call, **request})
