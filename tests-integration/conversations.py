@@ -5,11 +5,13 @@ A host appends, edits, collects, undoes and restores at random, also items that 
 
 import copy
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from scripted_models import MODELS
 from strict_provider import PROVIDERS
@@ -28,10 +30,12 @@ from jaato_gc import (
     discover_gc_plugins,
     extractive_summary,
 )
+from jaato_gc.plugin import FrameCosts, TokenCounter
 from jaato_gc_formats import FormatError, ProviderSession, counter_for
 from jaato_gc_testing import MemoryStash
 
 Fields = dict[str, Any]
+Result = TypeVar("Result")
 STRATEGIES = sorted(discover_gc_plugins())
 OUTPUT = "a line of a file, as long as any other\n"
 MARK = {"type": "ephemeral"}
@@ -215,11 +219,26 @@ def plugin(strategy: str) -> GCPlugin:
     return PluginRegistry().create(strategy, options)
 
 
-def session_options(format: str, strategy: str) -> Fields:
+def session_options(strategy: str) -> Fields:
     """Returns the options of a session that calls no model."""
-    summarizer = extractive_summary if strategy == "gc_hybrid" else None
-    counter = counter_for(format, WIRES[format].call["model"])
-    return {"summarizer": summarizer, "counter": counter}
+    return {"summarizer": extractive_summary if strategy == "gc_hybrid" else None}
+
+
+class FlakyCounter:
+    """A token counter that returns nonsense now and then."""
+
+    def __init__(self, counter: TokenCounter, chance: random.Random) -> None:
+        self.name, self.confidence = counter.name, counter.confidence
+        self.tolerance = counter.tolerance
+        self.costs = getattr(counter, "costs", FrameCosts())
+        self.fails = 0.0
+        self._counter, self._chance = counter, chance
+
+    def count_text(self, text: str) -> Any:
+        """Returns the tokens of a text, or no number of tokens."""
+        if self._chance.random() < self.fails:
+            return self._chance.choice([2.5, math.nan, math.inf, None, -1, "7", True])
+        return self._counter.count_text(text)
 
 
 class Conversation:
@@ -241,6 +260,11 @@ class Conversation:
         """How often the host appends what a provider refuses."""
         self.lies = chance.choice([0.0, 0.0, 0.1])
         """How often the provider reports a false usage."""
+        self.counter = FlakyCounter(counter_for(format, self.wire.call["model"]), chance)
+        self.miscounts = chance.choice([0.0, 0.0, 0.0, 0.01])
+        """How often the counter fails."""
+        self.reports = [0]
+        """The usage that the provider reported."""
         self.stash = MemoryStash() if chance.random() < 0.5 else None
         self.config = GCConfig(
             preserve_recent_turns=chance.randint(0, 3), preserve_recent_groups=chance.randint(0, 3)
@@ -255,16 +279,22 @@ class Conversation:
         self._give(self.wire.call)
 
     def _begin(self) -> None:
+        self.counter.fails = 0.0
         self.agent = ProviderSession.open(
             self.format,
             context_limit=self.chance.choice([4_000, 6_000, 9_000]),
             call=copy.deepcopy(self.wire.call),
             strategy=plugin(self.strategy),
             config=self.config,
-            stash=self.stash,
-            repair=self.repairs,
-            **session_options(self.format, self.strategy),
+            **self._options(),
         )
+        self.counter.fails = self.miscounts
+
+    def _options(self) -> Fields:
+        return {
+            "counter": self.counter, "stash": self.stash, "repair": self.repairs,
+            **session_options(self.strategy),
+        }  # fmt: skip
 
     def run(self, requests: int) -> None:
         """Talks until so many requests were made."""
@@ -285,7 +315,10 @@ class Conversation:
                 return
             said = self.model.answer(request)
             self.provider.answered(copy.deepcopy(said))
-            self.agent.answer(self.wire.response(said, self._tokens(request)))
+            response = self.wire.response(said, self._tokens(request))
+            self._persist(partial(self.agent.answer, response))
+            if self.chance.random() < self.lies and (late := self.chance.choice(self.reports)):
+                self.agent.session.report_usage(late)
             calls = self.wire.calls(said)
             if not calls and not self.wire.is_paused(said):
                 return
@@ -307,7 +340,7 @@ class Conversation:
     def _append(self, *items: Any) -> None:
         before = self.agent.session.save()
         try:
-            self.agent.append(*items)
+            self._persist(partial(self.agent.append, *items))
             self._give(*items)
         except (FormatError, MessageError) as error:
             self._raised(error, before)
@@ -320,6 +353,7 @@ class Conversation:
 
     def _tokens(self, request: Fields) -> int:
         tokens = len(json.dumps(request)) // 4
+        self.reports.append(tokens)
         if self.chance.random() < self.lies:
             return self.chance.choice([0, 1, tokens // 3, 3 * tokens, 100_000])
         return tokens
@@ -330,7 +364,7 @@ class Conversation:
         """Makes a request and holds it against the provider; ``None`` if there is none."""
         before = self.agent.session.save()
         try:
-            request = self.agent.request()
+            request = self._persist(self.agent.request)
         except (InvalidHistoryError, ContextFloorError, StashError) as error:
             self._raised(error, before)
             self._give_up()
@@ -343,9 +377,20 @@ class Conversation:
             self.trusted = self.agent.session.save()
         return request
 
+    def _persist(self, call: Callable[[], Result]) -> Result:
+        """Calls until the counter counts. Each failure changes nothing."""
+        while True:
+            before = self.agent.session.save()
+            try:
+                return call()
+            except GCError as error:
+                if type(error) is not GCError or "token counter" not in str(error):
+                    raise
+                self._raised(error, before)
+
     def _raised(self, error: Exception, before: str) -> None:
         self.errors[type(error).__name__] += 1
-        if self.agent.session.save() != before:
+        if _state(self.agent.session.save()) != _state(before):
             self.findings.append(f"{type(error).__name__} changed the session: {error}")
 
     def _give_up(self) -> None:
@@ -386,16 +431,16 @@ class Conversation:
 
     def restore(self, saved: str) -> None:
         """Goes on with a saved session, in another process, say."""
+        self.counter.fails = 0.0
         self.collections += self.agent.session.collection_count
         self.agent = ProviderSession.restore(
             self.format,
             saved,
             call=copy.deepcopy(self.wire.call),
             strategy=plugin(self.strategy),
-            stash=self.stash,
-            repair=self.repairs,
-            **session_options(self.format, self.strategy),
+            **self._options(),
         )
+        self.counter.fails = self.miscounts
 
     def _restore_removed(self) -> None:
         session = self.agent.session
@@ -403,6 +448,11 @@ class Conversation:
         keys = [key for item in items for key in item.stash_keys]
         if keys and self.stash:
             session.restore_stashed([self.chance.choice(keys)])
+
+
+def _state(saved: str) -> Fields:
+    """Returns what a saved session says, without the number of the last plan."""
+    return {**json.loads(saved), "plans_made": None}
 
 
 def talk(format: str, seed: str, requests: int) -> Conversation:

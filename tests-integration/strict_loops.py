@@ -73,7 +73,7 @@ class Loop:
             call=copy.deepcopy(self.wire.call),
             strategy=plugin(strategy),
             config=GCConfig(preserve_recent_turns=2),
-            **session_options(format, strategy),
+            **session_options(strategy),
         )
         self._give(self.wire.call)
 

@@ -62,8 +62,8 @@ class StrictResponses(StrictProvider):
         sent: set[Any] = set()
         for at, item in enumerate(items):
             item_id = item.get("id")
-            if item.get("type") == "reasoning":
-                if item.get("encrypted_content") != self._sealed.get(item_id, ""):
+            if item.get("type") == "reasoning" and item_id in self._sealed:
+                if item.get("encrypted_content") != self._sealed[item_id]:
                     yield f"input[{at}]: reasoning {item_id} can't be verified"
                 following = items[at + 1].get("id") if at + 1 < len(items) else None
                 if following != self._next_of.get(item_id):

@@ -5,7 +5,15 @@ from functools import partial
 from operator import is_not
 from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
-from jaato_gc import GCConfig, GCError, GCSession, Message, PluginRegistry, is_context_refusal
+from jaato_gc import (
+    GCConfig,
+    GCError,
+    GCSession,
+    Message,
+    PluginRegistry,
+    count_tokens,
+    is_context_refusal,
+)
 from jaato_gc.plugin import GCPlugin, HostOptions
 from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._bound_thoughts import View
@@ -311,6 +319,7 @@ class ProviderSession:
             items, usage = self._api.answer_items(response), self._api.usage(response)
         said = self._sendable(items, self._api.read(items, self._names))
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
+        self._count(said)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
         booked = self._append_all(said)
@@ -415,7 +424,12 @@ class ProviderSession:
                 raise refused_items(item_refusals(self._api, items), items)
         return found
 
-    def _append_all(self, messages: Iterable[Message]) -> list[Message]:
+    def _count(self, messages: Iterable[Message]) -> None:
+        """Counts messages, before any is added: the counter of a host may fail."""
+        count_tokens(messages, self.session.budget.counter)
+
+    def _append_all(self, messages: Sequence[Message]) -> list[Message]:
+        self._count(messages)
         booked = [self.session.append(message) for message in messages]
         self._marks.follow(booked)
         return booked
