@@ -158,12 +158,27 @@ class State:
         assert self.usage["tokens_remaining"] == max(0, limit - total)
         assert self.usage["turns"] == sum(message.opens_turn for message in self.messages)
         assert sorted(_booked_ids(entries)) == sorted(self.by_id)
+        pins = self.snapshot["pinned_message_ids"]
+        fixed = sum(_fixed_tokens(entry, pins) for entry in entries) + max(0, correction)
+        assert self.usage["fixed_tokens"] == self.snapshot["fixed_tokens"] == fixed
 
 
 def _booked_ids(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for entry in entries:
         yield from entry["message_ids"]
         yield from _booked_ids(entry["children"].values())
+
+
+def _fixed_tokens(
+    entry: Mapping[str, Any], pins: Collection[str], *, is_locked: bool = False
+) -> int:
+    """Returns the tokens of what is LOCKED, pinned or not in the history, recounted."""
+    is_locked |= entry["own_gc_policy"] == GCPolicy.LOCKED
+    is_beside = entry["source"] != InstructionSource.CONVERSATION and not entry["message_ids"]
+    ids = {*entry["message_ids"]}
+    is_fixed = is_locked or is_beside or (ids and ids <= {*pins})
+    below = (_fixed_tokens(each, pins, is_locked=is_locked) for each in entry["children"].values())
+    return int(entry["tokens"] if is_fixed else 0) + sum(below)
 
 
 @dataclass(frozen=True)
@@ -493,9 +508,9 @@ def _check_account(before: State, after: State, result: GCResult) -> None:
 def differences(actual: Any, expected: Any, path: str = "") -> list[str]:
     """Returns where two snapshots of a budget differ.
 
-    Creation times and pins are left out: the reference session makes its entries later, and has
-    not every message that can be pinned. So are the numbers of summaries: no number is used twice,
-    even if its collection was undone.
+    Creation times are left out, and pins with what they fix: the reference session makes its
+    entries later, and has not every message that can be pinned. So are the numbers of summaries: no
+    number is used twice, even if its collection was undone.
     """
     if not (isinstance(actual, dict) and isinstance(expected, dict)):
         return [] if actual == expected else [f"{path}: {actual} instead of {expected}"]
@@ -504,7 +519,7 @@ def differences(actual: Any, expected: Any, path: str = "") -> list[str]:
     for key in {**actual, **expected}:
         # Known fault: an entry that was opened after a collection still counts it after its undo,
         # so `born` differs.
-        if key not in ("born", "created_at", "pinned_message_ids"):
+        if key not in ("born", "created_at", "pinned_message_ids", "fixed_tokens"):
             found += differences(actual.get(key), expected.get(key), f"{path}/{key}")
     return found
 

@@ -170,12 +170,14 @@ def test_client_from_connecting_to_history(
 def test_threshold_callback(
     seeds: Seeds, make_client: Callable[..., SeedClient], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prompt = "why? " * 100
-    session = make_client(context_limit=int(estimate_tokens(prompt) / 0.9))
-    session.set_gc_plugin(create_plugin(), GCConfig())
+    story = "why? " * 100
+    session = make_client(context_limit=int(estimate_tokens(story) / 0.75))
+    session.set_gc_plugin(create_plugin(), GCConfig(auto_trigger=False))
+    session.append(Message.from_text(Role.USER, "Tell me"))
+    session.append(Message.from_text(Role.MODEL, story))
 
     heard: list[str] = []
-    run(seeds["threshold callback"], session=session, prompt=prompt, output_callback=heard.append)
+    run(seeds["threshold callback"], session=session, prompt="So?", output_callback=heard.append)
 
     assert heard == ["Yes."]
     assert re.fullmatch(r"Context pressure: \d+\.\d% >= 80\.0%\n", capsys.readouterr().out)

@@ -455,7 +455,7 @@ class IgnoresPinnedMessages(OldestFirst):
     ) -> Answer:
         if budget:
             budget = budget.copy()
-            budget.pinned_message_ids.clear()
+            budget._fixed.pinned.clear()
         return super().collect(history, context_usage, config, reason, budget)
 
 
@@ -931,7 +931,7 @@ WRITES: dict[str, Write] = {
     "extra of a message": write_extra,
     "extra of a part": write_signature,
     "limit of the budget": lambda each: setattr(each.budget, "context_limit", 1),
-    "pins of the budget": lambda each: budget_of(each).pinned_message_ids.clear(),
+    "pins of the budget": lambda each: setattr(budget_of(each), "pinned_message_ids", ()),
     "method of the budget": lambda each: budget_of(each).clear_source(CONVERSATION),
     "entries of the budget": lambda each: budget_of(each).entries.clear(),
     "entry of the budget": write_entry,
@@ -984,7 +984,7 @@ FORCED_WRITES: list[tuple[str, Write]] = [
     ("the configuration", lambda each: setattr(each._draft, "config", GCConfig(max_turns=7))),
     ("the configuration", lambda each: dict.update(each.config.plugin_config, kept=True)),
     ("the budget", lambda each: vars(each.budget).update(context_limit=1)),
-    ("the budget", lambda each: vars(each.budget).update(pinned_message_ids={"m9"})),
+    ("the budget", lambda each: each.budget._fixed.pinned.update(m9=None)),
     ("the budget", force_entry),
 ]
 

@@ -31,7 +31,7 @@ from jaato_gc import (
     count_tokens,
     split_into_turns,
 )
-from jaato_gc.plugin import Collection, Group, Hold, check_collection, message_tokens
+from jaato_gc.plugin import Collection, Group, Hold, Limits, check_collection, message_tokens
 from jaato_gc_testing import broken_histories, histories
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
@@ -178,7 +178,7 @@ class Case:
 
     @property
     def target(self) -> int:
-        target = self.config.target_tokens(self.limit)
+        target = Limits.of(self.config, self.limit).target_tokens
         assert target is not None
         return target
 
@@ -844,7 +844,7 @@ def test_room_for_the_answer_is_kept() -> None:
     budget = budget_for(HISTORY, total)
     settings = config(90.0, reserve_output_tokens=total // 2)
 
-    assert turn_numbers(collect(settings=settings, budget=budget)[0]) == [5, 6, 7, 8, 9]
+    assert turn_numbers(collect(settings=settings, budget=budget)[0]) == [6, 7, 8, 9]
 
 
 def test_to_target_off_removes_everything_unprotected() -> None:

@@ -24,6 +24,7 @@ from jaato_gc import (
     SourceEntry,
     SystemChildType,
 )
+from jaato_gc.commit import AT_ONCE
 from jaato_gc.plugin import (
     DEFAULT_SOURCE_POLICIES,
     DEFAULT_SYSTEM_POLICIES,
@@ -467,7 +468,7 @@ def test_a_snapshot_does_not_follow_the_budget() -> None:
     budget = conversation()
     snapshot = budget.snapshot()
     budget.add_child(CONVERSATION, "turn_2", 1, PARTIAL)
-    budget.pinned_message_ids.add("m1")
+    budget.pinned_message_ids |= {"m1"}
 
     assert snapshot == conversation_like(snapshot).snapshot()
     assert "turn_2" not in snapshot["entries"]["conversation"]["children"]
@@ -612,6 +613,27 @@ class BudgetMachine(RuleBasedStateMachine):
     def clear_source(self, source: InstructionSource) -> None:
         self.budget.clear_source(source)
 
+    @rule(tokens=st.integers(0, 500), is_pinned=st.booleans(), data=st.data())
+    def attach_a_message(self, tokens: int, is_pinned: bool, data: st.DataObject) -> None:
+        entries = [entry for root in self.budget.entries.values() for entry in root.walk()]
+        if entries:
+            entry, (message_id,) = data.draw(st.sampled_from(entries)), self.fresh_ids(1)
+            pins = [message_id] if is_pinned else []
+            self.budget.attach_message(AT_ONCE, entry, message_id, tokens, pins)
+
+    @precondition(lambda self: self.budget._by_message)
+    @rule(data=st.data(), tokens=st.integers(0, 500))
+    def remove_a_message(self, data: st.DataObject, tokens: int) -> None:
+        message_id = data.draw(st.sampled_from(sorted(self.budget._by_message)))
+        self.budget.remove_messages({message_id: tokens})
+
+    @precondition(lambda self: self.budget._by_message)
+    @rule(data=st.data(), tokens=st.integers(0, 500))
+    def rebook(self, data: st.DataObject, tokens: int) -> None:
+        entry = self.budget.entry_of(data.draw(st.sampled_from(sorted(self.budget._by_message))))
+        assert entry is not None
+        self.budget.rebook(entry, tokens, self.fresh_ids(2))
+
     @rule(
         ratio=st.floats(0.5, 1.5),
         unbooked=st.integers(0, 500),
@@ -654,6 +676,20 @@ class BudgetMachine(RuleBasedStateMachine):
         assert budget.locked_tokens() == tiers[LOCKED]
         assert budget.preservable_tokens() == tiers[PRESERVABLE]
         assert budget.gc_eligible_tokens() == sum(tiers[each] for each in REMOVABLE_POLICIES)
+
+    @invariant()
+    def fixed_tokens_equal_a_recount(self) -> None:
+        budget = self.budget
+        fixed = sum(
+            entry.tokens
+            for root in budget.entries.values()
+            for entry in root.walk()
+            if entry.binding_policy() is LOCKED
+            or (entry.source is not CONVERSATION and not entry.message_ids)
+            or (entry.message_ids and budget.pinned_message_ids >= set(entry.message_ids))
+        )
+        assert budget.fixed_tokens() == budget.corrected(fixed)
+        assert budget.copy().fixed_tokens() == budget.fixed_tokens()
 
     @invariant()
     def everything_is_found_by_key_and_message(self) -> None:

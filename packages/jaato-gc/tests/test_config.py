@@ -23,8 +23,8 @@ from jaato_gc.plugin import (
     ENVIRONMENT_VARIABLES,
     Collection,
     GCConfigOverrides,
+    Limits,
     should_collect,
-    trigger_tokens,
 )
 from jaato_gc_testing import OldestFirst, new_session
 
@@ -531,38 +531,38 @@ def test_figures_in_tokens_are_none_without_a_window() -> None:
     config = GCConfig(reserve_output_tokens=10)
 
     assert config.request_limit(None) is None
-    assert config.target_tokens(None) is None
-    assert trigger_tokens(config, None) is None
+    limits = Limits.of(config, None, 10)
+    assert (limits.target_tokens, limits.trigger_tokens, limits.pressure_tokens) == (None,) * 3
 
 
 def test_figures_in_tokens_are_shares_of_the_window() -> None:
     config = GCConfig(threshold_percent=75, target_percent=50)
 
     assert config.request_limit(1000) == 1000
-    assert config.target_tokens(1000) == 500
-    assert trigger_tokens(config, 1000) == 750
+    limits = Limits.of(config, 1000)
+    assert (limits.target_tokens, limits.trigger_tokens, limits.pressure_tokens) == (500, 750, 900)
 
 
 def test_figures_in_tokens_follow_the_cap() -> None:
     config = GCConfig(threshold_percent=75, target_percent=50, max_context_tokens=400)
 
-    assert config.target_tokens(1000) == 200
-    assert trigger_tokens(config, 1000) == 300
+    limits = Limits.of(config, 1000)
+    assert (limits.target_tokens, limits.trigger_tokens, limits.pressure_tokens) == (200, 300, 360)
 
 
-def test_the_reserve_for_the_answer_caps_request_target_and_trigger() -> None:
+def test_the_target_stays_below_a_request_that_leaves_room_for_the_answer() -> None:
     config = GCConfig(reserve_output_tokens=500)
 
     assert config.request_limit(1000) == 500
-    assert config.target_tokens(1000) == 500
-    assert trigger_tokens(config, 1000) == 500
+    limits = Limits.of(config, 1000)
+    assert (limits.target_tokens, limits.trigger_tokens, limits.pressure_tokens) == (375, 500, 500)
 
 
 def test_a_reserve_larger_than_the_window_gives_limits_of_zero() -> None:
     config = GCConfig(reserve_output_tokens=5000)
 
     assert config.request_limit(1000) == 0
-    assert config.target_tokens(1000) == 0
+    assert Limits.of(config, 1000).target_tokens == 0
 
 
 @given(windows, st.integers(2, 100), st.data())
@@ -575,14 +575,19 @@ def test_figures_in_tokens_keep_their_order(
         reserve_output_tokens=data.draw(st.integers(0, window)),
         max_context_tokens=data.draw(st.none() | windows),
     )
-    target, trigger = config.target_tokens(window), trigger_tokens(config, window)
+    limits = Limits.of(config, window, data.draw(st.integers(0, 2 * window)))
+    target, trigger, pressure = limits.target_tokens, limits.trigger_tokens, limits.pressure_tokens
     limit, used = config.request_limit(window), config.window(window)
 
     assert target is not None
     assert trigger is not None
     assert limit is not None
     assert used is not None
-    assert 0 <= target <= trigger <= limit <= used <= window
+    assert pressure is not None
+    assert 0 <= target < trigger <= limit <= used <= window or (target, limit) == (0, 0)
+    assert pressure <= limit
+    if threshold <= 90:
+        assert trigger <= pressure
 
 
 # --- when a collection is due ---

@@ -36,7 +36,7 @@ from jaato_gc_testing import (
 NOTICE, SUMMARY, LEDGER, RECALL = SyntheticKind
 IDS = {NOTICE: "gc_notice", SUMMARY: "summary", LEDGER: "gc_ledger", RECALL: "recall"}
 
-LOW = {"threshold_percent": 5}
+LOW = {"threshold_percent": 1}
 """Makes a collection due before the next request."""
 
 Returned = Callable[[list[Message]], list[Message]]

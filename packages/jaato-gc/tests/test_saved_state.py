@@ -94,7 +94,8 @@ PARTS = {
         {
             **dict.fromkeys(("counter", "has_stash"), OPTION),
             "_guard": GUARD,
-            **dict.fromkeys(("_by_key", "_by_message", "_by_policy", "uncertain_tokens"), DERIVED),
+            **dict.fromkeys(("_by_key", "_by_message", "_by_policy", "_fixed"), DERIVED),
+            "uncertain_tokens": DERIVED,
         },
     ),
     "SourceEntry": Part(
@@ -108,7 +109,7 @@ PARTS = {
         {
             **dict.fromkeys(("_live", "strategy"), PART),
             "_guard": GUARD,
-            **dict.fromkeys(("config", "_limits", "request_limit"), DERIVED),
+            **dict.fromkeys(("config", "request_limit"), DERIVED),
         },
     ),
     "StrategyInUse": Part(

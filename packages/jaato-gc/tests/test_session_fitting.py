@@ -344,7 +344,7 @@ def test_host_edits_go_to_the_stash() -> None:
 
 
 def test_next_collection_waits_after_one_that_missed_its_goal() -> None:
-    session = filled(2_000, user(text(1_700)))
+    session = filled(2_000, user("go"), model(text(1_700)), user("on"))
     session.set_gc_plugin(NoGCPlugin())
 
     for _ in range(3):

@@ -601,11 +601,19 @@ def test_an_error_in_on_output_is_logged(caplog: pytest.LogCaptureFixture) -> No
     assert "can't show b" in caplog.text
 
 
+def say_much(session: GCSession, words: int = 700) -> GCSession:
+    """Fills most of a window of 1,000. What is reported beyond the count would be fixed content."""
+    session.append(Message.from_text(Role.USER, "Hi"))
+    session.append(Message.from_text(Role.MODEL, "word " * words))
+    return session
+
+
 def test_on_gc_threshold_is_told_once_per_turn() -> None:
     reports = (UsageReport(799), UsageReport(800), UsageReport(850, 20))
     provider = Script(stream(*reports, "a"), stream("b"), stream(UsageReport(700, 150), "c"))
     told: list[tuple[float, float]] = []
-    session = session_with(provider, context_limit=1_000, counter=WordCounter())
+    config = GCConfig(auto_trigger=False)
+    session = say_much(session_with(provider, config, context_limit=1_000, counter=WordCounter()))
 
     def note(percent: float, threshold: float) -> None:
         told.append((percent, threshold))
@@ -627,6 +635,7 @@ def test_on_gc_threshold_is_for_one_turn_and_the_sessions_own_for_the_others() -
         context_limit=1_000,
         counter=WordCounter(),
     )
+    say_much(session)
     session.send_message("Hi", on_gc_threshold=lambda *_: told.append("given"))
     session.send_message("Hi")
     session.on_gc_threshold = lambda *_: told.append("own")
@@ -645,6 +654,7 @@ def test_on_gc_threshold_is_told_once_in_a_turn_with_tools() -> None:
         context_limit=1_000,
         counter=WordCounter(),
     )
+    say_much(session)
     session.send_message("Hi", on_gc_threshold=lambda percent, _: told.append(percent))
     assert told == [81.0]
 
@@ -658,6 +668,7 @@ def test_on_gc_threshold_is_told_in_the_turn_after_one_that_failed() -> None:
     session = session_with(
         provider, GCConfig(auto_trigger=False), context_limit=1_000, counter=WordCounter()
     )
+    say_much(session)
     for _ in range(2):
         with pytest.raises(ConnectionError):
             session.send_message("Hi", on_gc_threshold=lambda percent, _: told.append(percent))
@@ -673,6 +684,7 @@ def test_in_continuous_mode_the_target_is_the_threshold() -> None:
         context_limit=1_000,
         counter=WordCounter(),
     )
+    say_much(session, 500)
     for _ in range(2):
         session.send_message("Hi", on_gc_threshold=lambda *figures: told.append(figures))
     [(percent, line)] = told
@@ -685,7 +697,8 @@ def test_an_error_in_on_gc_threshold_is_logged(caplog: pytest.LogCaptureFixture)
     def broken(_percent: float, _threshold: float) -> None:
         raise RuntimeError("no display")
 
-    session = session_with(lambda _: ("ok", UsageReport(900)), context_limit=1_000)
+    provider = Script(("ok", UsageReport(900)))
+    session = say_much(session_with(provider, context_limit=1_000, counter=WordCounter()))
     assert session.send_message("Hi", on_gc_threshold=broken).text == "ok"
     assert "no display" in caplog.text
 
@@ -1007,6 +1020,7 @@ def test_reported_usage_corrects_the_budget() -> None:
         "tokens_remaining": 887,
         "turns": 1,
         "confidence": Confidence.CALIBRATED,
+        "fixed_tokens": 107,
     }
 
 

@@ -335,7 +335,7 @@ def test_the_threshold_is_told_once_in_a_turn_that_several_threads_report_on() -
     speak(session, 0)
     for _ in range(20):
         session.before_send()
-        in_threads(*[lambda: session.report_usage(95_000)] * 4)
+        in_threads(*[lambda: session.report_usage(99_000)] * 4)
         session.after_turn()
     assert len(told) == 20
 

@@ -8,7 +8,7 @@ from jaato_gc import GCConfig, GCSession, GCTriggerReason
 from jaato_gc_testing import OldestFirst, ScriptedStrategy, new_session, speak
 
 DUE: dict[GCTriggerReason, Callable[[GCSession], None]] = {
-    GCTriggerReason.THRESHOLD: lambda session: session.report_usage(1_700),
+    GCTriggerReason.THRESHOLD: lambda session: session.report_usage(1_950),
     GCTriggerReason.TURN_LIMIT: lambda session: speak(session, 4),
 }
 """Makes the reason due in a session with four turns."""

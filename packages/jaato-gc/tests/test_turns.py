@@ -362,7 +362,7 @@ def test_a_turn_pinned_by_index_is_held_whole() -> None:
 
 def test_a_message_id_pinned_in_the_budget_is_held() -> None:
     budget = InstructionBudget()
-    budget.pinned_message_ids.add("u1")
+    budget.pinned_message_ids = {"u1"}
 
     assert holds([user("u0"), user("u1"), user("u2")], NOTHING_RECENT, budget) == {
         "u0": None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jaato_gc import GC_POLICY_INDICATORS, GCConfig, GCPolicy, GCResult
-from jaato_gc.plugin import trigger_tokens
+from jaato_gc.plugin import Limits
 from jaato_gc_lab._budget_snapshot import BudgetSnapshot, Row
 from jaato_gc_lab._columns import Cell, Columns, Name, literal
 from jaato_gc_lab._figures import number, percent
@@ -84,8 +84,8 @@ class BudgetPanel:
         if not budget.window:
             return {}
         if self._config:
-            target = self._config.target_tokens(budget.window)
-            threshold = trigger_tokens(self._config, budget.window)
+            limits = Limits.of(self._config, budget.window, budget.fixed_tokens)
+            target, threshold = limits.target_tokens, limits.trigger_tokens
             if target is not None and threshold is not None:
                 marks = {"target": target, "threshold": threshold}
         if budget.total_tokens > budget.window:

@@ -74,6 +74,8 @@ class BudgetSnapshot(Settings):
     """The window; ``None`` or 0 if it is unknown."""
     total_tokens: Tokens
     """The tokens of the next request."""
+    fixed_tokens: Tokens = 0
+    """The tokens that no collection removes, if the snapshot says so."""
     entries: dict[str, _Source] = Field(default_factory=dict)
     """The sources, by name."""
 

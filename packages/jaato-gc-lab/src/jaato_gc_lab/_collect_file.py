@@ -19,6 +19,7 @@ from jaato_gc import (
     PluginRegistry,
     UndoError,
 )
+from jaato_gc.plugin import Limits
 from jaato_gc_formats import ApiFormat, Conversation, from_messages, load
 from jaato_gc_lab._figures import counted
 from jaato_gc_lab._files import (
@@ -115,7 +116,8 @@ def plan_file(
     session = new_session(context_limit, messages, tool_schemas(messages.request, counter), counter)
     session.set_gc_plugin(strategy, config)
     tokens = session.budget.total_tokens()
-    target = session.config.target_tokens(context_limit) or 0
+    fixed = session.budget.fixed_tokens()
+    target = Limits.of(session.config, context_limit, fixed).target_tokens or 0
     plan = session.plan_gc(GCTriggerReason.MANUAL) if tokens > target else None
     session.close()
     info = registry.formats().get(chosen.format)

@@ -30,6 +30,7 @@ from jaato_gc.plugin import (
     Collection,
     GCStrategy,
     Group,
+    Limits,
     ReadOnlyBudget,
     check_collection,
 )
@@ -220,7 +221,7 @@ class StrategyConformance(ABC):
             if case.policy is GCPolicy.LOCKED:
                 assert not changed, f"{changed} are LOCKED and were removed or changed"
             elif case.policy in REMOVABLE_POLICIES:
-                left, goal = _left_and_goal(case.situation, answer.after, answer.result)
+                left, goal = _left_and_goal(case.situation, answer)
                 assert changed, (
                     f"{case.message_ids} are {case}, and none was removed or shortened: {left} "
                     f"tokens are left of at most {goal}"
@@ -287,7 +288,7 @@ class StrategyConformance(ABC):
             assert result.tokens_freed > 0, f"{says}, and {result.tokens_freed} tokens were freed"
         if situation.reason in _GOAL_IS_PLAIN:
             reached = outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED)
-            left, goal = _left_and_goal(situation, answer.after, result)
+            left, goal = _left_and_goal(situation, answer)
             assert reached == (left <= goal), f"{says}, with {left} of at most {goal} left"
 
     @_in_any_situation
@@ -467,15 +468,14 @@ _GOAL_IS_PLAIN = (
 """Reasons whose goal is a figure. Once it is reached, nothing more has to be removed."""
 
 
-def _left_and_goal(
-    situation: Situation, after: list[Message], result: GCResult
-) -> tuple[int, float]:
+def _left_and_goal(situation: Situation, answer: Answer) -> tuple[int, float]:
     """Returns the turns or tokens that are left, and how many may be."""
     config = situation.config
     if situation.reason is GCTriggerReason.TURN_LIMIT:
-        return len(split_into_turns(after)), config.max_turns or math.inf
-    target = config.target_tokens(situation.context_limit)
-    return result.tokens_after, math.inf if target is None else target
+        return len(split_into_turns(answer.after)), config.max_turns or math.inf
+    fixed = answer.session.budget.fixed_tokens()
+    target = Limits.of(config, situation.context_limit, fixed).target_tokens
+    return answer.result.tokens_after, math.inf if target is None else target
 
 
 def _sizes(history: Sequence[Message]) -> dict[str, int]:

@@ -123,7 +123,8 @@ class GCConfig(Settings):
     )
     """Collect when this percentage of the window is used. Ignored in continuous mode."""
     target_percent: Percent = Field(default_factory=_from_environment("target_percent", 60.0))
-    """The percentage in use after a collection. The default is below the threshold."""
+    """The percentage in use after a collection. The default is below the threshold. A session
+    leaves a quarter of the window beside fixed content; then the percentages are higher."""
     pressure_percent: Percent | None = Field(
         default_factory=_from_environment("pressure_percent", 90.0, PressureOfJaato)
     )
@@ -281,13 +282,6 @@ class GCConfig(Settings):
                 "set_output_reserve, or the maximum length of the answer in the provider's call), "
                 "or correct context_limit; to use less of a larger window, set max_context_tokens"
             )
-
-    def target_tokens(self, context_limit: int | None) -> int | None:
-        """Returns the size of the context after a collection."""
-        window, limit = self.window(context_limit), self.request_limit(context_limit)
-        if window is None or limit is None:
-            return None
-        return min(int(window * self.target_percent / 100), limit)
 
 
 class StrategySettings(Settings):

@@ -8,13 +8,13 @@ from jaato_gc.calling import call
 from jaato_gc.collecting import (
     Collection,
     Goal,
+    Limits,
     RemovalUnit,
     Shortening,
     check_collection,
     protect,
     shortened,
     should_collect,
-    trigger_tokens,
     without_shortenable,
 )
 from jaato_gc.config import ENVIRONMENT_VARIABLES, GCConfigOverrides, StrategySettings
@@ -107,6 +107,7 @@ __all__ = [
     "HostOptions",
     "InstalledPlugin",
     "Layout",
+    "Limits",
     "PluginStatus",
     "Provider",
     "ReadOnlyBudget",
@@ -164,6 +165,5 @@ __all__ = [
     "stash_key",
     "strings_in",
     "text_tokens",
-    "trigger_tokens",
     "without_shortenable",
 ]

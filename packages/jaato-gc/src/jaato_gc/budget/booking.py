@@ -4,7 +4,7 @@ A new message is booked in O(1), as a part of the commit that appends it. Edits 
 booked on a copy of the budget, which then replaces the entries of the budget at once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -126,7 +126,12 @@ class Booking:
         )
 
     def book(
-        self, commit: Commit, message: Message, tokens: int, created_by: str | None = None
+        self,
+        commit: Commit,
+        message: Message,
+        tokens: int,
+        created_by: str | None = None,
+        pinned_turns: Set[int] = frozenset(),
     ) -> int:
         """Prepares the entry of a new message. Returns the number of its turn.
 
@@ -135,14 +140,26 @@ class Booking:
             message: The message.
             tokens: Its tokens.
             created_by: The strategy that added it, if one did.
+            pinned_turns: The turns whose messages are pinned.
         """
         if message.synthetic and message.synthetic is not SyntheticKind.RECALL:
-            self._book_synthetic(commit, message, tokens, created_by)
-            return self.turn
-        if message.role is SYSTEM and (not self.turns_opened or not may_go(message)):
-            entry = _entry_of(message, tokens, message.policy or GCPolicy.LOCKED, source=_SYSTEM)
-            self._attach(commit, message.message_id, entry)
-            return self.turn
+            key, entry = self._synthetic(commit, message, tokens, created_by)
+            turn, turn_key = self.turn, None
+        elif message.role is SYSTEM and (not self.turns_opened or not may_go(message)):
+            # Before the first request nothing removes it, whatever the host says.
+            policy = (self.turns_opened and message.policy) or GCPolicy.LOCKED
+            entry = _entry_of(message, tokens, policy, source=_SYSTEM)
+            turn, key, turn_key = self.turn, message.message_id, None
+        else:
+            turn, key, turn_key, policy = self._place(commit, message)
+            entry = _entry_of(message, tokens, policy)
+        self._attach(commit, key, entry, turn_key, is_pinned=turn in pinned_turns)
+        return turn
+
+    def _place(self, commit: Commit, message: Message) -> tuple[int, str, str | None, GCPolicy]:
+        """Returns the turn of a message of the conversation, the keys of its entry and of the one
+        above, and its policy. Prepares the numbers of what it opens.
+        """
         given = message.policy or self._policy_by_rule(message)  # first, because it may raise
         turns, exchanges = self.turns_opened, self.exchanges_opened
         has_calls, opens_turn = bool(message.function_calls), message.opens_turn
@@ -156,22 +173,13 @@ class Booking:
         turn_key = f"turn_{turn}"
         exchange_key = f"{turn_key}_call_{exchanges}"
         if opens_turn and not turn:
-            entry = _entry_of(message, tokens, given or _ORIGINAL_REQUEST)
-            self._attach(commit, "original_request", entry)
-        elif given is not None:
-            entry = _entry_of(message, tokens, given)
-            key = f"{turn_key}_message_{message.message_id}"  # an id may look like "call_1"
-            self._attach(commit, key, entry, turn_key)
-        elif has_calls:
-            self._attach(commit, exchange_key, _entry_of(message, tokens, _WORKING), turn_key)
-        else:
-            exchange = self.budget.get_child(_CONVERSATION, exchange_key)
-            answered = exchange if message.is_tool_output else None
-            if existing := answered or self.budget.get_child(_CONVERSATION, turn_key):
-                self.budget.attach_message(commit, existing, message.message_id, tokens)
-            else:
-                self._attach(commit, turn_key, _entry_of(message, tokens, GCPolicy.PARTIAL))
-        return turn
+            return turn, "original_request", None, given or _ORIGINAL_REQUEST
+        if given is not None:  # an id may look like "call_1"
+            return turn, f"{turn_key}_message_{message.message_id}", turn_key, given
+        if has_calls:
+            return turn, exchange_key, turn_key, _WORKING
+        answers = message.is_tool_output and self.budget.get_child(_CONVERSATION, exchange_key)
+        return turn, exchange_key if answers else turn_key, None, GCPolicy.PARTIAL
 
     def with_policy(self, message: Message) -> Message:
         """Returns a system message in the middle with the policy that the host's rules give it.
@@ -183,9 +191,10 @@ class Booking:
         policy = self._policy_by_rule(message)
         return message if policy is None else replace(message, policy=policy)
 
-    def _book_synthetic(
+    def _synthetic(
         self, commit: Commit, message: Message, tokens: int, created_by: str | None
-    ) -> None:
+    ) -> tuple[str, SourceEntry]:
+        """Returns key and entry of a message that core or a strategy made."""
         metadata = None
         if message.synthetic in _NAMES:
             key, label = _NAMES[message.synthetic]
@@ -197,10 +206,16 @@ class Booking:
             key, label = f"gc_summary_{number}", "Context Summary"
             metadata = {"created_by": created_by}
         policy = message.policy or GCPolicy.PRESERVABLE
-        self._attach(commit, key, _entry_of(message, tokens, policy, label, metadata))
+        return key, _entry_of(message, tokens, policy, label, metadata)
 
     def _attach(
-        self, commit: Commit, key: str, entry: SourceEntry, turn_key: str | None = None
+        self,
+        commit: Commit,
+        key: str,
+        entry: SourceEntry,
+        turn_key: str | None = None,
+        *,
+        is_pinned: bool = False,
     ) -> None:
         """Prepares the entry of a message, or the message under the entry that has the key.
 
@@ -210,10 +225,12 @@ class Booking:
             entry: The entry.
             turn_key: The key of the turn that it belongs to, whose entry may be new;
                 ``None``: it is directly below its source.
+            is_pinned: Pin the message.
         """
-        budget = self.budget
+        budget, message_id = self.budget, entry._message_ids[0]
+        pins = [message_id] if is_pinned else []
         if existing := budget.get_child(entry.source, key):
-            budget.attach_message(commit, existing, entry._message_ids[0], entry.tokens)
+            budget.attach_message(commit, existing, message_id, entry.tokens, pins)
             return
         entry._label = entry._label or key
         parent = budget.entry_under(entry.source, turn_key)
@@ -222,7 +239,7 @@ class Booking:
             key, parent = turn_key, budget.entry_under(_CONVERSATION)
         if parent is None:
             raise GCError(f"the budget has no entry {entry.source.value!r}: add it with set_entry")
-        budget.attach(commit, entry, key, parent)
+        budget.attach(commit, entry, key, parent, pins)
 
     def _book_again(self, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""

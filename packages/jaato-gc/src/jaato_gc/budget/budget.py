@@ -1,12 +1,13 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
+from jaato_gc.budget.fixed import FixedTokens
 from jaato_gc.budget.snapshots import SavedBudget, conversation_in, snapshot_of
 from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
 from jaato_gc.errors import GCError
@@ -52,7 +53,6 @@ class InstructionBudget:
         """Reported tokens per counted token: see `jaato_gc.budget.calibration`."""
         self.unbooked_tokens = 0
         """Tokens that the provider reports beside what is booked: a prompt, say, or tools."""
-        self.pinned_message_ids: set[str] = set()
         self.collectable_sources: set[InstructionSource] = set(InstructionSource)
         """The sources that a collection may remove from, as far as the host can drop content."""
         self.is_booked = False
@@ -70,6 +70,7 @@ class InstructionBudget:
         self._by_key: dict[tuple[InstructionSource, str | None], SourceEntry] = {}
         self._by_message: dict[str, SourceEntry] = {}
         self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
+        self._fixed = FixedTokens()
 
     @classmethod
     def create_default(
@@ -123,6 +124,10 @@ class InstructionBudget:
         """Returns the tokens that no collection may remove."""
         return self._by_policy[GCPolicy.LOCKED]
 
+    def fixed_tokens(self) -> int:
+        """Returns the tokens that are LOCKED, pinned or sent beside the history, as reported."""
+        return self.corrected(self._fixed.booked)
+
     def preservable_tokens(self) -> int:
         """Returns the tokens that a collection may remove only under pressure."""
         return self._by_policy[GCPolicy.PRESERVABLE]
@@ -141,6 +146,24 @@ class InstructionBudget:
 
     def _percent_of_window(self, tokens: int) -> float:
         return tokens / self.context_limit * 100 if self.context_limit > 0 else 0.0
+
+    # --- pins ---
+
+    @property
+    def pinned_message_ids(self) -> Set[str]:
+        """The messages that no collection may remove, read-only. Assign others to change them."""
+        return self._fixed.pinned.keys()
+
+    @pinned_message_ids.setter
+    @guarded
+    def pinned_message_ids(self, message_ids: Iterable[str]) -> None:
+        commit = Commit()
+        self.replace_pins(commit, message_ids)
+        self._guard.commit(commit)
+
+    def replace_pins(self, commit: Commit, message_ids: Iterable[str]) -> None:
+        """Prepares other pins."""
+        self._fixed.replace_pins(commit, message_ids, self._by_message)
 
     # --- reading ---
 
@@ -204,8 +227,9 @@ class InstructionBudget:
         entry = self._require(source, child_key)
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        commit = Commit()
-        self._add_tokens(commit, entry, tokens - entry._tokens)
+        commit, growth = Commit(), tokens - entry._tokens
+        self._add_tokens(commit, entry, growth)
+        self._fixed.grow(commit, growth if self._fixed.counts(entry) else 0)
         self._guard.commit(commit)
 
     @guarded
@@ -240,7 +264,12 @@ class InstructionBudget:
         return child
 
     def attach(
-        self, commit: Commit, entry: SourceEntry, key: str | None, parent: SourceEntry | None
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        key: str | None,
+        parent: SourceEntry | None,
+        pins: Sequence[str] = (),
     ) -> None:
         """Prepares a new entry with everything below it. A source has neither key nor parent."""
         entry._key, entry._parent = key, parent
@@ -259,19 +288,26 @@ class InstructionBudget:
             self._by_policy.update(by_policy)
 
         commit.then(write)
+        self._fixed.add(commit, entries, pins)
         if parent:
             parent._add_to_totals(commit, entry._total)
 
     def attach_message(
-        self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int
+        self,
+        commit: Commit,
+        entry: SourceEntry,
+        message_id: str,
+        tokens: int,
+        pins: Sequence[str] = (),
     ) -> None:
-        """Prepares another message under an existing entry."""
+        """Prepares another message under an existing entry, which may be pinned."""
         place = len(entry._message_ids)
 
         def write() -> None:
             entry._message_ids[place:] = [message_id]
             self._by_message[message_id] = entry
 
+        self._fixed.add_message(commit, entry, message_id, tokens, pins)
         commit.then(write)
         self._add_tokens(commit, entry, tokens)
 
@@ -314,8 +350,10 @@ class InstructionBudget:
             if entry is None:
                 continue
             note(entry)
+            self._fixed.booked -= self._fixed.part(entry)
             entry._message_ids.remove(message_id)
             self._add_tokens(AT_ONCE, entry, -min(tokens_of_message, entry._tokens))
+            self._fixed.booked += self._fixed.part(entry)
             while entry and entry._key and entry.is_empty:
                 note(entry)
                 parent = entry._parent
@@ -327,7 +365,9 @@ class InstructionBudget:
         """Replaces the tokens and messages of an entry. Its children stay."""
         for message_id in entry._message_ids:
             self._by_message.pop(message_id, None)
+        self._fixed.booked -= self._fixed.part(entry)
         entry._message_ids = list(message_ids)
+        self._fixed.booked += self._fixed.part(entry)
         self._by_message.update(dict.fromkeys(entry._message_ids, entry))
         self.update_tokens(entry.source, tokens, entry.key)
 
@@ -354,6 +394,7 @@ class InstructionBudget:
     def _leave(self, entry: SourceEntry) -> None:
         for old in entry.walk():
             self._by_policy[old.binding_policy()] -= old._tokens
+            self._fixed.booked -= self._fixed.part(old)
             self._by_key.pop((old._source, old._key), None)
             for message_id in old._message_ids:
                 if self._by_message.get(message_id) is old:
@@ -378,7 +419,7 @@ class InstructionBudget:
             saved.session_id, saved.agent_id, saved.agent_type, saved.context_limit, counter
         )
         budget.ratio, budget.unbooked_tokens = saved.ratio, saved.unbooked_tokens
-        budget.pinned_message_ids = set(saved.pinned_message_ids)
+        budget.pinned_message_ids = saved.pinned_message_ids
         budget.collectable_sources = set(saved.collectable_sources)
         budget.is_booked, budget.is_recounted = saved.is_booked, saved.is_recounted
         budget.collections = saved.collections
@@ -392,7 +433,7 @@ class InstructionBudget:
         copied = InstructionBudget.__new__(InstructionBudget)
         copied.__dict__.update(
             vars(self),
-            pinned_message_ids=set(self.pinned_message_ids),
+            _fixed=self._fixed.copy(),
             collectable_sources=set(self.collectable_sources),
             _guard=Guard(),
             _entries={source: entry.copy() for source, entry in self._entries.items()},
@@ -415,6 +456,7 @@ class InstructionBudget:
             _by_policy=other._by_policy,
             collections=other.collections,
         )
+        commit.assign(self._fixed, booked=other._fixed.booked)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_guard"}
@@ -443,4 +485,4 @@ class InstructionBudget:
             return
         saved, pinned = conversation_in(snapshot)
         self._put_source(SourceEntry.from_dict(saved))
-        self.pinned_message_ids = set(pinned)
+        self.pinned_message_ids = pinned

@@ -68,6 +68,7 @@ def snapshot_of(budget: "InstructionBudget") -> dict[str, Any]:
         "confidence": budget.counter.confidence.value,
         "gc_eligible_tokens": budget.gc_eligible_tokens(),
         "locked_tokens": budget.locked_tokens(),
+        "fixed_tokens": budget.fixed_tokens(),
         "preservable_tokens": budget.preservable_tokens(),
         "utilization_percent": budget.utilization_percent(),
         "available_tokens": budget.available_tokens(),

@@ -28,7 +28,7 @@ class ReadOnlyBudget(InstructionBudget):
     def __init__(self, budget: InstructionBudget) -> None:
         self.__dict__.update(
             vars(budget),
-            pinned_message_ids=frozenset(budget.pinned_message_ids),
+            _fixed=budget._fixed.copy(),
             collectable_sources=frozenset(budget.collectable_sources),
         )
 
@@ -43,7 +43,9 @@ class ReadOnlyBudget(InstructionBudget):
 
     set_entry = update_tokens = add_child = remove_child = _refuse
     remove_messages = rebook = clear_source = forget_collection = _refuse
-    restore_conversation_from_snapshot = attach = attach_message = replace_entries = _refuse
+    restore_conversation_from_snapshot = attach = attach_message = replace_entries = (
+        replace_pins
+    ) = _refuse
 
 
 class HostBudget(ReadOnlyBudget):

@@ -35,8 +35,5 @@ from jaato_gc.collecting.triggers import ContextUsage as ContextUsage
 from jaato_gc.collecting.triggers import Goal as Goal
 from jaato_gc.collecting.triggers import Limits as Limits
 from jaato_gc.collecting.triggers import SessionUsage as SessionUsage
-from jaato_gc.collecting.triggers import crossed_threshold as crossed_threshold
 from jaato_gc.collecting.triggers import is_cache_cold as is_cache_cold
-from jaato_gc.collecting.triggers import min_free_tokens as min_free_tokens
 from jaato_gc.collecting.triggers import should_collect as should_collect
-from jaato_gc.collecting.triggers import trigger_tokens as trigger_tokens

@@ -16,7 +16,7 @@ from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.protection import movable_tokens, protect, recent_turns
 from jaato_gc.collecting.results import GCTriggerReason
 from jaato_gc.collecting.shortening import Shortening, shortened
-from jaato_gc.collecting.triggers import goal_of, is_under_pressure
+from jaato_gc.collecting.triggers import goal_of
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history import Edit, EditAction, Group, Hold, SourceRemoval, Turn, lay_out
 from jaato_gc.messages import Message, stash_key
@@ -74,14 +74,14 @@ class Draft:
         self.counter = self.budget.counter if self.budget else DEFAULT_COUNTER
         self.positions = {message.message_id: at for at, message in enumerate(self.history)}
         """The position of each message in the history, by id."""
-        layout = lay_out(self.history)
+        layout, limits = lay_out(self.history), request.limits
         if self.budget and has_host_entries(self.budget):
             layout = join_host_entries(layout, self.budget, self.positions)
         goal = goal_of(
-            self.reason, request.usage, self.config, self.budget, self.history, len(layout.turns)
+            self.reason, request.usage, limits, self.budget, self.history, len(layout.turns)
         )
         by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
-        window = None if by_turns else request.window
+        window = None if by_turns else limits.request_limit
         self.recent_turns = recent_turns(
             protect(layout, self.config, self.budget, recent=1),
             self.config,
@@ -94,18 +94,18 @@ class Draft:
         )
         self.groups, self.turns = layout.groups, layout.turns
         total = self.budget.total_tokens() if self.budget else 0
-        limit = self.budget.context_limit if self.budget else None
-        self.under_pressure = is_under_pressure(self.config, self.reason, total, limit)
+        self.under_pressure = limits.is_under_pressure(self.reason, total)
         """Whether PRESERVABLE content may be removed: a refused request, or a full window."""
         self.can_fit = True
         """Whether the request fits if everything is removed that is not fixed."""
         if goal.worst_overflow:
             movable = movable_tokens(self.groups, self.budget, self.counter)
             counted = self.budget.counted_tokens() if self.budget else total
-            if movable < goal.overflow and counted < total and total > (request.window or 0):
+            most = limits.request_limit or 0
+            if movable < goal.overflow and counted < total and total > most:
                 # Without the correction it may fit. A report may be wrong, so it alone is no reason
                 # to give up recent content, or to refuse the request.
-                overflow = max(0, counted - (request.window or 0))
+                overflow = max(0, counted - most)
                 goal = replace(goal, overflow=overflow, worst_overflow=overflow)
             self.can_fit = movable >= goal.overflow
             if movable < goal.worst_overflow:

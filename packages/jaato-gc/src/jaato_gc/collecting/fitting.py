@@ -34,7 +34,7 @@ def shorten_oversized(draft: Draft) -> None:
     Doing it before the strategy is asked spares the rest of the history: otherwise everything else
     would go first, for nothing.
     """
-    window = draft.request.window
+    window = draft.request.limits.request_limit
     if window is None or not draft.request.may_relax or not draft.goal.tokens_to_free:
         return
     counter = draft.counter

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting.results import GCTriggerReason
-from jaato_gc.collecting.triggers import ContextUsage
+from jaato_gc.collecting.triggers import ContextUsage, Limits
 from jaato_gc.config import GCConfig
 from jaato_gc.messages import Message
 
@@ -45,7 +45,7 @@ class PlanRequest:
         return self.describe() if self.describe else self.plugin_name
 
     @property
-    def window(self) -> int | None:
-        """The size of the largest request that may be sent; ``None`` if it is unknown."""
+    def limits(self) -> Limits:
+        """How much has to be freed, for the window of the budget."""
         limit = self.budget.context_limit if self.budget else self.usage.get("context_limit")
-        return self.config.request_limit(limit)
+        return Limits.of(self.config, limit, self.usage.get("fixed_tokens", 0))

@@ -175,10 +175,12 @@ class Collector:
                 context_usage=usage,
                 reason=reason,
             )
+            # What the host asks of one collection holds as it is. A cold cache is no such request.
+            is_asked = "target_percent" in overrides and reason is not GCTriggerReason.CACHE_COLD
             request = PlanRequest(
                 strategy.name,
                 history,
-                usage,
+                {**usage, "fixed_tokens": 0} if is_asked else usage,
                 config,
                 reason,
                 budget,

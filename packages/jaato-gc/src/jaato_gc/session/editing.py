@@ -117,8 +117,7 @@ class Editor:
         commit = Commit()
         removed = {edit.message_id for edit in edits if edit.before}
         left = {edit.after.message_id for edit in edits if edit.after}
-        pinned = live.budget.pinned_message_ids - (removed - left)
-        commit.assign(live.budget, pinned_message_ids=pinned)
+        live.budget.replace_pins(commit, live.budget.pinned_message_ids - (removed - left))
         self.schedule.resume(commit)
         return apply(live, journal, commit, result, edits, live.messages, keys=stored.keys)
 

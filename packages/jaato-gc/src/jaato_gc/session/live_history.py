@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 from jaato_gc.budget import (
@@ -126,9 +125,7 @@ class LiveHistory:
             logger.warning("message id %r is taken: renamed %r", taken, message.message_id)
         message = booking.with_policy(message)
         commit = Commit()
-        own_turn = booking.book(commit, message, tokens)
-        if own_turn in self.pinned_turns:
-            commit.then(partial(budget.pinned_message_ids.add, message.message_id))
+        own_turn = booking.book(commit, message, tokens, pinned_turns=self.pinned_turns)
         if own_turn != turn:  # the turn before has ended
             commit.assign(self, pinned_turns=self.pinned_turns - {turn})
         length, appended = len(self.messages), self.appended
@@ -158,7 +155,7 @@ class LiveHistory:
                 later.add(earlier + index)
         commit = Commit()
         commit.assign(self, pinned_turns=frozenset(later))
-        commit.assign(self.budget, pinned_message_ids=pinned)
+        self.budget.replace_pins(commit, pinned)
         self._guard.commit(commit)
 
     @guarded
@@ -170,12 +167,12 @@ class LiveHistory:
         """
         if self.budget.entry_of(message_id) is None:
             raise MessageError(f"there is no message {message_id!r} to pin")
-        self.budget.pinned_message_ids.add(message_id)
+        self.budget.pinned_message_ids |= {message_id}
 
     @guarded
     def unpin(self, message_id: str) -> None:
         """Stops pinning a message."""
-        self.budget.pinned_message_ids.discard(message_id)
+        self.budget.pinned_message_ids -= {message_id}
 
     def prepare_messages(
         self, commit: Commit, messages: list[Message], *, is_checked: bool
@@ -245,6 +242,7 @@ class LiveHistory:
             "tokens_remaining": budget.available_tokens(),
             "turns": self.turns,
             "confidence": self.confidence,
+            "fixed_tokens": budget.fixed_tokens(),
         }
 
     @property

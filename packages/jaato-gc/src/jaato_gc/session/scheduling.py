@@ -9,9 +9,7 @@ from jaato_gc.collecting import (
     GCResult,
     GCTriggerReason,
     Limits,
-    crossed_threshold,
     is_cache_cold,
-    min_free_tokens,
 )
 from jaato_gc.commit import Commit, guarded
 from jaato_gc.config import GCConfig
@@ -102,9 +100,14 @@ class Schedule:
         if self.strategy:
             self.strategy.config = self.config
         window = self._live.budget.context_limit
-        self._limits = Limits.of(self.config, window)
         self.request_limit = self.config.request_limit(window) or 0
         """The size of the largest request that may be sent."""
+
+    @property
+    def limits(self) -> Limits:
+        """The figures for the content that is fixed now."""
+        budget = self._live.budget
+        return Limits.of(self.config, budget.context_limit, budget.fixed_tokens())
 
     def required_strategy(self) -> StrategyInUse:
         """Returns the strategy.
@@ -153,7 +156,7 @@ class Schedule:
         """Returns percentage and threshold if reported usage crosses it first in this turn."""
         if self.threshold_told:
             return None
-        crossed = crossed_threshold(tokens, self.config, self._live.budget.context_limit)
+        crossed = self.limits.crossed(tokens)
         if crossed:
             self.threshold_told = self.threshold_crossed = True
         return crossed
@@ -167,9 +170,8 @@ class Schedule:
         if result.outcome in (GCOutcome.REACHED, GCOutcome.NOT_NEEDED):
             self.waits_until = 0
         else:
-            window = self._live.budget.context_limit
             total = self._live.budget.total_tokens()
-            self.waits_until = total + max(1, min_free_tokens(self.config, window))
+            self.waits_until = total + max(1, self.limits.min_free_tokens)
 
     def pause(self, commit: Commit) -> None:
         """Prepares a pause after an undo or a restore: until a message is appended."""
@@ -209,7 +211,7 @@ class Schedule:
         if strategy is None or not self._may_collect(strategy):
             return None
         if strategy.uses_core_trigger:
-            return self._limits.reached(self._live.budget.total_tokens(), self._live.turns)
+            return self.limits.reached(self._live.budget.total_tokens(), self._live.turns)
         is_due, reason = strategy.should_collect(self._live.usage())
         return (reason or unnamed) if is_due else None
 
@@ -218,8 +220,7 @@ class Schedule:
         strategy, requested_at = self.strategy, self.requested_at
         if strategy is None or requested_at is None or not self._may_collect(strategy):
             return False
-        budget, idle = self._live.budget, now - requested_at
-        return is_cache_cold(strategy.config, idle, budget.total_tokens(), budget.context_limit)
+        return is_cache_cold(strategy.config, now - requested_at, self._live.usage())
 
     def _may_collect(self, strategy: StrategyInUse) -> bool:
         """Returns whether automatic collections are allowed at the moment."""
