@@ -271,7 +271,7 @@ class Conversation:
         )
         self.requests = 0
         self.errors: Counter[str] = Counter()
-        self.collections = 0
+        self._past = 0
         self.findings: list[str] = []
         self.trusted = ""
         """The last saved state from which a request could be made."""
@@ -289,6 +289,11 @@ class Conversation:
             **self._options(),
         )
         self.counter.fails = self.miscounts
+
+    @property
+    def collections(self) -> int:
+        """The number of collections, also of restored sessions."""
+        return self._past + self.agent.session.collection_count
 
     def _options(self) -> Fields:
         return {
@@ -316,7 +321,10 @@ class Conversation:
             said = self.model.answer(request)
             self.provider.answered(copy.deepcopy(said))
             response = self.wire.response(said, self._tokens(request))
-            self._persist(partial(self.agent.answer, response))
+            # A collection after the turn can't take back the answer, whatever it raises.
+            self.counter.fails = 0.0
+            self.agent.answer(response)
+            self.counter.fails = self.miscounts
             if self.chance.random() < self.lies and (late := self.chance.choice(self.reports)):
                 self.agent.session.report_usage(late)
             calls = self.wire.calls(said)
@@ -432,7 +440,7 @@ class Conversation:
     def restore(self, saved: str) -> None:
         """Goes on with a saved session, in another process, say."""
         self.counter.fails = 0.0
-        self.collections += self.agent.session.collection_count
+        self._past += self.agent.session.collection_count
         self.agent = ProviderSession.restore(
             self.format,
             saved,
