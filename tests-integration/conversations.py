@@ -53,7 +53,8 @@ class Wire:
         calls: Returns the ids or names of the calls that an answer waits for.
         results: Returns the items with the results of calls.
         response: Returns the response of a client, with the tokens of the request.
-        broken: Items that the API refuses, or that are out of place anywhere.
+        broken: Items that the API refuses, that are out of place anywhere, or that may be there
+            only once: items, or lists of items that are appended together.
     """
 
     call: Fields
@@ -100,6 +101,8 @@ WIRES = {
             "usage": {"prompt_tokens": tokens, "completion_tokens": 9},
         },
         [
+            [{**CHAT_CALL, "tool_calls": CHAT_CALL["tool_calls"] * 2},
+             *[{"role": "tool", "tool_call_id": "twice", "content": "x"}] * 2],
             CHAT_CALL, {"role": "tool", "tool_call_id": "twice", "content": "x"},
             {"role": "tool", "tool_call_id": "unknown", "content": "x"},
             {"role": "usr", "content": "x"}, {"content": "x"}, {"role": "user", "content": 5},
@@ -127,6 +130,8 @@ WIRES = {
             "usage": {"input_tokens": tokens, "output_tokens": 9},
         },
         [
+            [RESPONSES_CALL, {"type": "function_call_output", "call_id": "twice", "output": "x"}],
+            [RESPONSES_CALL, {"type": "function_call_output", "call_id": "twice", "output": "x"}],
             RESPONSES_CALL, {"type": "function_call_output", "call_id": "twice", "output": "x"},
             {"type": "function_call_output", "call_id": "unknown", "output": "x"},
             {"role": "usr", "content": "x"}, {"content": "x"}, {"role": "user", "content": 5},
@@ -159,6 +164,10 @@ WIRES = {
             "usage": {"input_tokens": tokens, "output_tokens": 9},
         },
         [
+            [{"role": "assistant", "content": [ANTHROPIC_CALL]},
+             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "twice"}]}],
+            [{"role": "assistant", "content": [ANTHROPIC_CALL]},
+             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "twice"}]}],
             {"role": "assistant", "content": [ANTHROPIC_CALL]},
             {"role": "assistant", "content": [{**ANTHROPIC_CALL, "id": "a.b"}]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "twice"}]},
@@ -201,6 +210,9 @@ WIRES = {
             "usageMetadata": {"promptTokenCount": tokens, "candidatesTokenCount": 9},
         },
         [
+            [{"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {}}}]},
+             {"role": "user",
+              "parts": [{"functionResponse": {"name": "read_file", "response": {}}}]}],
             {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {}}}]},
             {"role": "user", "parts": [{"functionResponse": {"name": "x", "response": {}}}]},
             {"role": "usr", "parts": [{"text": "x"}]}, {"role": "user", "parts": 5},
@@ -315,7 +327,8 @@ class Conversation:
         for _ in range(40):
             self._remind()
             if self.chance.random() < self.breaks:
-                self._append(copy.deepcopy(self.chance.choice(self.wire.broken)))
+                broken = copy.deepcopy(self.chance.choice(self.wire.broken))
+                self._append(*(broken if isinstance(broken, list) else [broken]))
             if (request := self.request()) is None:
                 return
             said = self.model.answer(request)
