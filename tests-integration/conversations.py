@@ -74,7 +74,7 @@ def _block(kind: str, text: str, field: str, marked: bool) -> Fields:
     return {"type": kind, "text": text, **({field: MARK} if marked else {})}
 
 
-CHAT_CALL = {
+CHAT_CALL: Fields = {
     "role": "assistant", "content": None,
     "tool_calls": [{"id": "twice", "type": "function",
                     "function": {"name": "read_file", "arguments": "{}"}}],

@@ -120,7 +120,12 @@ class Model:
         if kind == "text":
             return [*blocks, self._text()]
         name = "code_execution" if kind == "code" else "web_search"
-        use = {"type": "server_tool_use", "id": self._id("srvtoolu"), "name": name, "input": {}}
+        use: Fields = {
+            "type": "server_tool_use",
+            "id": self._id("srvtoolu"),
+            "name": name,
+            "input": {},
+        }
         if kind == "search":
             return [*blocks, use, self._result_of(use), self._text()]
         self._running.append(use)

@@ -70,7 +70,7 @@ class ResponsesModel(Model):
         if program := _running_program(request):
             if self.chance.random() < 0.5:
                 return [self._call(program)]
-            output = {"type": "program_output", "call_id": program, "result": "done"}
+            output: Fields = {"type": "program_output", "call_id": program, "result": "done"}
             return [{"id": f"prg_{self.number()}", **output}, *self._thought(), self._message()]
         kind = self.chance.choice(["calls", "calls", "steps", "text", "text", "tools", "program"])
         if kind == "calls":
@@ -82,8 +82,8 @@ class ResponsesModel(Model):
             return [*self._thought(), self._by_server(), *self._thought(0.3), self._message()]
         if kind == "program":
             call_id = f"call_{self.number()}"
-            program = {"type": "program", "call_id": call_id, "code": "read(1)", "fingerprint": "f"}
-            return [*self._thought(), {"id": f"prg_{self.number()}", **program},
+            began = {"type": "program", "call_id": call_id, "code": "read(1)", "fingerprint": "f"}
+            return [*self._thought(), {"id": f"prg_{self.number()}", **began},
                     self._call(call_id)]  # fmt: skip
         return [*self._thought(), self._message()]
 
