@@ -268,7 +268,7 @@ class Conversation:
         self.model = MODELS[format](chance)
         self.strategy = chance.choice(STRATEGIES)
         self.repairs = chance.random() < 0.4
-        self.breaks = chance.choice([0.0, 0.0, 0.05, 0.2])
+        self.breaks = chance.choice([0.0, 0.0, 0.1, 0.5])
         """How often the host appends what a provider refuses."""
         self.lies = chance.choice([0.0, 0.0, 0.1])
         """How often the provider reports a false usage."""
@@ -415,7 +415,7 @@ class Conversation:
             self.findings.append(f"{type(error).__name__} changed the session: {error}")
 
     def _give_up(self) -> None:
-        """Goes on as a host does that can't send: from a state that could be sent, or anew."""
+        """Goes on as a host does that can't send: from a state that could be sent, or from the start."""
         if self.trusted and self.chance.random() < 0.8:
             self.restore(self.trusted)
         else:

@@ -126,7 +126,7 @@ def _places(messages: list[Fields]) -> Iterator[str]:
     for at, message in enumerate(messages):
         if message["role"] != "system":
             continue
-        before = messages[at - 1] if at else {"role": "nobody"}
+        before = messages[at - 1] if at else {"role": "no message"}
         ends_on_server = before["role"] == "assistant" and blocks(before)[-1]["type"] in {
             *USES,
             *RESULTS,
