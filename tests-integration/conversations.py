@@ -415,7 +415,7 @@ class Conversation:
             self.findings.append(f"{type(error).__name__} changed the session: {error}")
 
     def _give_up(self) -> None:
-        """Goes on as a host does that can't send: from a state that could be sent, or from the start."""
+        """Goes on from a state that could be sent, or from the start."""
         if self.trusted and self.chance.random() < 0.8:
             self.restore(self.trusted)
         else:

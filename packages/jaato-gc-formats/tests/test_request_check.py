@@ -204,10 +204,18 @@ def test_an_item_that_the_provider_refuses_is_refused_when_it_is_appended(name: 
     assert len(sent(agent, format)) == 1
 
 
+SEARCH: Fields = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+SEARCH_RESULT: Fields = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 TOGETHER: dict[str, tuple[str, list[Fields], str, int]] = {
     "anthropic: one id twice": (
         "anthropic",
         [tool_use(), tool_result(), tool_use(), tool_result()],
+        "duplicate_ids", 3,
+    ),
+    "anthropic: one id of a server tool twice": (
+        "anthropic",
+        [{"role": "assistant", "content": [SEARCH, SEARCH_RESULT]}, user("anthropic"),
+         {"role": "assistant", "content": [SEARCH, SEARCH_RESULT]}],
         "duplicate_ids", 3,
     ),
     "anthropic: text before a result": (
@@ -231,6 +239,9 @@ TOGETHER: dict[str, tuple[str, list[Fields], str, int]] = {
     ),
 }  # fmt: skip
 """Items that the provider refuses together: the rule, and the position of the item at fault."""
+
+
+BEYOND_REPAIR = ("responses: one id twice", "anthropic: one id of a server tool twice")
 
 
 @pytest.mark.parametrize("name", TOGETHER)
@@ -275,7 +286,7 @@ def tools(format: str) -> Fields:
 # --- repair ---
 
 
-@pytest.mark.parametrize("name", [name for name in TOGETHER if name != "responses: one id twice"])
+@pytest.mark.parametrize("name", [name for name in TOGETHER if name not in BEYOND_REPAIR])
 def test_a_session_that_repairs_sends_what_the_provider_accepts(name: str) -> None:
     format, items, _, _ = TOGETHER[name]
     agent = opened(format, repair=True, **tools(format))
