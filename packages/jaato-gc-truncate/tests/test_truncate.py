@@ -982,7 +982,7 @@ def test_whole_turns_are_removed_before_any_call_of_a_recent_turn() -> None:
     work = [message for number in range(10, 16) for message in exchange(number, "line\n" * 200)]
     history = [*conversation(3), *work]
     total = count_tokens(history)
-    target = 100 * (total - TURN_TOKENS) / (2 * total)
+    target = 100 * (total - TURN_TOKENS + 1) / (2 * total)
     settings = config(target, preserve_recent_turns=1)
     after, result = collect(history=history, settings=settings, usage=usage_of(history, 2 * total))
 
