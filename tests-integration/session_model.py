@@ -159,7 +159,7 @@ class State:
         assert self.usage["turns"] == sum(message.opens_turn for message in self.messages)
         assert sorted(_booked_ids(entries)) == sorted(self.by_id)
         pins = self.snapshot["pinned_message_ids"]
-        fixed = sum(_fixed_tokens(entry, pins) for entry in entries) + max(0, correction)
+        fixed = correction.of(sum(_fixed_tokens(entry, pins) for entry in entries))
         assert self.usage["fixed_tokens"] == self.snapshot["fixed_tokens"] == fixed
 
 

@@ -364,7 +364,7 @@ class TestMessages:
 
     def test_reasoning_belongs_to_its_call_if_they_are_appended_one_by_one(self) -> None:
         agent = ProviderSession(FORMAT, GCSession(context_limit=20_000))
-        for item in (user(), reasoning("rs_1"), call(), output(), said(), user()):
+        for item in (user(), reasoning(1), call(), output(), said(), user()):
             agent.append(item)
 
         agent.session.remove(agent.session.history[2].message_id)
