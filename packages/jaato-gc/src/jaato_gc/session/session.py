@@ -10,13 +10,13 @@ from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import GCPlan, GCResult, GCTriggerReason, SessionUsage
 from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, NotConfiguredError
+from jaato_gc.errors import ContextFloorError
 from jaato_gc.frozen import FrozenHistory
-from jaato_gc.messages import Message, Role
+from jaato_gc.messages import Message
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry, Summarizers
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
-from jaato_gc.session.children import configuration_of, inherited_options
+from jaato_gc.session.children import configure, inherited_options
 from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
@@ -28,7 +28,7 @@ from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.repairing import Repair, edits_to_repair
 from jaato_gc.session.restoring import Place
-from jaato_gc.session.saving import dump, load, parse
+from jaato_gc.session.saving import dump, restored
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
 from jaato_gc.session.strategy_in_use import StrategyInUse, prepare
@@ -139,13 +139,8 @@ class GCSession:
         """Called in every turn that has no callback of its own."""
         counter = counter or self.registry.token_counter(model)
         arguments.check_counter(counter)
-        budget = InstructionBudget.create_default(
-            session_id,
-            agent_id,
-            agent_type or agent_id,
-            window_of(model, context_limit, self.registry),
-            counter,
-        )
+        window = window_of(model, context_limit, self.registry)
+        budget = InstructionBudget.create_default(session_id, agent_id, agent_type, window, counter)
         budget.collectable_sources = {InstructionSource.CONVERSATION}
         if on_source_removed:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
@@ -417,7 +412,7 @@ class GCSession:
                 can't help.
             NotConfiguredError: The session has no provider.
         """
-        turn = self._turn(prompt, on_output, on_gc_threshold, on_loop=False)
+        turn = TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=False)
         return turn.run_at_once()
 
     async def send_message_async(
@@ -432,26 +427,8 @@ class GCSession:
         summarizer is cancelled. Tool calls that did not return get an error as their result, so
         that the turn can be continued.
         """
-        return await self._turn(prompt, on_output, on_gc_threshold, on_loop=True).run()
-
-    def _turn(
-        self,
-        prompt: str | Message | None,
-        on_output: Callable[[str], None] | None,
-        on_gc_threshold: ThresholdCallback | None,
-        *,
-        on_loop: bool,
-    ) -> TurnLoop:
-        if self.provider is None:
-            raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
-        self._turn_callback = on_gc_threshold
-        if prompt is not None:
-            if isinstance(prompt, str):
-                prompt = Message.from_text(Role.USER, prompt)
-            self.append(prompt)
-            self._schedule.turn_began()
-        on_text = partial(self._observers.call, on_output)
-        return TurnLoop(self, self.provider, self.tools, on_text, on_loop)
+        turn = TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=True)
+        return await turn.run()
 
     # --- pins ---
 
@@ -671,24 +648,7 @@ class GCSession:
                 summarizer is missing.
             GCConfigError: The saved reserve for the answer leaves less than a tenth of the window.
         """
-        document = parse(saved)
-        # A plugin's stash belongs to the agent, and observers know a session by its ids.
-        options.setdefault("agent_id", document.budget.agent_id)
-        options.setdefault("session_id", document.budget.session_id)
-        saved_window = document.budget.context_limit  # the saved reserve refers to it
-        context_limit = options.get("context_limit")
-        if context_limit is None:
-            context_limit = saved_window
-        options["context_limit"] = context_limit
-        session = cls(provider, **options)
-        try:
-            load(session, document, strategy)
-            if context_limit != saved_window:  # the model may be another one
-                session.set_context_limit(context_limit)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        return restored(saved, partial(cls, provider), strategy, options)
 
     def child(
         self,
@@ -717,14 +677,7 @@ class GCSession:
             GCConfigError: The profile does not exist or is invalid.
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
-        own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
-        options.setdefault("agent_id", own_id)
-        options = inherited_options(self, options)
+        options = inherited_options(self, profile, options)
         child = GCSession(provider or self.provider, **options)
-        parent = self._schedule.strategy
-        found = configuration_of(profile, profiles, parent, self.registry, summarizers)
-        if found:
-            child.set_gc_plugin(*found)
-        if child.budget.context_limit == self.budget.context_limit:
-            child.set_output_reserve(self._schedule.output_reserve)
+        configure(child, self, profile, profiles, summarizers)
         return child

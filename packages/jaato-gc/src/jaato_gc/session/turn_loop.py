@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaato_gc.calling import HOST_LOOP
 from jaato_gc.deadline import Work
+from jaato_gc.errors import NotConfiguredError
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
 from jaato_gc.session.provider import (
     Answer,
@@ -45,6 +46,32 @@ class TurnLoop:
     tools: ToolHandler | None
     on_text: Callable[[str], None]
     on_loop: bool
+
+    @classmethod
+    def begin(
+        cls,
+        session: "GCSession",
+        prompt: str | Message | None,
+        on_output: Callable[[str], None] | None,
+        on_gc_threshold: Callable[[float, float], None] | None,
+        *,
+        on_loop: bool,
+    ) -> "TurnLoop":
+        """Appends the prompt, and returns the turn that it opens.
+
+        Raises:
+            NotConfiguredError: The session has no provider.
+        """
+        if session.provider is None:
+            raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
+        session._turn_callback = on_gc_threshold
+        if prompt is not None:
+            if isinstance(prompt, str):
+                prompt = Message.from_text(Role.USER, prompt)
+            session.append(prompt)
+            session._schedule.turn_began()
+        on_text = partial(session._observers.call, on_output)
+        return cls(session, session.provider, session.tools, on_text, on_loop)
 
     def run_at_once(self) -> Message:
         """Runs the turn in plain code, and returns the final answer."""
