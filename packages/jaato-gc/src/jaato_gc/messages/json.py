@@ -66,9 +66,8 @@ class _SavedPart(Saved):
     extra: dict[str, Any] | None = None
 
     def read_out(self) -> Part:
-        call, answer, attachment = self.function_call, self.function_response, self.inline_data
-        shown = attachment.read_out() if attachment else None
-        return Part(self.text, call, answer, shown, self.thought, self.extra)
+        attachment = self.inline_data and self.inline_data.read_out()
+        return Part(**{**dict(self), "inline_data": attachment})
 
 
 class SavedMessage(Saved):
@@ -89,17 +88,7 @@ class SavedMessage(Saved):
         Raises:
             ValueError: An attachment is not base64.
         """
-        parts = [part.read_out() for part in self.parts]
-        return Message(
-            self.role,
-            parts,
-            self.message_id,
-            self.synthetic,
-            self.policy,
-            self.extra,
-            bonds=self.bonds,
-            keeps_place=self.keeps_place,
-        )
+        return Message(**{**dict(self), "parts": [part.read_out() for part in self.parts]})
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from jaato_gc.config import GCConfig, validate_options
 from jaato_gc.deadline import is_failure
@@ -12,14 +12,12 @@ from jaato_gc.plugins.base import GCStrategy
 from jaato_gc.plugins.discovery import BLOCKED_VARIABLE, InstalledPlugin, PluginStatus
 from jaato_gc.plugins.loading import PluginLoader, call, new_manager
 from jaato_gc.plugins.plugin_options import find_plugin, read_options
-from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo, SummarizerInfo
+from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, InfoT, StrategyInfo, SummarizerInfo
 from jaato_gc.settings import closest, options_from_json
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
 
 logger = logging.getLogger("jaato_gc")
-
-InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
 
 OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 """Strategies with a distribution ``jaato-gc-<name>`` that an error can suggest."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import InstructionBudget, Report, SavedBudget
+from jaato_gc.budget import InstructionBudget, SavedBudget
+from jaato_gc.budget.calibration import Report
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import SavedMessage, message_to_dict
