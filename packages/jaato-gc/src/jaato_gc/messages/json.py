@@ -7,6 +7,7 @@ made is read once, into new objects of built-in types: what is checked is what i
 import base64
 import hashlib
 import json
+import operator
 import reprlib
 from collections.abc import Mapping
 from typing import Any
@@ -189,6 +190,14 @@ def plain_id(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a text, got {_shown(value)}")
     return str.__str__(value)
+
+
+def plain_integer(value: object) -> int | None:
+    """Returns an integer of any library as an `int`; ``None`` if it is something else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def plain_message(message: object) -> Message:
