@@ -15,6 +15,9 @@ logger = logging.getLogger("jaato_gc")
 BudgetListener = Callable[[dict[str, Any]], None]
 """Called with a snapshot of the budget."""
 
+ThresholdCallback = Callable[[float, float], None]
+"""Called with the percentage in use and the threshold that it crossed."""
+
 
 class Observers:
     """The callbacks of the host, and the plugins that implement observer hooks.

@@ -23,7 +23,7 @@ from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory, counted_for
-from jaato_gc.session.observers import BudgetListener, Observers
+from jaato_gc.session.observers import BudgetListener, Observers, ThresholdCallback
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.repairing import Repair, edits_to_repair
@@ -37,9 +37,6 @@ from jaato_gc.session.window import window_of
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
-
-ThresholdCallback = Callable[[float, float], None]
-"""Called with the percentage in use and the threshold that it crossed."""
 
 
 class GCSession:
@@ -153,9 +150,8 @@ class GCSession:
             live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = schedule = Schedule(live)
-        may_relax = on_overflow != "raise"
         self._collector = collector = Collector(
-            live, journal, schedule, observers, on_source_removed, may_relax
+            live, journal, schedule, observers, on_source_removed, on_overflow != "raise"
         )
         self._editor = editor = Editor(live, journal, schedule, observers)
         self._requests = RequestBuilder(

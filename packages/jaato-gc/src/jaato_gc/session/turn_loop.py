@@ -13,6 +13,7 @@ from jaato_gc.calling import HOST_LOOP
 from jaato_gc.deadline import Work
 from jaato_gc.errors import NotConfiguredError
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc.session.observers import ThresholdCallback
 from jaato_gc.session.provider import (
     Answer,
     Provider,
@@ -53,7 +54,7 @@ class TurnLoop:
         session: "GCSession",
         prompt: str | Message | None,
         on_output: Callable[[str], None] | None,
-        on_gc_threshold: Callable[[float, float], None] | None,
+        on_gc_threshold: ThresholdCallback | None,
         *,
         on_loop: bool,
     ) -> "TurnLoop":
