@@ -44,6 +44,7 @@ from jaato_gc import (
     load_gc_plugin,
 )
 from jaato_gc.collecting.identical_results import IDENTICAL
+from jaato_gc.history import EditAction
 from jaato_gc.plugin import REMOVABLE_POLICIES, Hold
 from jaato_gc_budget._phases import BEFORE_TURNS, reason_of
 from jaato_gc_lab._plugin_names import PluginNames
@@ -335,12 +336,37 @@ def test_every_hold_is_documented() -> None:
     assert documented == expected | {"strategy": "no"}
 
 
+def test_the_goal_of_every_trigger_reason_is_documented() -> None:
+    documented = named(section(page("reference/results.md"), "Goals"))
+
+    assert sorted(documented) == sorted(reason.name for reason in GCTriggerReason)
+
+
+def definition(term: str) -> str:
+    """Returns what the glossary says about a term."""
+    found = re.search(rf"^\*\*{term}\*\*\n((?:.+\n)+)", page("glossary.md"), re.MULTILINE)
+    assert found, f"missing term {term!r}"
+    return found[1]
+
+
+def test_the_glossary_names_every_action() -> None:
+    assert set(CODE_SPAN.findall(definition("Action"))) == ACTIONS
+
+
+def test_every_policy_is_explained() -> None:
+    explanation = section(page("explanation/plan-and-policy.md"), "Policies")
+
+    for policy in GCPolicy:
+        assert f"{policy.name} (" in definition("Policy")
+        assert policy.name in explanation
+
+
 WITH_A_REASON = {
     "Edit", "Garbage", "_of_result", "_remove", "_replace", "drop_repeated_lines",
     "remove", "remove_in_order", "remove_oldest", "remove_source", "shorten", "summarize",
     "summarize_oldest", "force", "_force", "force_shorter"}  # fmt: skip
 """Functions and methods with a reason among their arguments."""
-ACTIONS = {"remove", "shorten", "summarize"}
+ACTIONS = set(get_args(EditAction))
 BY_POLICY = {
     *(reason_of(policy) for policy in (*REMOVABLE_POLICIES, GCPolicy.PRESERVABLE)),
     *(f"{policy}_{what}" for policy in BEFORE_TURNS for what in ("repeated", "shortened")),

@@ -4,12 +4,14 @@ import pytest
 
 from jaato_gc import (
     ContextUsage,
+    EstimateCounter,
     FunctionCall,
     GCConfig,
     GCOutcome,
     GCResult,
     GCSession,
     GCTriggerReason,
+    InlineData,
     Message,
     Part,
     Role,
@@ -20,6 +22,7 @@ from jaato_gc import (
 )
 
 OLDEST_FIRST = ("gc_truncate", "gc_budget", "gc_marksweep")
+STRATEGIES = (*OLDEST_FIRST, "gc_hybrid", "gc_summarize")
 
 
 def turn(number: int) -> list[Message]:
@@ -27,6 +30,14 @@ def turn(number: int) -> list[Message]:
         Message.from_text(Role.USER, f"question {number}: " + "what is that thing? " * 12),
         Message.from_text(Role.MODEL, "it is what it is. " * 16),
     ]
+
+
+def use_tool(session: GCSession, number: int, text: str, result: object, *more: Part) -> None:
+    """Appends a call with text beside it, and its result."""
+    call = FunctionCall(f"c{number}", "read", {"path": f"{number}.py"})
+    session.append(Message(Role.MODEL, [Part(text=text), Part(function_call=call)]))
+    answer = ToolResult(call.id, call.name, result)
+    session.append(Message(Role.TOOL, [Part(function_response=answer), *more]))
 
 
 TURN = count_tokens(turn(9_999))
@@ -66,7 +77,7 @@ def test_a_summary_is_expected_to_take_a_tenth_of_the_target_at_most(context_lim
     assert target - min(800, target / 10) - TURN < result.tokens_after <= target
 
 
-@pytest.mark.parametrize("strategy", [*OLDEST_FIRST, "gc_hybrid", "gc_summarize"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_recent_turns_stay_if_the_target_has_room_for_them(strategy: str) -> None:
     options = {"extractive": True} if strategy in ("gc_hybrid", "gc_summarize") else {}
     history = [message for number in range(12) for message in turn(number)]
@@ -84,7 +95,7 @@ def test_all_recent_turns_stay_if_the_target_has_room_for_them(strategy: str) ->
     assert [message for turn in recent for message in turn.messages] == after[-10:]
 
 
-@pytest.mark.parametrize("strategy", [*OLDEST_FIRST, "gc_hybrid", "gc_summarize"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_call_is_given_up_for_copies_of_one_result(strategy: str) -> None:
     session = GCSession(context_limit=20_000, summarizer=lambda text: f"Said: {text[:80]}")
     session.set_gc_plugin(load_gc_plugin(strategy))
@@ -106,3 +117,61 @@ def test_no_call_is_given_up_for_copies_of_one_result(strategy: str) -> None:
     assert session.history[-1].parts[0].function_response == answer
     session.undo()
     assert session.history[2].parts[0].function_response == ToolResult("c0", "read", file)
+
+
+@pytest.mark.parametrize("result", [{"lines": [{"text": "a line"}] * 60}, ["a line"] * 60])
+def test_copies_of_a_result_that_is_not_a_text_are_shortened_too(result: object) -> None:
+    session = GCSession(context_limit=20_000, counter=EstimateCounter())
+    session.set_gc_plugin(load_gc_plugin("gc_truncate"))
+    session.append(Message.from_text(Role.USER, "Read it until it changes."))
+    for number in range(6):
+        use_tool(session, number, "Again.", result)
+
+    used = session.get_context_usage()["percent_used"]
+    collected = session.manual_gc(target_percent=0.7 * used)
+
+    assert {item.reason for item in collected.removal_list} == {"identical"}
+    assert session.history[-1].function_responses[0].result == result
+
+
+def test_results_with_equal_texts_and_other_images_are_no_copies() -> None:
+    session = GCSession(context_limit=20_000, counter=EstimateCounter())
+    session.set_gc_plugin(load_gc_plugin("gc_truncate"))
+    session.append(Message.from_text(Role.USER, "Watch the screen."))
+    for number in range(12):
+        image = Part(inline_data=InlineData("image/png", bytes([number]) * 90))
+        use_tool(session, number, "Again.", "A screenshot. " * 60, image)
+
+    collected = session.manual_gc()
+
+    assert {item.action for item in collected.removal_list} == {"remove"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_text_beside_a_call_stays_with_the_call_and_goes_with_it(strategy: str) -> None:
+    session = GCSession(
+        context_limit=40_000,
+        summarizer=lambda text: f"Said: {text[:80]}",
+        counter=EstimateCounter(),
+    )
+    session.set_gc_plugin(load_gc_plugin(strategy))
+    for number in range(24):
+        if number % 4 == 0:
+            session.append(Message.from_text(Role.USER, f"Task {number}."))
+        lines = range(90) if number % 2 else range(number * 90, number * 90 + 90)
+        result = "\n".join(f"line {line} is about {line * 7}" for line in lines)
+        use_tool(session, number, f"Step {number}: I look at it.", result)
+
+    shortened = removed = 0
+    for target in (55.0, 25.0):
+        collected = session.manual_gc(target_percent=target)
+        shortened += sum(item.action == "shorten" for item in collected.removal_list)
+        removed += sum(item.action != "shorten" for item in collected.removal_list)
+        parts = [part for message in session.history for part in message.parts]
+        calls = {part.function_call.id for part in parts if part.function_call}
+        texts = {(part.text or "").split(":")[0] for part in parts}
+        for number in range(24):
+            assert (f"Step {number}" in texts) == (f"c{number}" in calls)
+
+    assert shortened
+    assert removed

@@ -52,7 +52,7 @@ class SeedSession:
         self._turns = self._summaries = 0
 
     def _emit_instruction_budget_update(self) -> None:
-        """Nobody listens."""
+        """Does nothing: the test has no displays."""
 
     def add_turn(self, *messages: Message) -> GCResult | None:
         """Adds a turn, books it, and collects if that is due, as the documents do."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from seed_documents import SNIPPETS, Seeds, run, swap_imports
 
 import jaato_gc
@@ -39,6 +40,7 @@ from jaato_gc import (
     Message,
     Part,
     PluginRegistry,
+    ReadOnlyError,
     Role,
     UsageReport,
     count_tokens,
@@ -50,6 +52,7 @@ from jaato_gc import (
     split_into_turns,
 )
 from jaato_gc.plugin import StrategyInfo, hookimpl
+from jaato_gc_lab._config_schema import config_schema
 from jaato_gc_truncate import TruncateGCPlugin, create_plugin
 
 ROOT = Path(__file__).parents[1]
@@ -247,6 +250,7 @@ def test_gc_json(name: str, strategy: str, seeds: Seeds, recording: PluginRegist
     write_json(".jaato/gc.json", document)
     settings = document.get("config") or {k: v for k, v in document.items() if k != "type"}
 
+    Draft202012Validator(config_schema()).validate(document)
     with loading(strategy):
         assert load_gc_from_file()
     assert_all_settings_arrived(settings, load_gc_from_file(registry=recording))
@@ -258,6 +262,7 @@ def test_profile(name: str, strategy: str, seeds: Seeds, recording: PluginRegist
     write_json(f".jaato/profiles/{name}.json", document)
     settings = {key: value for key, value in document["gc"].items() if key != "type"}
 
+    Draft202012Validator(config_schema()).validate(document["gc"])
     with loading(strategy):
         assert load_gc_from_profile(name)
     assert_all_settings_arrived(settings, load_gc_from_profile(name, registry=recording))
@@ -413,12 +418,12 @@ def test_session_collects_and_syncs_the_budget(session: Any, conversation: Conve
 def test_bulk_clear_is_a_method_of_the_budget(session: Any, conversation: Conversation) -> None:
     # The one deviation from the seeds: they empty a source by assigning to its entry and clearing
     # its children, without the budget, whose totals would then be wrong. Here entries are
-    # read-only, and `clear_source` does what those lines mean.
+    # read-only, and `clear_source`, which the error names, does what those lines mean.
     budget = conversation.budget
     budget.add_child(InstructionSource.ENRICHMENT, "memory", 50, GCPolicy.EPHEMERAL)
     total = budget.total_tokens()
 
-    with pytest.raises(AttributeError):
+    with pytest.raises(ReadOnlyError, match=r"budget\.clear_source\(source\)"):
         session._apply_gc_removal_list([GCRemovalItem(InstructionSource.ENRICHMENT)])
     assert budget.total_tokens() == total
 

@@ -23,9 +23,9 @@ from jaato_gc import (
     extractive_summary,
     load_gc_plugin,
 )
-from jaato_gc_formats import check_request, from_messages, to_messages
+from jaato_gc_formats import ApiFormat, check_request, formats, from_messages, to_messages
 
-FORMATS = ["anthropic", "gemini", "openai-chat", "openai-responses"]
+FORMATS = sorted(name for name, each in formats().items() if isinstance(each, ApiFormat))
 STRATEGIES = sorted(discover_gc_plugins())
 
 # --- arbitrary messages ---
@@ -195,6 +195,10 @@ def assert_accepted(sent: list[Message]) -> None:
     for format in FORMATS:
         request = from_messages(sent, format, like={})
         assert check_request(request, format) == [], (format, request)
+
+
+def test_every_format_has_a_recorded_run() -> None:
+    assert sorted(RECORDED) == FORMATS
 
 
 @settings(ANY_HISTORY, max_examples=400)

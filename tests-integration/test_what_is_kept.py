@@ -32,7 +32,7 @@ FOLDER = Path(os.environ.get("JAATO_GC_TRANSCRIPTS") or ROOT.parent / "shared" /
 COUNTER = EstimateCounter()
 REGISTRY = PluginRegistry()
 GARBAGE = {
-    "cleared_superseded", "cleared_failed", "cleared_duplicate",
+    "cleared_superseded", "cleared_failed", "identical",
     "cleared_repeated", "cleared_long",
 }  # fmt: skip
 LARGEST = 100_000

@@ -28,6 +28,7 @@ from jaato_gc import (
 from jaato_gc.plugin import TokenCounter, as_text, hookimpl
 from jaato_gc_formats import ProviderCounter, ProviderSession, counter_for, to_messages
 from jaato_gc_formats._counting import BY_MODEL, DEFAULTS, TOOL_USE, tool_entries, tool_tokens
+from jaato_gc_formats._plugin import APIS
 from jaato_gc_formats._tool_text import as_typescript
 
 MODELS = [
@@ -79,6 +80,10 @@ def tokens(*parts: Part, format: str, model: str | None = None, role: Role = Rol
 def image(width: int, height: int, **extra: Any) -> Part:
     data = InlineData("image/png", width=width, height=height)
     return Part(inline_data=data, extra=extra or None)
+
+
+def test_every_api_format_has_costs() -> None:
+    assert DEFAULTS.keys() == {api.name for api in APIS}
 
 
 # --- images ---

@@ -37,7 +37,7 @@ LOCKED, PRESERVABLE = GCPolicy.LOCKED, GCPolicy.PRESERVABLE
 PARTIAL, EPHEMERAL = GCPolicy.PARTIAL, GCPolicy.EPHEMERAL
 THRESHOLD, TURN_LIMIT = GCTriggerReason.THRESHOLD, GCTriggerReason.TURN_LIMIT
 
-DEAD = ("cleared_superseded", "cleared_failed", "cleared_duplicate")
+DEAD = ("cleared_superseded", "cleared_failed", "identical")
 GARBAGE = (*DEAD, "cleared_repeated", "cleared_long")
 UNDER_PRESSURE: dict[str, Any] = {"limit": 20_000, "pressure_percent": 1.0}
 
@@ -305,17 +305,17 @@ def test_the_error_flag_of_the_provider_marks_a_failure() -> None:
     assert agent.collect_only(*DEAD) == {failed: "cleared_failed"}
 
 
-@pytest.mark.parametrize(("length", "expected"), [(400, "cleared_duplicate"), (399, None)])
+@pytest.mark.parametrize(("length", "expected"), [(400, "identical"), (399, None)])
 def test_a_repeated_text_is_kept_once(length: int, expected: str | None) -> None:
     text = body("the same", length)
     uses = [("Grep", {"pattern": "x"}, text), ("WebFetch", {"url": "y"}, text)]
     assert dead_results(*uses) == [expected, None]
 
 
-def test_a_dead_copy_does_not_make_another_result_dead() -> None:
+def test_the_newest_of_equal_results_stays_even_if_a_later_call_replaces_it() -> None:
     """Otherwise the last output of ``make`` would be lost."""
     uses = [(*bash("make"), FIRST), (*read("log"), FIRST), (*read("log"), SECOND)]
-    assert dead_results(*uses) == [None, "cleared_superseded", None]
+    assert dead_results(*uses) == ["identical", None, None]
 
 
 def test_the_last_output_of_a_command_is_kept() -> None:
@@ -418,7 +418,7 @@ def test_the_newest_evidence_survives_rung_1(batches: list[tuple[list[Use], bool
     alone = {message for _, message, index in history.uses if index == 0}
     alone -= {message for _, message, index in history.uses if index > 0}
     for use, message, _ in history.uses:
-        if message in alone and reasons.get(message) == "cleared_duplicate":
+        if message in alone and reasons.get(message) == "identical":
             assert use[2] in texts
 
 
@@ -1104,7 +1104,7 @@ def test_shortened_content_is_not_changed_again() -> None:
     agent.use(*bash("make"), "fine")
     enough_calls_to_be_recent(agent)
     assert set(agent.collect_only(*GARBAGE).values()) == {*GARBAGE} - {
-        "cleared_failed", "cleared_duplicate",
+        "cleared_failed", "identical",
     }  # fmt: skip
     before = agent.session.history
 

@@ -64,8 +64,11 @@ class Recorder:
         self.registry.register(Telemetry(traces, self.metrics), "telemetry")
 
     @property
-    def spans(self) -> tuple[ReadableSpan, ...]:
-        return self.exporter.get_finished_spans()
+    def spans(self) -> list[ReadableSpan]:
+        return self.named("jaato_gc.collect")
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
     def points(self, name: str) -> list[tuple[dict[str, Any], float]]:
         data = self.reader.get_metrics_data()
@@ -80,7 +83,8 @@ class Recorder:
 
     def everything(self) -> str:
         data = self.reader.get_metrics_data()
-        return "".join(span.to_json() for span in self.spans) + (data.to_json() if data else "")
+        spans = self.exporter.get_finished_spans()
+        return "".join(span.to_json() for span in spans) + (data.to_json() if data else "")
 
 
 @pytest.fixture
@@ -97,12 +101,28 @@ def session_of(recorder: Recorder, plugin: Oldest, turns: int = 6) -> GCSession:
     )
     for number in range(turns):
         call = FunctionCall(f"c{number}", "look", {"at": SECRET})
-        result = ToolResult(call.id, call.name, f"{SECRET} " * 20)
+        result = ToolResult(call.id, call.name, f"{number}: {SECRET} " * 20)
         session.append(Message.from_text(Role.USER, f"{SECRET}, {number}"))
         session.append(Message(Role.MODEL, [Part(function_call=call)]))
         session.append(Message(Role.TOOL, [Part(function_response=result)]))
         session.append(Message.from_text(Role.MODEL, f"I see: {SECRET}"))
     return session
+
+
+def test_a_change_of_the_strategy_is_recorded_with_its_configuration(recorder: Recorder) -> None:
+    session = session_of(recorder, Oldest())
+    session.set_gc_plugin(Oldest(), GCConfig(threshold_percent=70.0, pressure_percent=None))
+    session.remove_gc_plugin()
+
+    changes = [dict(span.attributes or {}) for span in recorder.named("jaato_gc.strategy_set")]
+    assert [each["jaato_gc.strategy"] for each in changes] == ["gc_oldest", "gc_oldest", "none"]
+    assert changes[1] == {
+        "jaato_gc.strategy": "gc_oldest",
+        "jaato_gc.agent": "scout",
+        "jaato_gc.threshold_percent": 70.0,
+        "jaato_gc.target_percent": 60.0,
+        "jaato_gc.pressure_percent": 0.0,
+    }
 
 
 def test_a_collection_is_recorded_as_a_span_with_the_figures_of_its_result(

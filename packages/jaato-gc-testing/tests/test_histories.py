@@ -85,6 +85,13 @@ def test_broken_histories_break_every_rule() -> None:
     assert broken_rules == {rule.__name__ for rule in HISTORY_INVARIANTS} - {"unique_ids"}
 
 
+def test_results_of_broken_histories_may_have_the_name_of_another_tool() -> None:
+    messages = [message for history in broken() for message in history]
+    names = {answer.name for message in messages for answer in message.function_responses}
+
+    assert "other" in names
+
+
 def test_ids_are_unique_and_in_order() -> None:
     for history in [*sendable(), *broken()]:
         assert [each.message_id for each in history] == [f"m{n}" for n in range(len(history))]

@@ -749,6 +749,8 @@ class CountsItsInstances(Mutant):
 @caught_by("test_is_idempotent_at_the_target")
 class RemovesOneMoreTurnEachTime(Mutant):
     def spoil(self, asked: Asked, after: list[Message], result: GCResult) -> Answer:
+        if "relaxed" in result.details:  # a session rejects that, which would hide the fault
+            return asked.history, replace(result, removal_list=[], outcome=GCOutcome.NO_GAIN)
         layout = protect(lay_out(after), asked.config, asked.budget)
         for turn in layout.turns:
             if not any(group.hold for group in turn.groups):

@@ -15,6 +15,7 @@ SECONDS = 5.0
 
 AHEAD = {
     "plans_made": "numbers ids, and a number may be left out",
+    "threshold_told": "the host is told before the collection that follows",
     "stashed_ledgers": "has the keys of what the stash has stored already",
 }
 """Figures that may be as after a call while the rest is as before it, and why."""

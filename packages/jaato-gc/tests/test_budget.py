@@ -21,6 +21,7 @@ from jaato_gc import (
     InstructionBudget,
     InstructionSource,
     PluginToolType,
+    ReadOnlyError,
     SourceEntry,
     SystemChildType,
 )
@@ -126,17 +127,45 @@ def test_an_entry_can_be_made_with_every_field_of_the_design() -> None:
 def test_an_entry_is_changed_through_its_budget_only(field: str) -> None:
     entry = SourceEntry(PLUGIN, 3, EPHEMERAL)
 
-    with pytest.raises(AttributeError):
+    with pytest.raises(ReadOnlyError, match=r"read-only, .*budget\.clear_source\(source\)"):
         setattr(entry, field, getattr(entry, field))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda budget: budget.entries.clear(),
+        lambda budget: budget.entries[CONVERSATION].children.clear(),
+        lambda budget: budget.entries[CONVERSATION].children.pop("turn_1"),
+        lambda budget: budget.entries[CONVERSATION].children.update(other=SourceEntry),
+    ],
+)
+def test_entries_can_not_be_removed_behind_the_back_of_the_budget(
+    change: Callable[[Any], object],
+) -> None:
+    budget = conversation()
+    before = budget.snapshot()
+
+    with pytest.raises(TypeError, match=r"read-only, .*update_tokens.*remove_child"):
+        change(budget)
+
+    assert budget.snapshot() == before
+
+
+def test_metadata_of_an_entry_is_read_only() -> None:
+    entry = SourceEntry(PLUGIN, 3, EPHEMERAL, metadata={"tool": "search"})
+
+    with pytest.raises(TypeError, match="read-only"):
+        entry.metadata.update(tool="other")  # type: ignore[attr-defined]
+
+    assert entry.metadata == {"tool": "search"}
 
 
 def test_children_are_read_only() -> None:
     entry = conversation().entries[CONVERSATION]
 
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="read-only"):
         entry.children["new"] = entry  # type: ignore[index]
-    with pytest.raises((TypeError, AttributeError)):
-        entry.children.clear()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("change", [lambda ids: ids.append("m9"), lambda ids: ids.extend(["m9"])])

@@ -36,13 +36,14 @@ KNOWN: dict[str, set[Any]] = {
     "agent_id": {"scout"},
     "session_id": {"s-1", ""},
     "model": {"acme-1"},
-    "strategy": {"gc_oldest"},
+    "strategy": {"gc_oldest", None},
     "percent_used": {95.0},
     "threshold": {80.0},
 }
 """The values that these tests give."""
 
 TYPES: dict[str, type] = {
+    "config": GCConfig,
     "context_usage": dict,
     "history": tuple,
     "options": dict,

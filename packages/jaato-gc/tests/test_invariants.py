@@ -336,6 +336,12 @@ def test_shortening_a_protected_message_is_caught_even_when_listed() -> None:
     assert found == [("protected_unaltered", "r")]
 
 
+def test_a_violation_of_protection_names_the_argument() -> None:
+    [violation] = check_collection(BEFORE, BEFORE[:-1], [removal("u2")], ["u2"])
+
+    assert violation.detail == "it is protected (in protected_ids) and was removed"
+
+
 def test_changing_the_text_of_a_protected_message_is_caught_even_when_listed() -> None:
     after = [each if each is not ANSWER else ANSWER.with_parts([Part(text="!")]) for each in BEFORE]
 

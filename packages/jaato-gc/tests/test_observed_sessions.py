@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from jaato_gc import GCConfig, GCSession, PluginRegistry, SavedSessionError, UndoError
+from jaato_gc import (
+    GCConfig,
+    GCConfigError,
+    GCSession,
+    PluginRegistry,
+    SavedSessionError,
+    UndoError,
+)
 from jaato_gc.plugin import hookimpl
 from jaato_gc.plugins import hookspecs
 from jaato_gc_testing import (
@@ -21,6 +28,7 @@ from jaato_gc_testing import (
 
 OBSERVING = [
     "jaato_gc_session_started",
+    "jaato_gc_strategy_set",
     "jaato_gc_before_collect",
     "jaato_gc_after_collect",
     "jaato_gc_after_undo",
@@ -29,6 +37,8 @@ OBSERVING = [
     "jaato_gc_budget_updated",
     "jaato_gc_session_ended",
 ]
+START = ["session_started", "strategy_set"]
+END = ["strategy_set", "session_ended"]
 
 
 class Log:
@@ -97,16 +107,49 @@ def test_observers_hear_of_a_whole_session_in_order(registry: PluginRegistry, lo
 
     assert log.hooks == [
         "session_started",
+        "strategy_set",
         "threshold_crossed",
         "before_collect",
         "after_collect",
         "after_restore",
         "after_undo",
         "after_undo",
+        "strategy_set",
         "session_ended",
     ]
     for hook, given in log.calls:
         assert (given["agent_id"], given["session_id"]) == ("scout", "s-1"), hook
+
+
+def test_strategy_set_has_the_strategy_and_the_effective_configuration(
+    registry: PluginRegistry, log: Log
+) -> None:
+    session = GCSession(registry=registry)
+    assert log.hooks == ["session_started"]
+
+    session.remove_gc_plugin()  # there is none
+    session.set_gc_plugin(OldestFirst(), GCConfig(plugin_config={"target_percent": 50.0}))
+    session.set_gc_plugin(OldestFirst(), GCConfig(threshold_percent=70.0))
+    saved = session.save()
+    session.remove_gc_plugin()
+    session.close()
+    GCSession.restore(saved, strategy=OldestFirst(), registry=registry)
+
+    changes = [given for hook, given in log.calls if hook == "jaato_gc_strategy_set"]
+    assert [each["strategy"] for each in changes] == ["gc_oldest", "gc_oldest", None, "gc_oldest"]
+    figures = [
+        (each["config"].threshold_percent, each["config"].target_percent) for each in changes
+    ]
+    assert figures == [(80.0, 50.0), (70.0, 60.0), (80.0, 60.0), (70.0, 60.0)]
+
+
+def test_a_strategy_that_is_refused_is_not_observed(registry: PluginRegistry, log: Log) -> None:
+    session = GCSession(registry=registry)
+
+    with pytest.raises(GCConfigError):
+        session.set_gc_plugin(OldestFirst(), GCConfig(plugin_config={"target_percent": -1}))
+
+    assert log.hooks == ["session_started"]
 
 
 def test_after_undo_has_the_result_that_was_undone_and_the_history_after_it(
@@ -128,7 +171,7 @@ def test_an_undo_that_fails_is_not_observed(registry: PluginRegistry, log: Log) 
     with pytest.raises(UndoError):
         session.undo()
 
-    assert log.hooks == ["session_started"]
+    assert log.hooks == START
 
 
 @pytest.mark.parametrize("at", ["place", "tail"])
@@ -152,7 +195,7 @@ def test_a_session_ends_once_however_often_it_is_closed(registry: PluginRegistry
     with session:
         pass
 
-    assert log.hooks == ["session_started", "session_ended"]
+    assert log.hooks == [*START, *END]
 
 
 def test_a_session_that_many_threads_close_ends_once(registry: PluginRegistry, log: Log) -> None:
@@ -166,7 +209,7 @@ def test_a_session_that_many_threads_close_ends_once(registry: PluginRegistry, l
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(close, range(8)))
 
-    assert log.hooks == ["session_started", "session_ended"]
+    assert log.hooks == [*START, *END]
 
 
 def test_leaving_a_with_block_closes_the_session_after_an_error_too(
@@ -186,7 +229,7 @@ def test_leaving_a_with_block_closes_the_session_after_an_error_too(
 
     assert strategy.is_shut_down
     assert session.strategy is None
-    assert log.hooks == ["session_started", "session_ended"]
+    assert log.hooks == [*START, "strategy_set", *END]
 
 
 def test_a_restored_session_starts_with_the_ids_of_the_saved_one(
@@ -195,7 +238,9 @@ def test_a_restored_session_starts_with_the_ids_of_the_saved_one(
     saved = start(PluginRegistry(load_installed=False)).save()
     restored = GCSession.restore(saved, strategy=OldestFirst(), counter=COUNTER, registry=registry)
 
-    assert log.calls == [("jaato_gc_session_started", {"agent_id": "scout", "session_id": "s-1"})]
+    assert log.hooks == ["session_started", "strategy_set"]
+    for _, given in log.calls:
+        assert (given["agent_id"], given["session_id"]) == ("scout", "s-1")
     assert restored.budget.session_id == "s-1"
 
 
@@ -214,12 +259,10 @@ def test_a_sub_agent_belongs_to_the_session_of_its_parent(
         pass
 
     assert child.budget.session_id == "s-1"
-    assert [given for _, given in log.calls] == [
-        {"agent_id": "scout", "session_id": "s-1"},
-        {"agent_id": "scout-child", "session_id": "s-1"},
-        {"agent_id": "scout-child", "session_id": "s-1"},
-        {"agent_id": "scout", "session_id": "s-1"},
-    ]
+    assert log.hooks == [*START, *START, *END, *END]
+    assert {given["session_id"] for _, given in log.calls} == {"s-1"}
+    agents = [given["agent_id"] for _, given in log.calls]
+    assert agents == ["scout"] * 2 + ["scout-child"] * 4 + ["scout"] * 2
 
 
 def test_observers_that_fail_break_neither_start_nor_end_nor_undo(

@@ -615,6 +615,12 @@ class Observer:
         self.seen.append((agent_id, session_id))
 
     @hookimpl
+    def jaato_gc_strategy_set(
+        self, strategy: str | None, config: GCConfig, agent_id: str, session_id: str
+    ) -> None:
+        self.seen.append((strategy, config, agent_id, session_id))
+
+    @hookimpl
     def jaato_gc_before_collect(
         self,
         strategy: str,
@@ -686,6 +692,7 @@ OBSERVED: dict[str, dict[str, Any]] = {
         "reason": GCTriggerReason.THRESHOLD,
         **IDS,
     },
+    "jaato_gc_strategy_set": {"strategy": "gc_oldest", "config": GCConfig(), **IDS},
     "jaato_gc_after_collect": {
         "result": RESULT,
         "history": HISTORY,
@@ -721,6 +728,10 @@ def check_observers(registry: PluginRegistry, hook: str) -> None:
 
 def test_jaato_gc_session_started(registry: PluginRegistry) -> None:
     check_observers(registry, "jaato_gc_session_started")
+
+
+def test_jaato_gc_strategy_set(registry: PluginRegistry) -> None:
+    check_observers(registry, "jaato_gc_strategy_set")
 
 
 def test_jaato_gc_before_collect(registry: PluginRegistry) -> None:

@@ -1,6 +1,7 @@
 """`Collection.remove_in_order`: a strategy gives the order, and removal stops at the goal."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from jaato_gc import (
     InstructionSource,
     ReadOnlyError,
 )
+from jaato_gc.history import KEEPING
 from jaato_gc.plugin import Collection, RemovalUnit
 from jaato_gc_testing import ScriptedStrategy, new_session, speak
 
@@ -80,6 +82,16 @@ def test_without_a_goal_everything_that_is_given_goes() -> None:
     session.manual_gc(target_percent=90)
 
     assert [each.message_id for each in session.history] == ["u0", "u5", "c5.0", "r5.0", "a5"]
+
+
+@pytest.mark.parametrize("action", KEEPING)
+def test_messages_are_not_removed_with_an_action_after_which_they_stay(action: Any) -> None:
+    def select(collection: Collection) -> None:
+        collection.remove(collection.groups, "key", "reason", action)
+
+    result = filled(ScriptedStrategy(select)).manual_gc()
+
+    assert "expected an action that removes" in str(result.error)
 
 
 def test_nothing_is_removed_from_a_closed_collection() -> None:

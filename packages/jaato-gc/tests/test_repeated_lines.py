@@ -199,10 +199,11 @@ def test_a_copy_that_is_removed_or_shortened_before_does_not_count() -> None:
         collection.drop_repeated_lines()
 
     text = "\n".join(FILE)
-    session = session_of(asked("u"), *called("0", text), *called("1", text), script=shorten_first)
+    later = f"again:\n{text}"  # identical results would be shortened before the strategy is asked
+    session = session_of(asked("u"), *called("0", text), *called("1", later), script=shorten_first)
     session.manual_gc()
     assert result_of(session, "r0") == text
-    assert result_of(session, "r1") != text
+    assert result_of(session, "r1") != later
 
 
 def test_a_copy_stays_unchanged_for_the_rest_of_the_collection() -> None:

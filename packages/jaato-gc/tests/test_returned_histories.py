@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 from plugin_answers import WithoutBudget, result
@@ -15,14 +15,17 @@ from jaato_gc import (
     GCConfig,
     GCOutcome,
     GCPlugin,
+    GCRemovalItem,
     GCResult,
     GCSession,
+    InstructionSource,
     Message,
     Part,
     Role,
     SyntheticKind,
     ToolResult,
 )
+from jaato_gc.history import KEEPING, EditAction
 from jaato_gc.plugin import Collection, GCStrategy, StrategySettings
 from jaato_gc_testing import (
     LONG_TEXT,
@@ -274,6 +277,26 @@ def test_a_smaller_result_or_smaller_arguments_are_a_shorter_form(
     assert_in_step(session)
     session.undo()
     assert session.history == before
+
+
+@pytest.mark.parametrize("action", get_args(EditAction))
+def test_the_action_of_an_item_is_kept_if_the_message_fits_it(action: EditAction) -> None:
+    def script(history: list[Message]) -> Any:
+        if action in KEEPING:
+            kept = changed(history, message_id, text_result("1.0"))
+        else:
+            kept = [each for each in history if each.message_id != message_id]
+        return kept, result(removal_list=[item])
+
+    message_id = "r1.0" if action in KEEPING else "a1"
+    item = GCRemovalItem(
+        InstructionSource.CONVERSATION, "k", message_ids=[message_id], action=action
+    )
+    session = talk(ScriptedPlugin(script))
+
+    outcome = session.manual_gc()
+
+    assert [(each.child_key, each.action) for each in outcome.removal_list] == [("k", action)]
 
 
 def test_a_shorter_form_of_a_pinned_result_is_rejected() -> None:

@@ -1250,6 +1250,38 @@ def test_no_notice_is_added_when_only_enrichment_is_removed() -> None:
     assert_in_step(session)
 
 
+@pytest.mark.parametrize("role", [Role.TOOL, Role.SYSTEM, Role.USER])
+def test_a_notice_never_follows_an_open_call(role: Role) -> None:
+    plugin = OldestFirst()
+    plugin.initialize({"notify_on_gc": True})
+    session = new_session(plugin, GCConfig(preserve_recent_turns=0), context_limit=2_000)
+    call = Part(function_call=FunctionCall("1", "bash", {}))
+    session.append(Message(Role.MODEL, [Part(text=LONG_TEXT * 50)]))
+    session.append(Message(role, [call], "open"))
+    session.pin("open")
+
+    result = session.apply(session.plan_gc(GCTriggerReason.THRESHOLD))
+
+    assert "strategy_error" not in result.details
+    assert message_ids(session) == ["gc_notice", "open"]
+
+
+def test_a_ledger_never_follows_an_open_call() -> None:
+    plugin = ScriptedStrategy(lambda collection: collection.leave_ledger())
+    config = GCConfig(preserve_recent_groups=0, ledger_percent=50)
+    session = new_session(plugin, config, context_limit=2_000)
+    call = Part(function_call=FunctionCall("1", "bash", {}))
+    other = Part(function_response=ToolResult("2", "bash", "see src/app/main.py " * 800))
+    session.append(Message.from_text(Role.SYSTEM, "Be brief.", message_id="rules"))
+    session.append(Message(Role.TOOL, [call], "open"))
+    session.append(Message(Role.TOOL, [other]))
+
+    result = session.apply(session.plan_gc(GCTriggerReason.THRESHOLD))
+
+    assert "strategy_error" not in result.details
+    assert message_ids(session) == ["rules", "gc_ledger", "open"]
+
+
 def test_a_plugin_whose_budget_is_a_keyword_gets_it() -> None:
     class Plugin(ScriptedPlugin):
         def collect(self, history: Any, *_others: Any, budget: Any) -> Any:  # type: ignore[override]

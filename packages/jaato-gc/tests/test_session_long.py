@@ -295,7 +295,7 @@ def test_the_work_of_a_turn_does_not_depend_on_the_history() -> None:
             for session, messages in ((few, new_turn()), (many, new_turn()))
         )
         assert at_end == pytest.approx(at_start, rel=0.05), work
-        assert at_end < 2_900, work
+        assert at_end < 3_500, work
     assert not few.get_gc_history()
     assert not many.get_gc_history()
 
@@ -379,7 +379,7 @@ def test_the_work_of_a_collection_is_linear_in_the_history() -> None:
     small, large = operations(250), operations(1_000)
 
     assert large <= 4 * small * 1.1
-    assert large < 4 * 1_000 * 650
+    assert large < 4 * 1_000 * 800
 
 
 def test_an_appended_message_touches_its_entry_and_those_above_it(

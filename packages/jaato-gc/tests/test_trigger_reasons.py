@@ -22,8 +22,8 @@ OF_THE_HOST = {
 """A call of the host or a pause, each of which is over with the collection."""
 
 
-def session_with(strategy: OldestFirst | ScriptedStrategy) -> GCSession:
-    config = GCConfig(max_turns=4, preserve_recent_turns=1, target_percent=10)
+def session_with(strategy: OldestFirst | ScriptedStrategy, target: float = 10) -> GCSession:
+    config = GCConfig(max_turns=4, preserve_recent_turns=1, target_percent=target)
     session = new_session(strategy, config, context_limit=2_000)
     speak(session, 0, 1, 2, 3)
     session.before_send()
@@ -32,6 +32,29 @@ def session_with(strategy: OldestFirst | ScriptedStrategy) -> GCSession:
 
 def test_every_reason_is_known_here() -> None:
     assert set(GCTriggerReason) == DUE.keys() | OF_THE_HOST
+
+
+@pytest.mark.parametrize("reason", DUE)
+def test_a_strategy_without_a_session_gets_the_same_reason(reason: GCTriggerReason) -> None:
+    strategy = OldestFirst()
+    session = session_with(strategy)
+    DUE[reason](session)
+
+    assert strategy.should_collect(session.get_context_usage(), session.config) == (True, reason)
+
+
+@pytest.mark.parametrize("reason", DUE)
+def test_a_reason_collects_once_if_little_or_nothing_is_above_the_target(
+    reason: GCTriggerReason,
+) -> None:
+    session = session_with(OldestFirst(), target=79)
+    DUE[reason](session)
+
+    for _ in range(3):
+        session.after_turn()
+        session.before_send()
+
+    assert [result.trigger_reason for result in session.get_gc_history()] == [reason]
 
 
 @pytest.mark.parametrize("gains", [True, False])

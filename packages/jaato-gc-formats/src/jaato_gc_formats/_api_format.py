@@ -29,7 +29,9 @@ class ApiFormat(ABC):
     A request is either a list of messages or an object with that list under ``items_key``. The
     other fields of such an object are kept unchanged.
 
-    A subclass sets the class variables and implements the abstract methods.
+    A subclass implements the abstract methods and sets the class variables. ``name``, ``summary``
+    and ``items_key`` are required. Without ``output_keys``, no room is kept for the response;
+    without ``input_usage`` and ``output_usage``, the usage that a response reports is not used.
     """
 
     name: ClassVar[str]

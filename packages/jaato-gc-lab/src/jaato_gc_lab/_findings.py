@@ -1,12 +1,13 @@
-"""Finds tool output that a rule of gc_marksweep frees, and reads of files that were edited later.
+"""Finds tool output that a rule frees, and reads of files that were edited later.
 
-The rules are those of the strategy itself, under the protection of a collection: the last calls are
-never among the findings.
+The rules are those of gc_marksweep and of core, under the protection of a collection: the last
+calls are never among the findings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from jaato_gc import GCConfig, GCTriggerReason, InstructionBudget, Message
@@ -20,6 +21,9 @@ from jaato_gc_lab._subjects import part_tokens, subject_of
 from jaato_gc_marksweep import Garbage, MarkSweepGCPlugin, MarkSweepSettings, Rung, find_garbage
 
 STRATEGY = MarkSweepGCPlugin.name
+EVERY_STRATEGY = "every strategy"
+IDENTICAL = "identical"
+"""The reason of core for results that a later result repeats as a whole."""
 REPEATED_LINES = "cleared_repeated"
 """The reason of gc_marksweep for lines that occur again later."""
 
@@ -33,7 +37,7 @@ class FindingKind(StrEnum):
     SUPERSEDED = "superseded"
     """The same call was made again later, or the file was read again."""
     DUPLICATE = "duplicate"
-    """A later result of another call has the same text."""
+    """A later result has the same text."""
     FAILED = "failed"
     """The attempt failed, and a later one succeeded."""
     REPEATED = "repeated"
@@ -81,9 +85,12 @@ def find_findings(history: Sequence[Message], budget: InstructionBudget) -> list
     collection = Collection.of(history, {}, config, GCTriggerReason.THRESHOLD, budget)
     uses = find_tool_uses(collection.groups, settings.tools)
     garbage = find_garbage(uses, settings)
-    freed = [  # in the order of the strategy, because a rule leaves less for those after it
+    freed = [  # in the order of a session, because a rule leaves less for those after it
+        *_freed_by(collection, IDENTICAL, collection.shorten_identical),
         *_shortened(collection, garbage, Rung.DEAD),
-        *_without_repeated_lines(collection),
+        *_freed_by(
+            collection, REPEATED_LINES, partial(collection.drop_repeated_lines, REPEATED_LINES)
+        ),
         *_shortened(collection, garbage, Rung.LONG),
     ]
     dead = {each.place for each in garbage if each.rung is Rung.DEAD}
@@ -94,8 +101,17 @@ def find_findings(history: Sequence[Message], budget: InstructionBudget) -> list
         message_id, part = place
         at, use = positions[message_id], use_at[place]
         size = part_tokens(history[at].parts[part], budget.counter)
-        strategy = STRATEGY if reason else None
-        return Finding(kind, strategy, reason, at, use.call.name, subject_of(use), size, tokens)
+        owner = EVERY_STRATEGY if reason == IDENTICAL else STRATEGY
+        return Finding(
+            kind,
+            owner if reason else None,
+            reason,
+            at,
+            use.call.name,
+            subject_of(use),
+            size,
+            tokens,
+        )
 
     found = [
         *(
@@ -110,6 +126,8 @@ def find_findings(history: Sequence[Message], budget: InstructionBudget) -> list
 
 
 def _kind_of(reason: str) -> FindingKind:
+    if reason == IDENTICAL:
+        return FindingKind.DUPLICATE
     return FindingKind(reason.removeprefix("cleared_"))
 
 
@@ -132,20 +150,17 @@ def _shortened(collection: Collection, garbage: Sequence[Garbage], rung: Rung) -
                 yield _Freed(each.place, each.reason, tokens)
 
 
-def _without_repeated_lines(collection: Collection) -> Iterator[_Freed]:
-    """Drops repeated lines, and yields what that frees.
-
-    Messages that an earlier rule changed keep their lines.
-    """
+def _freed_by(collection: Collection, reason: str, rule: Callable[[], object]) -> Iterator[_Freed]:
+    """Runs a rule for the whole history, and yields what it frees."""
     counter, messages = collection.counter, collection.history
     before = [collection.current(message) for message in messages]
-    collection.drop_repeated_lines(REPEATED_LINES)
+    rule()
     for message, whole in zip(messages, before, strict=True):
         pairs = zip(whole.parts, collection.current(message).parts, strict=True)
         for part, (old, new) in enumerate(pairs):
             if new is not old:
                 tokens = part_tokens(old, counter) - part_tokens(new, counter)
-                yield _Freed((message.message_id, part), REPEATED_LINES, tokens)
+                yield _Freed((message.message_id, part), reason, tokens)
 
 
 def _stale(uses: Sequence[ToolUse], dead: set[Place]) -> Iterator[ToolUse]:

@@ -10,8 +10,6 @@ from jaato_gc_marksweep._settings import MarkSweepSettings
 
 CHARACTERS_PER_TOKEN: Final = 4
 """Converts characters to tokens without counting: exact enough for a choice."""
-SAME_TEXT: Final = 400
-"""Shorter results may be equal by chance."""
 HEAD_SHARE: Final = 0.6
 """The share of the head in what stays of a long result."""
 OUTCOME: Final = 160
@@ -80,7 +78,7 @@ def _dead(uses: Sequence[ToolUse]) -> Iterator[Garbage]:
         if cause:
             tail = OUTCOME if use.kind is ToolKind.SHELL else 0
             found.append(_of_result(Rung.DEAD, use, *cause, tail=tail))
-        later.add(use, stays=not cause)
+        later.add(use)
     return reversed(found)
 
 
@@ -91,7 +89,6 @@ class _Later:
         self._asked: set[tuple[str, str]] = set()
         self._succeeded: set[tuple[str, ...]] = set()
         self._read: set[str] = set()
-        self._texts: set[str] = set()
 
     def why_dead(self, use: ToolUse) -> tuple[str, str] | None:
         """Returns why a result is dead, for the removal list and for the model; ``None`` if not."""
@@ -103,17 +100,11 @@ class _Later:
             return "cleared_superseded", "the same call was made again later"
         if use.kind is ToolKind.READ and use.paths[0] in self._read:
             return "cleared_superseded", "the file was read again later"
-        if len(use.text) >= SAME_TEXT and use.text in self._texts:
-            return "cleared_duplicate", "the same text came again later"
         return None
 
-    def add(self, use: ToolUse, *, stays: bool) -> None:
+    def add(self, use: ToolUse) -> None:
         """Adds a tool use. Only an intact result can replace another one."""
-        if not use.is_intact:
-            return
-        if stays:
-            self._texts.add(use.text)
-        if use.failed:
+        if not use.is_intact or use.failed:
             return
         self._asked.add(use.signature)
         self._succeeded.add(use.attempt)

@@ -8,7 +8,7 @@ from collections import Counter
 from opentelemetry import metrics, trace
 from opentelemetry.util.types import AttributeValue
 
-from jaato_gc import GCResult
+from jaato_gc import GCConfig, GCResult
 from jaato_gc.plugin import hookimpl
 from jaato_gc_otel._version import __version__
 
@@ -57,7 +57,7 @@ class Telemetry:
         self._crossings = meter.create_counter(
             "jaato_gc.thresholds.crossed",
             "{crossing}",
-            "How often usage crossed the threshold while a response was streaming",
+            "Turns in which usage crossed the threshold",
         )
 
     @hookimpl
@@ -78,6 +78,21 @@ class Telemetry:
         items = Counter((_safe_name(item.reason), item.action) for item in result.removal_list)
         for (reason, action), count in items.items():
             self._items.add(count, {**labels, "jaato_gc.reason": reason, "jaato_gc.action": action})
+
+    @hookimpl
+    def jaato_gc_strategy_set(self, strategy: str | None, config: GCConfig, agent_id: str) -> None:
+        """Records a span without duration. Options of the strategy are left out: they are text."""
+        attributes: dict[str, AttributeValue] = {
+            "jaato_gc.strategy": _safe_name(strategy or "none"),
+            "jaato_gc.agent": agent_id,
+            "jaato_gc.threshold_percent": config.threshold_percent,
+            "jaato_gc.target_percent": config.target_percent,
+            "jaato_gc.pressure_percent": config.pressure_percent or 0.0,
+        }
+        now = time.time_ns()
+        self._tracer.start_span("jaato_gc.strategy_set", attributes=attributes, start_time=now).end(
+            now
+        )
 
     @hookimpl
     def jaato_gc_threshold_crossed(self, agent_id: str) -> None:

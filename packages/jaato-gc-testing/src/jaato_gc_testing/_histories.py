@@ -217,22 +217,30 @@ def histories(draw: st.DrawFn, *, min_turns: int = 1, max_turns: int = 5) -> lis
     return _numbered(messages)
 
 
+def _of_another_tool(part: Part) -> Part:
+    answer = part.function_response
+    return replace(part, function_response=replace(answer, name="other")) if answer else part
+
+
 @st.composite
 def broken_histories(draw: st.DrawFn) -> list[Message]:
     """Generates histories of a host with bugs.
 
-    Messages are missing, misplaced or empty, or have a wrong role or one call twice.
+    Messages are missing, misplaced or empty, or have a wrong role, one call twice, or the result of
+    another tool. A new invariant adds here what breaks it.
     """
     messages = draw(histories(min_turns=0))
     for _ in range(draw(st.integers(1, 4)) if messages else 0):
         position = draw(st.integers(0, len(messages) - 1))
-        damage = draw(st.sampled_from(["drop", "move", "empty", "twice", *Role]))
+        damage = draw(st.sampled_from(["drop", "move", "empty", "twice", "rename", *Role]))
         damaged = messages[position]
         if damage == "empty":
             messages[position] = Message(damaged.role, [Part(text="")])
         elif damage == "twice":
             calls = [part for part in damaged.parts if part.function_call]
             messages[position] = damaged.with_parts([*damaged.parts, *calls])
+        elif damage == "rename":
+            messages[position] = damaged.with_parts(map(_of_another_tool, damaged.parts))
         elif isinstance(damage, Role):
             if not damaged.synthetic:  # those are not the host's
                 messages[position] = replace(damaged, role=damage)

@@ -64,10 +64,12 @@ def _as_tuple(values: Any) -> Any:
     return tuple(values) if isinstance(values, set | frozenset | range) else values
 
 
-Percent = Annotated[
-    float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_not_a_fraction)
-]
-PositivePercent = Annotated[Percent, Field(gt=0)]
+_NOT_A_FRACTION = (
+    AfterValidator(_not_a_fraction),
+    Field(json_schema_extra={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": 1}}),
+)
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False), *_NOT_A_FRACTION]
+PositivePercent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False), *_NOT_A_FRACTION]
 # In jaato-server, which reads the same variable, a negative pressure means 0.
 PressureOfJaato = Annotated[
     float,

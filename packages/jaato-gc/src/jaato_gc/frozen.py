@@ -7,6 +7,11 @@ _COPY_IT = (
     "make another object from it"
 )
 
+ENTRIES_FOLLOW_THE_BUDGET = (
+    "its budget keeps totals: empty a source with budget.clear_source(source), set tokens with "
+    "update_tokens, change entries with set_entry, add_child and remove_child"
+)
+
 
 def _refuse(self: Any, *_arguments: Any, **_named: Any) -> NoReturn:
     raise TypeError(f"{type(self).__name__} is read-only, because {self._why}")
@@ -22,6 +27,13 @@ class FrozenDict(dict[Any, Any]):
 
     def __reduce__(self) -> tuple[type[dict[Any, Any]], tuple[dict[Any, Any]]]:
         return dict, (dict(self),)
+
+
+class FrozenEntries(FrozenDict):
+    """Entries of a budget by key. The budget itself changes them, and its totals with them."""
+
+    __slots__ = ()
+    _why = ENTRIES_FOLLOW_THE_BUDGET
 
 
 class FrozenList(list[Any]):

@@ -43,6 +43,7 @@ from jaato_gc.history import (
 )
 from jaato_gc.messages import fenced, mint_message_id, stash_key
 from jaato_gc.plugins import (
+    MEDIA_KEYS,
     FormatInfo,
     GCPlugin,
     GCStrategy,
@@ -92,6 +93,7 @@ __all__ = [
     "DEFAULT_TURN_POLICIES",
     "ENVIRONMENT_VARIABLES",
     "ESTIMATE_TOLERANCE",
+    "MEDIA_KEYS",
     "REMOVABLE_POLICIES",
     "Collection",
     "Edit",

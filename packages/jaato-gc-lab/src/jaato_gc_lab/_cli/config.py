@@ -1,4 +1,4 @@
-"""``jaato-gc config``: shows or validates a configuration."""
+"""``jaato-gc config``: shows or validates a configuration, or prints the schema of one."""
 
 import dataclasses
 from pathlib import Path
@@ -10,6 +10,7 @@ from jaato_gc_lab._cli._drawing import draw, say, say_heading, say_json
 from jaato_gc_lab._cli._exits import Exit, print_error
 from jaato_gc_lab._cli._options import EXISTING, json_option
 from jaato_gc_lab._columns import Columns
+from jaato_gc_lab._config_schema import config_schema
 from jaato_gc_lab._effective import EffectiveConfig, Setting, effective_config
 
 NO_FILE = ".jaato/gc.json does not exist, and neither does ~/.jaato/gc.json"
@@ -29,6 +30,7 @@ def command() -> None:
       jaato-gc config show
       jaato-gc config validate .jaato/gc.json
       jaato-gc config show --profile research
+      jaato-gc config schema > .jaato/gc.schema.json
     """
 
 
@@ -78,6 +80,17 @@ def validate(path: Path | None, profile: str | None) -> Exit:
     else:
         say(f"{found.source} is valid: {found.strategy}")
     return Exit.OK
+
+
+@command.command("schema", short_help="Print the JSON schema of gc.json.")
+def schema() -> None:
+    """Print the JSON schema of gc.json, with the options of all installed strategies.
+
+    \b
+    Examples:
+      jaato-gc config schema > .jaato/gc.schema.json
+    """
+    say_json(config_schema())
 
 
 def _read(path: Path | None, profile: str | None) -> EffectiveConfig:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Set
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
@@ -11,6 +10,7 @@ from jaato_gc.budget.snapshots import SavedBudget, conversation_in, snapshot_of
 from jaato_gc.budget.tree import EntryTree
 from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError
+from jaato_gc.frozen import FrozenEntries
 from jaato_gc.policies import (
     DEFAULT_SOURCE_POLICIES,
     REMOVABLE_POLICIES,
@@ -165,8 +165,8 @@ class InstructionBudget:
 
     @property
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
-        """The entry of each source, read-only."""
-        return MappingProxyType(self._tree.sources)
+        """The entry of each source at this moment, read-only."""
+        return FrozenEntries(self._tree.sources)
 
     def get_entry(self, source: InstructionSource) -> SourceEntry | None:
         """Returns the entry of a source."""

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from jaato_gc.budget.snapshots import SavedEntry
 from jaato_gc.commit import Commit
-from jaato_gc.errors import GCError
-from jaato_gc.frozen import FrozenList
+from jaato_gc.errors import GCError, ReadOnlyError
+from jaato_gc.frozen import ENTRIES_FOLLOW_THE_BUDGET, FrozenDict, FrozenEntries, FrozenList
 from jaato_gc.policies import (
     GC_POLICY_INDICATORS,
     REMOVABLE_POLICIES,
@@ -121,12 +120,12 @@ class SourceEntry:
     @property
     def children(self) -> Mapping[str, "SourceEntry"]:
         """The children by key at this moment, read-only."""
-        return MappingProxyType(self._children.copy())
+        return FrozenEntries(self._children)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Additional data about this entry, read-only."""
-        return MappingProxyType(self._metadata)
+        return FrozenDict(self._metadata)
 
     @property
     def is_empty(self) -> bool:
@@ -263,3 +262,12 @@ class SourceEntry:
     def __repr__(self) -> str:
         name = self._key or self._source.value
         return f"<SourceEntry {name} {self.indicator()} {self._total} tokens>"
+
+
+def _refuse(entry: SourceEntry, _value: object) -> NoReturn:
+    raise ReadOnlyError(f"{entry!r} is read-only, because {ENTRIES_FOLLOW_THE_BUDGET}")
+
+
+for _name, _property in list(vars(SourceEntry).items()):
+    if isinstance(_property, property):  # a setter costs nothing, unlike __setattr__
+        setattr(SourceEntry, _name, _property.setter(_refuse))

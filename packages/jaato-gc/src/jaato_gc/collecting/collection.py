@@ -13,6 +13,7 @@ from jaato_gc.collecting.draft import (
     include_request,
 )
 from jaato_gc.collecting.host_entries import has_host_entries
+from jaato_gc.collecting.identical_results import shorten_identical
 from jaato_gc.collecting.ledger import reserve_ledger
 from jaato_gc.collecting.plan_request import PlanRequest
 from jaato_gc.collecting.repeated_lines import find_repetitions
@@ -26,7 +27,7 @@ from jaato_gc.collecting.shortening import (
 from jaato_gc.collecting.triggers import ContextUsage, Goal
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import ReadOnlyError
-from jaato_gc.history import ACTIONS, EditAction, Group, SourceRemoval, Turn
+from jaato_gc.history import ACTIONS, KEEPING, Group, RemovingAction, SourceRemoval, Turn
 from jaato_gc.messages import Message, SyntheticKind, plain_id, plain_message, plain_text
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.tokens import TokenCounter, count_tokens
@@ -143,7 +144,7 @@ class Collection:
 
     def may_remove(self, group: Group) -> bool:
         """Returns whether a group may be removed and is still there."""
-        if not self.may_shorten(group):
+        if not self._draft.is_free(group):
             return False
         if not group.is_outside_turns:
             return True
@@ -154,8 +155,7 @@ class Collection:
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
-        draft = self._draft
-        return not (group.hold or id(group) in draft.held_by_strategy or draft.is_removed(group))
+        return self._draft.is_free(group)
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""
@@ -247,7 +247,7 @@ class Collection:
         groups: Iterable[Group],
         key: str,
         reason: str,
-        action: EditAction = "remove",
+        action: RemovingAction = "remove",
         *,
         stash: bool = True,
     ) -> None:
@@ -263,7 +263,7 @@ class Collection:
         self._check_open()
         key, reason = plain_id(key), plain_text(reason)
         chosen = ACTIONS.get(plain_text(action))
-        if chosen is None or chosen == "shorten":
+        if chosen is None or chosen in KEEPING:
             raise ValueError(f"expected an action that removes, got {action!r:.80}")
         for group in groups:
             self._check_is_own(group)
@@ -347,6 +347,14 @@ class Collection:
                     key=draft.recall_key(message) if stash else None,
                 )
                 draft.shorten(message, shorter, key or message.message_id, reason, bool(stash))
+
+    def shorten_identical(self) -> None:
+        """Shortens results that a later result repeats as a whole, until the goal is reached.
+
+        In a session, core does it before it asks the strategy.
+        """
+        self._check_open()
+        shorten_identical(self._draft)
 
     def drop_repeated_lines(
         self, reason: str = "repeated_lines", policies: Container[GCPolicy] = tuple(GCPolicy)

@@ -80,8 +80,8 @@ class Draft:
         goal = goal_of(
             self.reason, request.usage, limits, self.budget, self.history, len(layout.turns)
         )
-        by_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
-        window = None if by_turns else limits.request_limit
+        whole_turns = goal.tokens_to_free is None or self.reason is GCTriggerReason.TURN_LIMIT
+        window = None if whole_turns else limits.request_limit
         self.recent_turns = recent_turns(
             protect(layout, self.config, self.budget, recent=1),
             self.config,
@@ -90,7 +90,7 @@ class Draft:
             self.counter,
         )
         layout = protect(
-            layout, self.config, self.budget, recent=self.recent_turns, whole_turns=by_turns
+            layout, self.config, self.budget, recent=self.recent_turns, whole_turns=whole_turns
         )
         self.groups, self.turns = layout.groups, layout.turns
         total = self.budget.total_tokens() if self.budget else 0
@@ -184,6 +184,10 @@ class Draft:
         """Returns whether a group was removed."""
         return id(group) in self._removed_groups
 
+    def is_free(self, group: Group) -> bool:
+        """Returns whether a group is still there and nothing holds it."""
+        return not (group.hold or id(group) in self.held_by_strategy or self.is_removed(group))
+
     def key_of(self, group: Group) -> str:
         """Returns the budget's key of a group, for the removal list."""
         message_id = group.messages[0].message_id
@@ -210,14 +214,19 @@ class Draft:
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
-        """The positions of the first and the last message of each group that has several."""
+        """The positions of the first and the last message of each group that has several.
+
+        The group of an open call ends with the history, because nothing may follow it.
+        """
         return [
             (
                 self.positions[group.messages[0].message_id],
-                self.positions[group.messages[-1].message_id],
+                len(self.history)
+                if group.is_open
+                else self.positions[group.messages[-1].message_id],
             )
             for group in self.groups
-            if len(group.messages) > 1
+            if group.is_open or len(group.messages) > 1
         ]
 
     def current(self, message: Message) -> Message:

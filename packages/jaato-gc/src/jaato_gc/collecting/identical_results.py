@@ -8,6 +8,7 @@ from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.shortening import WORTH_SHORTENING, Shortening, shortened
 from jaato_gc.history import Group
 from jaato_gc.messages import Message
+from jaato_gc.tokens import as_text
 
 IDENTICAL = "identical"
 """The reason in the removal list."""
@@ -25,11 +26,14 @@ def shorten_identical(draft: Draft) -> None:
     copies: list[tuple[Message, int, Group]] = []
     for group in reversed(draft.groups):
         for message in reversed(group.messages):
+            if any(part.inline_data for part in message.parts):
+                continue  # a note would take the image of its result along
             for index, part in enumerate(message.parts):
-                result = part.function_response and part.function_response.result
-                if not isinstance(result, str) or len(result) < WORTH_SHORTENING:
+                answer = part.function_response
+                text = as_text(answer.result) if answer else ""
+                if len(text) < WORTH_SHORTENING:
                     continue
-                later = newest.setdefault(result, group)
+                later = newest.setdefault(text, group)
                 if later is not group and not group.hold:
                     copies.append((message, index, later))
     for message, index, later in reversed(copies):

@@ -72,11 +72,10 @@ def _notice_edits(draft: Draft, edits: Sequence[Edit], text: str) -> list[Edit]:
     ]
     after = apply_edits(history, [*edits, *removals])
     place = 0
-    while place < len(after) and after[place].role is SYSTEM:
+    # Any message may have a call in an invalid history. Nothing but its results may follow that.
+    while place < len(after) and after[place].role is SYSTEM and not after[place].function_calls:
         place += 1
-    while place < len(after) and after[place].is_tool_output:
-        place += 1
-    if opens_with_user(after):  # a request with a call is invalid, and nothing may follow that
+    if opens_with_user(after):
         requests = (at for at, message in enumerate(after) if message.opens_turn)
         place = next((at + 1 for at in requests if not after[at].function_calls), place)
         place -= after[place : place + 1] != [] and after[place].keeps_place

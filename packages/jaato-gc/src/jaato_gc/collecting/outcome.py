@@ -9,8 +9,8 @@ from jaato_gc.collecting.draft import Change, Draft
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.collecting.shortening import without_shortenable
 from jaato_gc.history import (
+    KEEPING,
     Edit,
-    Hold,
     SourceRemoval,
     Violation,
     apply_edits,
@@ -43,7 +43,7 @@ class Outcome:
         after: The history that it leaves.
         edits: The difference.
         source_removals: What it removes outside of the history.
-        held: Why messages must stay, by message id.
+        held: Why messages must stay, by message id: a `Hold`, or who says so.
         summaries: The ids of summaries and ledgers that stay, unless others replace them.
         budget: The budget, if there is one.
         counter: Counts the tokens.
@@ -53,7 +53,7 @@ class Outcome:
     after: Sequence[Message]
     edits: Sequence[Edit]
     source_removals: Sequence[SourceRemoval] = ()
-    held: Mapping[str, Hold] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
     summaries: Container[str] = ()
     budget: InstructionBudget | None = None
     counter: TokenCounter = DEFAULT_COUNTER
@@ -283,7 +283,7 @@ def check_collection(
         protected_ids: Messages that had to stay as they were.
         budget: The budget that the strategy was given: its figures count.
     """
-    held = dict.fromkeys(protected_ids, Hold.RECENT)
+    held = dict.fromkeys(protected_ids, "in protected_ids")
     counter = view_of(budget, before).counter if budget else DEFAULT_COUNTER
     outcome = Outcome(before, after, edits_between(before, after), held=held, counter=counter)
     return [*broken_outcome_rules(outcome), *removal_list_is_true(outcome, removal_list)]
@@ -301,7 +301,7 @@ def removal_list_is_true(
             detail = f"{item.source}/{item.child_key} is in the removal list twice"
             yield Violation("removal_list_is_true", None, detail)
         keys.add((item.source, item.child_key))
-        listed = said["shortened" if item.action == "shorten" else "removed"]
+        listed = said["shortened" if item.action in KEEPING else "removed"]
         listed.update(real.intersection(item.message_ids))
     shortened = {before.message_id for before, _ in outcome.replaced}
     for what, done in (("removed", outcome.removed.keys()), ("shortened", shortened)):

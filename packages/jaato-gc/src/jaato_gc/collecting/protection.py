@@ -91,7 +91,8 @@ def protect(
         config: How many turns and calls are recent, and which turns are pinned.
         budget: The budget that the messages are booked in, if any.
         recent: The number of recent turns; by default ``preserve_recent_turns``.
-        whole_turns: Protect older calls in recent turns too.
+        whole_turns: Protect older calls in recent turns too, because the goal is a number of turns,
+            or everything outside of recent turns.
     """
     pinned_ids = budget.pinned_message_ids if budget else frozenset()
     policies = _policies(layout.groups, budget)

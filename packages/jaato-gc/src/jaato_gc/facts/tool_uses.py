@@ -131,9 +131,12 @@ class ToolUse:
         return as_text(self.result.result)
 
 
+_usual_names = functools.cache(ToolNames)  # making one compiles its patterns
+
+
 def find_tool_uses(groups: Iterable[Group], names: ToolNames | None = None) -> list[ToolUse]:
     """Returns the tool uses of a conversation, oldest first."""
-    names = names or ToolNames()
+    names = names or _usual_names()
     return [
         _use(group, exchange, names)
         for group in groups

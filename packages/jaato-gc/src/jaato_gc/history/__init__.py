@@ -1,8 +1,10 @@
 """Histories: pairing of calls and results, groups and turns, validity, repair and edits."""
 
 from jaato_gc.history.edits import ACTIONS as ACTIONS
+from jaato_gc.history.edits import KEEPING as KEEPING
 from jaato_gc.history.edits import Edit as Edit
 from jaato_gc.history.edits import EditAction as EditAction
+from jaato_gc.history.edits import RemovingAction as RemovingAction
 from jaato_gc.history.edits import SourceRemoval as SourceRemoval
 from jaato_gc.history.edits import apply_edits as apply_edits
 from jaato_gc.history.edits import edits_between as edits_between

@@ -8,9 +8,16 @@ from typing import Literal, NamedTuple, get_args
 from jaato_gc.messages import Message, is_notice
 from jaato_gc.policies import InstructionSource
 
-EditAction = Literal["remove", "shorten", "summarize"]
+RemovingAction = Literal["remove", "summarize"]
+"""What happens to messages that leave the history."""
+KeepingAction = Literal["shorten"]
+"""What happens to messages that stay, in another form."""
+EditAction = Literal[RemovingAction, KeepingAction]
+
 ACTIONS: dict[str, EditAction] = {action: action for action in get_args(EditAction)}
-"""The actions by name. All but ``shorten`` remove messages."""
+"""The actions by name."""
+KEEPING: frozenset[str] = frozenset(get_args(KeepingAction))
+"""The actions after which a message stays."""
 
 
 class Edit(NamedTuple):
@@ -25,7 +32,8 @@ class Edit(NamedTuple):
         after: The message that enters it.
         key: The key of the removal list that the change is accounted under.
         reason: Why, such as ``"truncated"``.
-        action: What happens to the message.
+        action: What happens to the message, for the removal list. Edits without ``key`` are not in
+            it: insertions, and notices and ledgers that another one replaces.
         stash: Whether the message is stored in the stash, if there is one.
     """
 

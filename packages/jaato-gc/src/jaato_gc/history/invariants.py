@@ -66,7 +66,7 @@ def tool_messages_have_results(
     messages: Sequence[Message], pairing: Pairing
 ) -> Iterator[Violation]:
     """Every tool message has a tool result."""
-    for position in pairing.exchange_starts:
+    for position in pairing.expected_callers:
         message = messages[position]
         # An empty one breaks another rule.
         if position not in pairing.callers and not message.is_empty:
@@ -118,7 +118,7 @@ def results_have_calls(messages: Sequence[Message], pairing: Pairing) -> Iterato
 def results_follow_calls(messages: Sequence[Message], pairing: Pairing) -> Iterator[Violation]:
     """Every tool result directly follows its call."""
     for position, callers in pairing.callers.items():
-        right = (pairing.exchange_starts[position], position, None)  # None breaks another rule
+        right = (pairing.expected_callers[position], position, None)  # None breaks another rule
         if [caller for caller in callers if caller not in right]:
             detail = "its tool result does not directly follow its call"
             yield Violation("results_follow_calls", messages[position].message_id, detail)

@@ -168,7 +168,7 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     for position in sorted(leaders):
         first = leader_of(leaders, position)
         members.setdefault(first, [first]).append(position)
-    unanswered, carry_results = pairing.unanswered, pairing.exchange_starts
+    unanswered, tool_outputs = pairing.unanswered, pairing.expected_callers
     neighbours = neighbours_by_id(history)
     groups: list[Group] = []
     has_begun = False  # the user has spoken
@@ -177,7 +177,7 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
             continue
         role, synthetic = message.role, message.synthetic
         has_begun = has_begun or role is USER
-        opens_turn = role is USER and synthetic is None and position not in carry_results
+        opens_turn = role is USER and synthetic is None and position not in tool_outputs
         together = members.get(position)
         if together is None:
             is_outside = synthetic in _IN_NO_TURN if synthetic else role is SYSTEM

@@ -16,8 +16,8 @@ class Pairing:
     """For each message with results: the position of the call of each result, None if missing."""
     unanswered: dict[int, list[FunctionCall]] = field(default_factory=dict)
     """For each message with calls that no later result answers: those calls."""
-    exchange_starts: dict[int, int] = field(default_factory=dict)
-    """For each message with results: the last message before it that has calls, or no results.
+    expected_callers: dict[int, int] = field(default_factory=dict)
+    """For each tool output: the last message before it that has calls, or is no tool output.
 
     In a valid history that message has the calls.
     """
@@ -54,7 +54,7 @@ def pair_calls(history: Sequence[Message]) -> Pairing:
         if callers:
             pairing.callers[position] = callers
         if is_tool_output := callers or message.role is TOOL:
-            pairing.exchange_starts[position] = last_exchange
+            pairing.expected_callers[position] = last_exchange
         if calls:
             pairing.calls[position] = calls
         if calls or not is_tool_output:

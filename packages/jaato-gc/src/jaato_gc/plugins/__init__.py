@@ -3,6 +3,7 @@
 from jaato_gc.plugins.base import GCStrategy as GCStrategy
 from jaato_gc.plugins.discovery import InstalledPlugin as InstalledPlugin
 from jaato_gc.plugins.discovery import PluginStatus as PluginStatus
+from jaato_gc.plugins.files import MEDIA_KEYS as MEDIA_KEYS
 from jaato_gc.plugins.files import GCProfileConfig as GCProfileConfig
 from jaato_gc.plugins.files import load_gc_from_file as load_gc_from_file
 from jaato_gc.plugins.files import load_gc_from_profile as load_gc_from_profile

@@ -271,6 +271,7 @@ def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(document, Mapping):
         raise GCConfigError(f"{document!r:.80}: must be an object of settings")
     settings = dict(document)
+    settings.pop("$schema", None)  # for editors: see `jaato-gc config schema`
     nested = settings.pop("config", {})
     if not isinstance(nested, Mapping):
         raise GCConfigError(f"config={nested!r:.80}: must be an object of settings")

@@ -25,6 +25,7 @@ import pluggy
 from pydantic import BaseModel
 
 from jaato_gc.collecting import ContextUsage, GCResult, GCTriggerReason
+from jaato_gc.config import GCConfig
 from jaato_gc.messages import Message
 from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo, SummarizerInfo
 from jaato_gc.stash import Stash
@@ -203,6 +204,29 @@ def jaato_gc_session_started(agent_id: str, session_id: str) -> None:
 
 
 @hookspec
+def jaato_gc_strategy_set(
+    strategy: str | None, config: GCConfig, agent_id: str, session_id: str
+) -> None:
+    """Called when a session gets a strategy or another configuration, or loses its strategy.
+
+    Called by `GCSession.set_gc_plugin` and `GCSession.remove_gc_plugin`, and when a session with a
+    strategy is restored or closed. An error is logged with the plugin's distribution and version.
+
+    Args:
+        strategy: The name of the strategy; ``None`` if it was removed.
+        config: The effective configuration, with the options of the strategy.
+        agent_id: The agent of the session.
+        session_id: The session's id, as its host gave it; empty if it gave none.
+
+    Example::
+
+        @hookimpl
+        def jaato_gc_strategy_set(strategy, config):
+            print(f"{strategy} collects at {config.threshold_percent} %")
+    """
+
+
+@hookspec
 def jaato_gc_before_collect(
     strategy: str,
     history: tuple[Message, ...],
@@ -307,10 +331,11 @@ def jaato_gc_after_restore(
 def jaato_gc_threshold_crossed(
     percent_used: float, threshold: float, agent_id: str, session_id: str
 ) -> None:
-    """Called when usage crosses the threshold while an answer is streaming.
+    """Called when usage crosses the threshold, before the collection that follows from it.
 
-    Called by the session at most once per turn. An error is logged with the plugin's distribution
-    and version.
+    Called by the session at most once per turn: before a request or at the end of the turn, as
+    counted, or while an answer is streaming, as the provider reports it. An error is logged with
+    the plugin's distribution and version.
 
     Args:
         percent_used: How full the window is.

@@ -22,8 +22,8 @@ from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
 from jaato_gc.history import (
     ACTIONS,
+    KEEPING,
     Edit,
-    EditAction,
     Group,
     Hold,
     SourceRemoval,
@@ -360,9 +360,9 @@ def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Dra
             item = named.get(message_id, GCRemovalItem(InstructionSource.CONVERSATION))
             key = item.child_key or turn_keys.get(message_id, message_id)
             reason = item.reason or "collected"
-            action: EditAction = "remove" if item.action == "shorten" else item.action
-            if edit.after:
-                action = "shorten"
+            action = item.action
+            if (action in KEEPING) != (edit.after is not None):
+                action = "shorten" if edit.after else "remove"
             edit = edit._replace(key=key, reason=reason, action=action, stash=item.stash)
         accounted.append(edit)
     return accounted

@@ -36,7 +36,7 @@ class Schedule:
         self.threshold_told = False
         """Whether the host was told in this turn that usage crossed the threshold."""
         self.threshold_crossed = False
-        """Whether usage crossed the threshold since the last automatic collection."""
+        """Whether reported usage crossed the threshold since the last automatic collection."""
         self.requested_at: float | None = None
         """When the last request was made, by the clock of the session."""
         self.waits_until = 0
@@ -152,18 +152,25 @@ class Schedule:
         self.requested_at = now
 
     @guarded
-    def usage_reported(self, tokens: float) -> tuple[float, float] | None:
-        """Returns percentage and threshold if reported usage crosses it first in this turn."""
-        if self.threshold_told:
-            return None
+    def crossed(self, reported: float | None = None) -> tuple[float, float] | None:
+        """Returns percentage and threshold if usage crosses it, and the host was not told yet.
+
+        Args:
+            reported: The usage that the provider reports; by default, the size of the next request.
+        """
+        tokens = self._live.budget.total_tokens() if reported is None else reported
         crossed = self.limits.crossed(tokens)
-        if crossed:
-            self.threshold_told = self.threshold_crossed = True
-        return crossed
+        if crossed is None:
+            return None
+        if reported is not None:
+            self.threshold_crossed = True
+        was_told, self.threshold_told = self.threshold_told, True
+        return None if was_told else crossed
 
     def collected(self, result: GCResult) -> None:
-        """Learns from the result of an automatic collection.
+        """Learns from the result of an automatic collection, applied or not.
 
+        Manual ones do not come here, nor those for a refused request.
         After one that missed its goal, the next would too: it waits until enough came in.
         """
         self.threshold_crossed = False

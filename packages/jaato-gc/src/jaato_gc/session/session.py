@@ -237,6 +237,9 @@ class GCSession:
         previous = self._schedule.set_strategy(strategy)
         if previous and (strategy is None or previous.plugin is not strategy.plugin):
             self._observers.call(previous.plugin.shutdown)
+        if strategy or previous:
+            name = strategy.name if strategy else None
+            self._observers.notify("jaato_gc_strategy_set", strategy=name, config=self.config)
 
     # --- reading ---
 
@@ -328,6 +331,7 @@ class GCSession:
             StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
+        self._tell_if_crossed(self._schedule.crossed())
         return self._requests.request()
 
     def report_usage(
@@ -357,20 +361,25 @@ class GCSession:
         counted = None if request is None else counted_for(request)
         if self._live.anchor(read, counted):
             self._observers.budget_changed()
-        if self._live.doubts_report:
-            return
-        if crossed := self._schedule.usage_reported(read + written):
-            percent_used, threshold = crossed
-            callback = self._turn_callback or self.on_gc_threshold
-            self._observers.call(callback, percent_used, threshold)
-            self._observers.notify(
-                "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
-            )
+        if not self._live.doubts_report:
+            self._tell_if_crossed(self._schedule.crossed(read + written))
 
     def after_turn(self) -> GCResult | None:
         """Collects if that became due during the turn."""
+        self._tell_if_crossed(self._schedule.crossed())
         reason = self._schedule.turn_ended()
         return self._collector.collect_automatically(reason) if reason else None
+
+    def _tell_if_crossed(self, crossed: tuple[float, float] | None) -> None:
+        """Notifies of a crossed threshold. Called before the collection that follows from it."""
+        if crossed is None:
+            return
+        percent_used, threshold = crossed
+        callback = self._turn_callback or self.on_gc_threshold
+        self._observers.call(callback, percent_used, threshold)
+        self._observers.notify(
+            "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
+        )
 
     def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.
@@ -400,7 +409,8 @@ class GCSession:
             prompt: The message; ``None`` continues the turn, for example after an error.
             on_output: Called with each piece of text as it streams.
             on_gc_threshold: Called with the percentage in use and the threshold, once, if it is
-                crossed during this turn.
+                crossed during this turn: as counted before a request and at the end, or as the
+                provider reports it.
 
         Raises:
             ContextFloorError: A request does not fit, and nothing more can be removed.

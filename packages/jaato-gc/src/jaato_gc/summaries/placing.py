@@ -5,7 +5,7 @@ from itertools import chain
 
 from jaato_gc.collecting import Collection, GCTriggerReason, RemovalUnit, include_request
 from jaato_gc.errors import SummaryError
-from jaato_gc.history import EditAction, Group, Turn
+from jaato_gc.history import Group, RemovingAction, Turn
 from jaato_gc.messages import Message, SyntheticKind
 from jaato_gc.summaries.validation import NotShorterError
 from jaato_gc.summaries.writer import Summary, SummarySettings, SummaryWriter
@@ -170,7 +170,7 @@ class TurnSummarizer:
                 return False  # below pressure, a summary goes only if another one comes
             reason, summary = "truncated_fallback", None
             oldest = list(summaries)[:excess]
-        action: EditAction = "summarize" if summary else "remove"
+        action: RemovingAction = "summarize" if summary else "remove"
         for position in oldest:
             if position in old:
                 collection.remove([old[position]], collection.key_of(old[position]), reason, action)
