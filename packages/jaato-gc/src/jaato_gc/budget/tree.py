@@ -100,8 +100,8 @@ class EntryTree:
         if tokens < 0:
             raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
         growth = tokens - entry._tokens
+        self.fixed.grow(commit, entry, growth)
         self._add_tokens(commit, entry, growth)
-        self.fixed.grow(commit, growth if self.fixed.counts(entry) else 0)
 
     def _enter(self, commit: Commit, entry: SourceEntry, pins: Sequence[str] = ()) -> None:
         entries = list(entry.walk())

@@ -331,7 +331,7 @@ class GCSession:
             StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
-        self._tell_if_crossed(self._schedule.crossed())
+        self._tell_if_crossed()
         return self._requests.request()
 
     def report_usage(
@@ -362,24 +362,23 @@ class GCSession:
         if self._live.anchor(read, counted):
             self._observers.budget_changed()
         if not self._live.doubts_report:
-            self._tell_if_crossed(self._schedule.crossed(read + written))
+            self._tell_if_crossed(read + written)
 
     def after_turn(self) -> GCResult | None:
         """Collects if that became due during the turn."""
-        self._tell_if_crossed(self._schedule.crossed())
+        self._tell_if_crossed()
         reason = self._schedule.turn_ended()
         return self._collector.collect_automatically(reason) if reason else None
 
-    def _tell_if_crossed(self, crossed: tuple[float, float] | None) -> None:
+    def _tell_if_crossed(self, reported: float | None = None) -> None:
         """Notifies of a crossed threshold. Called before the collection that follows from it."""
-        if crossed is None:
-            return
-        percent_used, threshold = crossed
-        callback = self._turn_callback or self.on_gc_threshold
-        self._observers.call(callback, percent_used, threshold)
-        self._observers.notify(
-            "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
-        )
+        if crossed := self._schedule.crossed(reported):
+            percent_used, threshold = crossed
+            callback = self._turn_callback or self.on_gc_threshold
+            self._observers.call(callback, percent_used, threshold)
+            self._observers.notify(
+                "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
+            )
 
     def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.

@@ -112,13 +112,9 @@ class TurnLoop:
 
     async def _request(self) -> list[Message]:
         """Returns the next request. Most take no time: only a collection needs a thread."""
-        self._tell_if_crossed()
+        self.session._tell_if_crossed()  # here, because a collection has another thread
         request = self.session._requests.request_at_once() if self.on_loop else None
         return await self._work(self.session.before_send) if request is None else request
-
-    def _tell_if_crossed(self) -> None:
-        """Tells the host of a crossed threshold: here, because a collection has another thread."""
-        self.session._tell_if_crossed(self.session._schedule.crossed())
 
     async def _call_tools(self, calls: Sequence[FunctionCall], tools: ToolHandler) -> None:
         """Appends the results of calls, even if the turn ends meanwhile.
@@ -147,7 +143,7 @@ class TurnLoop:
     async def _end(self) -> None:
         """Collects if that became due during the turn."""
         session = self.session
-        self._tell_if_crossed()
+        session._tell_if_crossed()
         if not self.on_loop or session._schedule.asks_strategy:
             await self._work(session.after_turn)
         elif reason := session._schedule.turn_ended():
