@@ -55,7 +55,10 @@ class PluginRegistry:
     def strategies(self) -> dict[str, StrategyInfo]:
         """Returns the strategies that can be created, by name."""
         offers = _offers(self.plugins(), lambda plugin: plugin.strategies)
-        return _unambiguous({name: _first_choices(name, offers[name]) for name in offers})
+        for name, found in offers.items():
+            first = [offer for offer in found if offer[0].comes_first_for(name)]
+            offers[name] = first or found
+        return _unambiguous(offers)
 
     def formats(self) -> dict[str, FormatInfo]:
         """Returns the formats that only one plugin offers, by name."""
@@ -317,12 +320,6 @@ def _offers(
             for info in infos_of(plugin):
                 offers.setdefault(info.name, []).append((plugin, info))
     return offers
-
-
-def _first_choices(
-    name: str, found: list[tuple[InstalledPlugin, StrategyInfo]]
-) -> list[tuple[InstalledPlugin, StrategyInfo]]:
-    return [offer for offer in found if offer[0].comes_first_for(name)] or found
 
 
 def _unambiguous(
