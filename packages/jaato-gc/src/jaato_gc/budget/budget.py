@@ -323,7 +323,7 @@ class InstructionBudget:
     def replace_entries(self, commit: Commit, other: "InstructionBudget") -> None:
         """Prepares to continue with the entries of another budget. Pins and views of this one stay.
 
-        The same commit may replace the pins, so they are known only when it is written.
+        The same commit may have replaced the pins before, so they are read when it is written.
         """
 
         def write() -> None:
