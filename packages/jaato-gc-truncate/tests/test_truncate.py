@@ -347,7 +347,7 @@ def test_the_removal_list_and_the_token_figures_are_exact(case: Case) -> None:
     assert sorted(shorter) == sorted(
         m.message_id for m in case.history if remaining.get(m.message_id, m) is not m
     )
-    assert result.success
+    assert result.success, result.error
     assert result.items_collected == len(result.removal_list)
     assert result.tokens_before == case.count(case.history) + case.elsewhere()
     assert result.tokens_after == case.count(after) + case.elsewhere()

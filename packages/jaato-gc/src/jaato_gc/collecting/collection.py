@@ -155,7 +155,7 @@ class Collection:
 
     def may_shorten(self, group: Group) -> bool:
         """Returns whether results and arguments of a group may be shortened."""
-        return self._draft.is_free(group)
+        return self._draft.is_free(group) and id(group) not in self._draft.copied
 
     def is_recent(self, turn: Turn) -> bool:
         """Returns whether a turn is recent: the running turn always is."""

@@ -119,6 +119,10 @@ class Draft:
         """Whether a strategy may make its requests."""
         self.held_by_strategy: set[int] = set()
         """The groups that the strategy or a repeated line holds, by identity."""
+        self.copies: dict[str, Group] = {}
+        """The group with the newest copy of a shortened result, by id of the shortened message."""
+        self.copied: set[int] = set()
+        """Those groups, by identity: their results stay as they are."""
         self.relaxed: set[str] = set()
         """The messages whose protection core had to give up, by id."""
         self.notice_reserve = 0
@@ -344,11 +348,11 @@ class Draft:
         if isinstance(edit, Edit) and edit.after:
             self.freed += message_tokens(edit.after, self.counter)
 
-    def take_back_shortened(self, reason: str) -> None:
-        """Takes back what was shortened for a reason."""
-        for key, change in list(self._changes.items()):
-            if isinstance(change, Edit) and change.reason == reason and change.before:
-                del self._changes[key]
+    def take_back(self, message_ids: Iterable[str]) -> None:
+        """Takes back the changes of messages."""
+        for message_id in message_ids:
+            change = self._changes.pop(message_id, None)
+            if isinstance(change, Edit) and change.before:
                 self.freed -= message_tokens(change.before, self.counter)
                 self.freed += message_tokens(change.after, self.counter) if change.after else 0
 

@@ -18,7 +18,8 @@ SAME_LATER = Shortening("a later call returned the same")
 def shorten_identical(draft: Draft) -> None:
     """Shortens results to a note, oldest first, until the goal is reached.
 
-    The newest of equal results stays, and its group is held for the rest of the collection.
+    The newest of equal results is not shortened in this collection. A strategy may remove it: see
+    `restore_last_copies`.
     """
     if not draft.goal.tokens_to_free:
         return
@@ -43,4 +44,14 @@ def shorten_identical(draft: Draft) -> None:
             draft.current(message), SAME_LATER, parts=[index], key=draft.recall_key(message)
         )
         draft.shorten(message, shorter, message.message_id, IDENTICAL, True)
-        draft.held_by_strategy.add(id(later))
+        draft.copies[message.message_id] = later
+        draft.copied.add(id(later))
+
+
+def restore_last_copies(draft: Draft) -> None:
+    """Makes the results whole again whose newest copy was removed after all."""
+    draft.take_back(
+        message_id
+        for message_id, later in draft.copies.items()
+        if draft.is_removed(later) and not draft.is_removed(draft.group_of[message_id])
+    )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jaato_gc.collecting.account import failed_result, result_of
 from jaato_gc.collecting.draft import Draft
 from jaato_gc.collecting.fitting import CORE, fit, shorten_oversized
-from jaato_gc.collecting.identical_results import shorten_identical
+from jaato_gc.collecting.identical_results import restore_last_copies, shorten_identical
 from jaato_gc.collecting.ledger import add_ledger
 from jaato_gc.collecting.notice import add_notice, reserve_notice
 from jaato_gc.collecting.outcome import Outcome, broken_outcome_rules
@@ -113,6 +113,7 @@ def _finish(draft: Draft) -> Draft:
 
     If the request can't be made to fit, that draft changes nothing.
     """
+    restore_last_copies(draft)
     fit(draft)
     if not draft.fits:  # what the strategy inserted may be in the way
         bare = Draft(replace(draft.request, notice=None))

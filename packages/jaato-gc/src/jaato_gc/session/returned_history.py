@@ -16,7 +16,6 @@ from typing import Any
 
 from jaato_gc.budget import InstructionBudget
 from jaato_gc.collecting import Draft, GCOutcome, Outcome, is_user_text, with_shorter_values
-from jaato_gc.collecting.identical_results import IDENTICAL
 from jaato_gc.collecting.outcome import removal_list_is_true
 from jaato_gc.collecting.results import GCRemovalItem
 from jaato_gc.errors import MessageError
@@ -104,7 +103,7 @@ def adopt_answer(
         for item in items
         if item.source is not InstructionSource.CONVERSATION
     ]
-    draft.take_back_shortened(IDENTICAL)  # the strategy planned without that
+    draft.take_back(draft.copies)  # the strategy planned without them
     edits += _removals_of_displaced(edits, draft)
     draft.adopt([*_accounted(edits, own, draft), *beside])
     draft.details.update(details)
