@@ -154,15 +154,16 @@ def check_plan(plan: object) -> None:
         raise GCError(f"expected a GCPlan, got {type(plan).__name__}: give what plan_gc() returned")
 
 
-def check_message_id(message_id: object) -> None:
-    """Checks that something can be the id of a message.
+def message_id(given: object) -> str:
+    """Returns the id of a message.
 
     Raises:
         MessageError: It is not text.
     """
-    if not isinstance(message_id, str):
+    if not isinstance(given, str):
         hint = "give message.message_id"
-        raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
+        raise MessageError(f"expected a message id, got {given!r:.80}: {hint}")
+    return given
 
 
 def stash_keys(keys: object) -> list[str]:

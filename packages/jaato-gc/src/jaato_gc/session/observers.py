@@ -75,6 +75,13 @@ class Observers:
         """Calls the plugins that implement a hook, with a result and the history after it."""
         self.notify(hook, result=result, history=self._live.snapshot(), **arguments)
 
+    def threshold_crossed(
+        self, callback: ThresholdCallback | None, percent_used: float, threshold: float
+    ) -> None:
+        """Notifies that usage crossed the threshold."""
+        self.call(callback, percent_used, threshold)
+        self.notify("jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold)
+
     def budget_changed(self) -> None:
         """Notifies that the budget changed."""
         observed = self._registry.is_observed("jaato_gc_budget_updated")

@@ -373,12 +373,8 @@ class GCSession:
     def _tell_if_crossed(self, reported: float | None = None) -> None:
         """Notifies of a crossed threshold. Called before the collection that follows from it."""
         if crossed := self._schedule.crossed(reported):
-            percent_used, threshold = crossed
             callback = self._turn_callback or self.on_gc_threshold
-            self._observers.call(callback, percent_used, threshold)
-            self._observers.notify(
-                "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
-            )
+            self._observers.threshold_crossed(callback, *crossed)
 
     def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.
@@ -417,8 +413,7 @@ class GCSession:
                 can't help.
             NotConfiguredError: The session has no provider.
         """
-        turn = TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=False)
-        return turn.run_at_once()
+        return TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=False).run_at_once()
 
     async def send_message_async(
         self,
@@ -432,8 +427,7 @@ class GCSession:
         summarizer is cancelled. Tool calls that did not return get an error as their result, so
         that the turn can be continued.
         """
-        turn = TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=True)
-        return await turn.run()
+        return await TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=True).run()
 
     # --- pins ---
 
@@ -443,13 +437,11 @@ class GCSession:
         Raises:
             MessageError: There is no message with this id.
         """
-        arguments.check_message_id(message_id)
-        self._live.pin(message_id)
+        self._live.pin(arguments.message_id(message_id))
 
     def unpin(self, message_id: str) -> None:
         """Stops keeping a message."""
-        arguments.check_message_id(message_id)
-        self._live.unpin(message_id)
+        self._live.unpin(arguments.message_id(message_id))
 
     # --- collecting ---
 
@@ -521,7 +513,7 @@ class GCSession:
                 refuse the history without it.
             StashError: The stash failed. Nothing has changed.
         """
-        arguments.check_message_id(message_id)
+        message_id = arguments.message_id(message_id)
         return self._editor.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
     def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
@@ -539,7 +531,7 @@ class GCSession:
                 another role or other calls.
             StashError: The stash failed. Nothing has changed.
         """
-        arguments.check_message_id(message_id)
+        message_id = arguments.message_id(message_id)
         return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
