@@ -1,4 +1,8 @@
-"""The APIs of the loopback server, with a scripted model that calls tools and then answers."""
+"""The APIs of the loopback server, with a scripted model that calls tools and then answers.
+
+Another model may say anything else; a strict provider then holds every request against what it
+remembers.
+"""
 
 import itertools
 import json
@@ -17,6 +21,7 @@ from loopback_rules import (
     refuse_if,
     seal,
 )
+from strict_provider import PROVIDERS, StrictProvider
 
 TEXT = "I have read the files, and they say what you think."
 CALLS_BY_ROUND = [2, 1]
@@ -41,6 +46,7 @@ class Call:
 class Api(ABC):
     """One API: validates requests and builds the scripted model's responses."""
 
+    format: ClassVar[str]
     path: ClassVar[str]
     items_key: ClassVar[str]
     too_long: ClassVar[tuple[str, str | None]]
@@ -49,6 +55,9 @@ class Api(ABC):
         self._numbers = itertools.count(1)
         self._files = itertools.count(1)
         self.model: Model = self._read_files
+        self.speaker: Callable[[Fields], Any] | None = None
+        """Returns what an answer says, instead of the calls of the model."""
+        self.strict: StrictProvider = PROVIDERS[self.format]()
 
     def _read_files(
         self,
@@ -69,10 +78,16 @@ class Api(ABC):
         tokens = size(request)
         message, code = self.too_long
         refuse_if(tokens > window, message.format(tokens=tokens, window=window), code)
-        self.check(request)
-        chosen = self.model(request, self.tool_names(request), self.rounds(request))
-        calls = [Call(f"call_{next(self._numbers)}", name, args) for name, args in chosen]
-        return self.answer(request, calls, tokens)
+        if self.speaker is None:
+            self.check(request)
+            chosen = self.model(request, self.tool_names(request), self.rounds(request))
+            calls = [Call(f"call_{next(self._numbers)}", name, args) for name, args in chosen]
+            return self.answer(request, self.content(request, calls), tokens)
+        for fault in self.strict.receive(request):
+            raise RefusedError(fault)
+        said = self.speaker(request)
+        self.strict.answered(said)
+        return self.answer(request, said, tokens)
 
     @abstractmethod
     def check(self, request: Fields) -> None: ...
@@ -85,7 +100,12 @@ class Api(ABC):
     def tool_names(self, request: Fields) -> list[str]: ...
 
     @abstractmethod
-    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields: ...
+    def content(self, request: Fields, calls: list[Call]) -> Any:
+        """Returns what an answer with these calls says; without calls, a text."""
+
+    @abstractmethod
+    def answer(self, request: Fields, content: Any, tokens: int) -> Fields:
+        """Returns the response with what it says."""
 
     @abstractmethod
     def refusal(self, refused: RefusedError) -> Fields:
@@ -104,6 +124,7 @@ def size(request: Fields) -> int:
 class Chat(Api):
     """OpenAI's Chat Completions API."""
 
+    format = "openai-chat"
     path = "/v1/chat/completions"
     items_key = "messages"
     too_long = (
@@ -122,7 +143,7 @@ class Chat(Api):
     def tool_names(self, request: Fields) -> list[str]:
         return [tool["function"]["name"] for tool in request.get("tools") or ()]
 
-    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+    def content(self, request: Fields, calls: list[Call]) -> Fields:  # noqa: ARG002
         message: Fields = {
             "role": "assistant",
             "content": None if calls else TEXT,
@@ -138,8 +159,11 @@ class Chat(Api):
                 }
                 for call in calls
             ]
-        finish = "tool_calls" if calls else "stop"
-        choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+        return message
+
+    def answer(self, request: Fields, content: Fields, tokens: int) -> Fields:
+        finish = "tool_calls" if content.get("tool_calls") else "stop"
+        choice = {"index": 0, "message": content, "finish_reason": finish, "logprobs": None}
         usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
         return {
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1,
@@ -154,7 +178,7 @@ class Chat(Api):
         [choice] = answer["choices"]
         message = dict(choice["message"])
         text, calls = message.pop("content"), message.pop("tool_calls", [])
-        deltas = [{**message, "content": ""}]
+        deltas = [{**message, "content": "" if text else None}]
         deltas += [{"content": piece} for piece in (_words(text) if text else ())]
         for number, call in enumerate(calls):
             function = call["function"]
@@ -175,6 +199,7 @@ class Chat(Api):
 class Responses(Api):
     """OpenAI's Responses API with ``store=False``, which returns encrypted reasoning."""
 
+    format = "openai-responses"
     path = "/v1/responses"
     items_key = "input"
     too_long = (
@@ -199,7 +224,7 @@ class Responses(Api):
     def tool_names(self, request: Fields) -> list[str]:
         return [tool["name"] for tool in request.get("tools") or ()]
 
-    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+    def content(self, request: Fields, calls: list[Call]) -> list[Fields]:  # noqa: ARG002
         number = next(self._answers)
         reasoning = f"rs_{number}"
         output: list[Fields] = [
@@ -222,9 +247,12 @@ class Responses(Api):
             message = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
             output.append({**message, "status": "completed", "content": [text]})
         self._bound |= {item["id"]: reasoning for item in output[1:2]}
+        return output
+
+    def answer(self, request: Fields, content: list[Fields], tokens: int) -> Fields:
         return {
-            "id": f"resp_{number}", "object": "response", "created_at": 1, "status": "completed",
-            "model": request["model"], "output": output, "parallel_tool_calls": True,
+            "id": "resp_1", "object": "response", "created_at": 1, "status": "completed",
+            "model": request["model"], "output": content, "parallel_tool_calls": True,
             "tool_choice": "auto", "tools": request.get("tools", []), "error": None,
             "incomplete_details": None, "instructions": None, "metadata": {},
             "usage": {
@@ -255,6 +283,7 @@ class Responses(Api):
 class Anthropic(Api):
     """Anthropic's Messages API."""
 
+    format = "anthropic"
     path = "/v1/messages"
     items_key = "messages"
     too_long = "prompt is too long: {tokens} tokens > {window} maximum", None
@@ -274,7 +303,7 @@ class Anthropic(Api):
     def tool_names(self, request: Fields) -> list[str]:
         return [tool["name"] for tool in request.get("tools") or ()]
 
-    def answer(self, request: Fields, calls: list[Call], tokens: int) -> Fields:
+    def content(self, request: Fields, calls: list[Call]) -> list[Fields]:
         content: list[Fields] = []
         if "thinking" in request:
             thought = f"There are {len(request['messages'])} messages to think about."
@@ -292,9 +321,13 @@ class Anthropic(Api):
             ]
         else:
             content.append({"type": "text", "text": TEXT})
+        return content
+
+    def answer(self, request: Fields, content: list[Fields], tokens: int) -> Fields:
+        stops = {"tool_use": "tool_use", "server_tool_use": "pause_turn"}
         return {
             "id": "msg_1", "type": "message", "role": "assistant", "model": request["model"],
-            "content": content, "stop_reason": "tool_use" if calls else "end_turn",
+            "content": content, "stop_reason": stops.get(content[-1]["type"], "end_turn"),
             "stop_sequence": None,
             "usage": {
                 "input_tokens": tokens - tokens // 2, "cache_read_input_tokens": tokens // 2,
@@ -325,7 +358,7 @@ class Anthropic(Api):
 
 def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
     """Returns the empty block that starts a stream, and its deltas."""
-    if block["type"] == "tool_use":
+    if block["type"] in ("tool_use", "server_tool_use", "mcp_tool_use"):
         pieces = json.dumps(block["input"]).partition(":")
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
         return {**block, "input": {}}, deltas
@@ -333,6 +366,8 @@ def _streamed(block: Fields) -> tuple[Fields, list[Fields]]:
         thought = {"type": "thinking_delta", "thinking": block["thinking"]}
         signature = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, [thought, signature]
+    if block["type"] != "text":
+        return block, []  # sent whole
     texts = _words(block["text"])
     return {**block, "text": ""}, [{"type": "text_delta", "text": text} for text in texts]
 
@@ -346,6 +381,7 @@ def _words(text: str) -> list[str]:
 class Gemini(Api):
     """Google's generateContent API, with a model that signs its calls."""
 
+    format = "gemini"
     path = "/models/"
     items_key = "contents"
     too_long = (
@@ -368,12 +404,7 @@ class Gemini(Api):
         declared = [tool["functionDeclarations"] for tool in request.get("tools") or ()]
         return [declaration["name"] for each in declared for declaration in each]
 
-    def answer(
-        self,
-        request: Fields,  # noqa: ARG002
-        calls: list[Call],
-        tokens: int,
-    ) -> Fields:
+    def content(self, request: Fields, calls: list[Call]) -> Fields:  # noqa: ARG002
         parts: list[Fields] = [
             {
                 "functionCall": {"name": call.name, "args": call.args},
@@ -383,7 +414,9 @@ class Gemini(Api):
         ]
         for part in parts[1:]:  # Google signs only the first of several parallel calls
             del part["thoughtSignature"]
-        content = {"role": "model", "parts": parts or [{"text": TEXT}]}
+        return {"role": "model", "parts": parts or [{"text": TEXT}]}
+
+    def answer(self, request: Fields, content: Fields, tokens: int) -> Fields:  # noqa: ARG002
         return {
             "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
             "usageMetadata": {

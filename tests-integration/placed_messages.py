@@ -100,6 +100,10 @@ class Model:
         self._made += 1
         return f"{kind}_{self._made}"
 
+    def resume(self, running: list[Fields]) -> None:
+        """Goes on with uses that have no result yet, in the history of a restored session, say."""
+        self._running = running
+
     def answer(self, request: Fields) -> list[Fields]:
         """Returns the blocks of the next answer. Without calls and a pause it ends the turn.
 
@@ -116,7 +120,12 @@ class Model:
         if kind == "text":
             return [*blocks, self._text()]
         name = "code_execution" if kind == "code" else "web_search"
-        use = {"type": "server_tool_use", "id": self._id("srvtoolu"), "name": name, "input": {}}
+        use: Fields = {
+            "type": "server_tool_use",
+            "id": self._id("srvtoolu"),
+            "name": name,
+            "input": {},
+        }
         if kind == "search":
             return [*blocks, use, self._result_of(use), self._text()]
         self._running.append(use)
@@ -136,7 +145,11 @@ class Model:
         return []
 
     def _result_of(self, use: Fields) -> Fields:
-        content = [{"type": "web_search_result", "title": "word " * 60}]
+        found = {"type": "web_search_result", "title": "word " * 60, "url": "https://example.com"}
+        ran = {"type": "code_execution_result", "stdout": "word " * 60, "stderr": ""}
+        content: Any = {**ran, "return_code": 0, "content": []}
+        if use["name"] == "web_search":
+            content = [{**found, "encrypted_content": "sealed", "page_age": None}]
         return {
             "type": SERVER_RESULTS[use["name"]], "tool_use_id": use["id"], "content": content
         }  # fmt: skip

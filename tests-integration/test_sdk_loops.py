@@ -737,7 +737,7 @@ def test_a_request_that_can_not_be_shortened_raises(format: str, providers: Loop
 
     assert not agent.recover(refused.value)
     assert not agent.recover(ValueError("something else"))
-    agent.session.set_context_limit(500)
+    agent.session.set_context_limit(2_000)
     with pytest.raises(ContextFloorError):
         agent.request()
 

@@ -9,7 +9,7 @@ from soak.chances import Setup
 from soak.host import Host
 from soak.interrupts import interrupt_step
 from soak.request_rules import faults_of
-from soak.rounds import KILLED, Tally, run_round
+from soak.rounds import KILLED, LOOP, STRICT, Tally, run_round
 from soak.witness import Witness
 
 from jaato_gc import FunctionCall, GCPolicy, Message, Part, Role, ToolResult
@@ -94,6 +94,15 @@ def test_a_round_of_the_soak_finds_nothing(seed: str) -> None:
     assert tally.findings == []
     assert tally.collections
     assert tally.requests
+
+
+@pytest.mark.parametrize("seed", [f"1/{STRICT}", f"1/{LOOP}"])
+def test_a_round_with_a_strict_provider_finds_nothing(seed: str) -> None:
+    tally = run_round(seed)
+
+    assert tally.findings == []
+    assert tally.collections
+    assert tally.strict_requests > 100
 
 
 def test_the_soak_interrupts_steps_and_finds_nothing() -> None:

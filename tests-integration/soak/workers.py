@@ -9,27 +9,33 @@ import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
-from soak.rounds import KILLED, Tally, run_round
+from soak.rounds import KILLED, LOOP, STRICT, Tally, run_round
 
 HANGS_AFTER = 120.0
 """The seconds after which a round hangs. Its threads are printed, and its process ends."""
 KILLS_EVERY = 40
 """A process is killed in one of so many rounds."""
+LOOPS_EVERY = 10
+"""One round of so many has a client of a provider."""
 PRINTS_EVERY = 30.0
 """The seconds between two lines of progress."""
 
 
-def run_rounds(seed: str, minutes: float, workers: int) -> Tally:
-    """Runs rounds in several processes. Findings are printed at once."""
+def run_rounds(seed: str, minutes: float, workers: int, strict_requests: int) -> Tally:
+    """Runs rounds in several processes, for some minutes and so many requests to strict providers.
+
+    Findings are printed at once.
+    """
     started = printed = time.monotonic()
     tally = Tally()
-    rounds = (f"{seed}/{number}" + is_kill(number) * f"/{KILLED}" for number in itertools.count())
+    rounds = (f"{seed}/{number}{kind_of(number)}" for number in itertools.count())
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawn, be_quiet) as pool:
         running: dict[Future[Tally], str] = {}
         while True:
             now = time.monotonic()
-            while len(running) < 2 * workers and now < started + minutes * 60:
+            is_due = now < started + minutes * 60 or tally.strict_requests < strict_requests
+            while len(running) < 2 * workers and is_due:
                 name = next(rounds)
                 running[pool.submit(watched, name)] = name
             if not running:
@@ -49,9 +55,13 @@ def run_rounds(seed: str, minutes: float, workers: int) -> Tally:
                 show(f"{now - started:.0f} s: {tally}")
 
 
-def is_kill(number: int) -> bool:
-    """Returns whether a process is killed in a round."""
-    return number % KILLS_EVERY == KILLS_EVERY // 2
+def kind_of(number: int) -> str:
+    """Returns the end of the seed of a round: most are sessions, or talk to a strict provider."""
+    if number % KILLS_EVERY == KILLS_EVERY // 2:
+        return f"/{KILLED}"
+    if number % LOOPS_EVERY == 1:
+        return f"/{LOOP}"
+    return f"/{STRICT}" if number % 2 else ""
 
 
 def watched(seed: str) -> Tally:

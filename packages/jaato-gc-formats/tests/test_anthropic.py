@@ -113,15 +113,13 @@ sources = st.sampled_from(
 thoughts = st.sampled_from(
     [[], [THINKING], [{"type": "redacted_thinking", "data": "c2VjcmV0"}], [THINKING, THINKING]]
 )
-server_side = st.sampled_from(
-    [
-        [],
-        [
-            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
-            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
-        ],
-    ]
-)
+
+
+def server_side(number: int) -> st.SearchStrategy[list[Json]]:
+    use_id = f"srvtoolu_{number}"
+    use = {"type": "server_tool_use", "id": use_id, "name": "web_search", "input": {}}
+    result = {"type": "web_search_tool_result", "tool_use_id": use_id, "content": []}
+    return st.sampled_from([[], [use, result]])
 
 
 @st.composite
@@ -139,7 +137,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
             calls += len(ids)
             spoken = [said(draw(texts))] if draw(st.booleans()) else []
             uses = [{**called(each, **draw(extras)), "input": draw(arguments)} for each in ids]
-            messages.append(assistant(*draw(thoughts), *spoken, *draw(server_side), *uses))
+            messages.append(assistant(*draw(thoughts), *spoken, *draw(server_side(calls)), *uses))
             errors = st.sampled_from([{}, {"is_error": True}, {"is_error": False}])
             answers = [result(each, draw(results_content), **draw(errors)) for each in ids]
             also = [said(draw(texts))] if draw(st.booleans()) else []

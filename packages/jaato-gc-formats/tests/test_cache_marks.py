@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaato_gc import GCConfig, GCSession, PluginRegistry, UndoError
+from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, Role, UndoError
 from jaato_gc.plugin import StrategyInfo, hookimpl
 from jaato_gc_formats import ProviderSession, check_request, collect, counter_for, to_messages
 from jaato_gc_testing import OldestFirst
@@ -162,6 +162,23 @@ def test_a_mark_moves_past_content_that_can_not_have_one() -> None:
 
     assert request["messages"][1]["content"] == [thought]
     assert marks(request, "anthropic") == [0]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_message_that_gets_a_mark_sends_no_fields_of_the_host(format: str) -> None:
+    agent = open_session(format)
+    agent.session.append(Message.from_text(Role.USER, "A record.", extra={"entries": ["a.py"]}))
+    agent.append(said(format, "Yes."))
+    question, _ = agent.append(user(format, "Why?", marked=True), said(format, "So."))
+    agent.append(user(format, "Last."))
+    agent.request()
+    agent.session.remove(agent.session.history[1].message_id)
+
+    agent.session.remove(question.message_id)
+    request = agent.request()
+
+    assert marks(request, format) == [0]
+    assert "entries" not in json.dumps(request)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from jaato_gc import (
     Confidence,
     ContextFloorError,
+    EstimateCounter,
     GCConfig,
     GCConfigError,
+    GCError,
     GCPluginError,
     GCPolicy,
     GCSession,
@@ -159,6 +161,36 @@ def test_an_invalid_item_leaves_the_history_unchanged() -> None:
             agent.append("Hello.", garbage)
 
     assert agent.session.history == []
+
+
+class Miscounting(EstimateCounter):
+    """Fails for one text."""
+
+    name = "miscounting"
+
+    def count_text(self, text: str) -> int:
+        return -1 if text == "Uncountable." else super().count_text(text)
+
+
+def test_items_are_all_added_or_none_if_they_can_not_be_counted() -> None:
+    agent = ProviderSession.open(
+        "openai-responses", context_limit=9_000, strategy=OldestFirst(), counter=Miscounting()
+    )
+    agent.append("Hello.")
+    agent.request()
+    before = agent.session.save()
+    output = [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        for text in ("Yes.", "Uncountable.")
+    ]
+    usage = {"input_tokens": 50, "output_tokens": 9}
+
+    with pytest.raises(GCError, match="miscounting"):
+        agent.append("Yes.", "Uncountable.")
+    with pytest.raises(GCError, match="miscounting"):
+        agent.answer({"output": output, "usage": usage, "status": "completed"})
+
+    assert agent.session.save() == before
 
 
 def test_a_request_with_an_unanswered_call_is_an_error() -> None:

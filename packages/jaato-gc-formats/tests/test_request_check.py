@@ -204,10 +204,18 @@ def test_an_item_that_the_provider_refuses_is_refused_when_it_is_appended(name: 
     assert len(sent(agent, format)) == 1
 
 
+SEARCH: Fields = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+SEARCH_RESULT: Fields = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 TOGETHER: dict[str, tuple[str, list[Fields], str, int]] = {
     "anthropic: one id twice": (
         "anthropic",
         [tool_use(), tool_result(), tool_use(), tool_result()],
+        "duplicate_ids", 3,
+    ),
+    "anthropic: one id of a server tool twice": (
+        "anthropic",
+        [{"role": "assistant", "content": [SEARCH, SEARCH_RESULT]}, user("anthropic"),
+         {"role": "assistant", "content": [SEARCH, SEARCH_RESULT]}],
         "duplicate_ids", 3,
     ),
     "anthropic: text before a result": (
@@ -224,16 +232,16 @@ TOGETHER: dict[str, tuple[str, list[Fields], str, int]] = {
     "gemini: a call after an answer": (
         "gemini",
         [{"role": "model", "parts": [{"text": "Well"}]}, gemini_response()],
-        "results_have_calls", -1,
+        "orphaned_response", 2,
     ),
     "chat: a call without a result": (
-        "openai-chat", [chat_call(), user("openai-chat")], "calls_have_results", -1,
+        "openai-chat", [chat_call(), user("openai-chat")], "dangling_call", 1,
     ),
 }  # fmt: skip
-"""Items that the provider refuses together: the rule, and the position of the item at fault.
+"""Items that the provider refuses together: the rule, and the position of the item at fault."""
 
-The position is -1 if core finds the fault, in any format.
-"""
+
+BEYOND_REPAIR = ("responses: one id twice", "anthropic: one id of a server tool twice")
 
 
 @pytest.mark.parametrize("name", TOGETHER)
@@ -251,11 +259,24 @@ def test_items_that_the_provider_refuses_together_are_refused_before_they_are_se
 
     assert agent.session.history == before
     text = str(caught.value)
-    assert rule in text
-    if position >= 0:
-        assert f"item {position} (dict " in text
-        assert "repair=True" in text
-        assert [refusal.rule for refusal in caught.value.violations] == [rule]
+    assert f"item {position} (dict " in text
+    assert "repair=True" in text
+    assert [refusal.rule for refusal in caught.value.violations] == [rule]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_history_that_the_provider_refuses_is_not_collected(name: str) -> None:
+    format, items, _, _ = TOGETHER[name]
+    agent = opened(format, **tools(format))
+    agent.append(*["Hello. " * 1_000] * 9)
+    assert agent.session.get_context_usage()["percent_used"] > 80
+    agent.append(*items)
+    before = agent.session.save()
+
+    with pytest.raises(InvalidHistoryError):
+        agent.request()
+
+    assert agent.session.save() == before
 
 
 def tools(format: str) -> Fields:
@@ -265,7 +286,7 @@ def tools(format: str) -> Fields:
 # --- repair ---
 
 
-@pytest.mark.parametrize("name", [name for name in TOGETHER if name != "responses: one id twice"])
+@pytest.mark.parametrize("name", [name for name in TOGETHER if name not in BEYOND_REPAIR])
 def test_a_session_that_repairs_sends_what_the_provider_accepts(name: str) -> None:
     format, items, _, _ = TOGETHER[name]
     agent = opened(format, repair=True, **tools(format))
@@ -298,13 +319,13 @@ def test_calls_with_one_id_get_different_ones_and_so_do_their_results() -> None:
 def test_what_no_repair_helps_stays_refused_and_nothing_changes() -> None:
     agent = opened("openai-responses", repair=True)
     agent.append("Hello.", said(), user("openai-responses"), said())
-    before = agent.session.history
+    agent.append(*["Hello. " * 1_000] * 9)
+    before = agent.session.save()
 
     with pytest.raises(InvalidHistoryError, match="Duplicate item found with id msg_1"):
         agent.request()
 
-    assert agent.session.history == before
-    assert agent.session.get_gc_history() == []
+    assert agent.session.save() == before
 
 
 @pytest.mark.parametrize("hold", ["pinned", "LOCKED"])

@@ -126,8 +126,8 @@ def test_the_middle_is_summarized_as_a_whole_even_if_ancient_turns_free_enough()
         [each for each in after if each.synthetic], COUNTER
     )
     actions = Counter((item.reason, item.action) for item in result.removal_list)
-    assert actions == {("ancient_truncated", "remove"): 3, ("middle_summarized", "summarize"): 4}
-    assert (result.details["turns_truncated"], result.details["turns_summarized"]) == (3, 4)
+    assert actions == {("ancient_truncated", "remove"): 2, ("middle_summarized", "summarize"): 4}
+    assert (result.details["turns_truncated"], result.details["turns_summarized"]) == (2, 4)
     assert (result.details["preserve_recent"], result.details["summarize_middle"]) == (2, 4)
     assert result.details["had_summarizer"] is True
 
@@ -152,15 +152,17 @@ def test_recent_turns_stay_even_if_the_target_is_missed() -> None:
     assert result.shortfall
 
 
-@pytest.mark.parametrize(("recent", "kept"), [(2, [10, 11]), (3, [10, 11]), (12, [10, 11])])
-def test_recent_turns_above_a_fifth_of_the_window_are_middle_turns(
+@pytest.mark.parametrize(
+    ("recent", "kept"), [(2, [10, 11]), (3, [9, 10, 11]), (12, [7, 8, 9, 10, 11])]
+)
+def test_recent_turns_beyond_what_the_target_leaves_are_middle_turns(
     recent: int, kept: list[int]
 ) -> None:
-    """The messages of two turns take a sixth of the window, those of three a quarter."""
+    """The target leaves room for five turns and a summary."""
     after, result = collect(5.5, preserve_recent_turns=recent)
 
     assert names(after) == ["summary", *turns(*kept)]
-    assert numbers_in(summary_in(after)) == [6, 7, 8, 9]
+    assert numbers_in(summary_in(after)) == list(range(kept[0] - 4, kept[0]))
     assert "relaxed" not in result.details
 
 

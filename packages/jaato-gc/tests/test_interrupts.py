@@ -23,6 +23,7 @@ from interrupting import Place, Signals, interrupt, places_of
 
 from jaato_gc import GCTriggerReason, SyntheticKind
 from jaato_gc.commit import Commit
+from jaato_gc.session.collector import Collector
 
 EVERY_LINE = bool(os.environ.get("JAATO_GC_EVERY_LINE"))
 STEP = 3
@@ -66,6 +67,18 @@ def test_an_interrupt_leaves_a_session_as_before_the_call_or_as_after_it(name: s
     how = "all of them" if EVERY_LINE else f"every {STEP}rd line, and {WRITES} writes"
     listed = "\n".join(broken[:: math.ceil(len(broken) / SHOWN) or 1])
     assert not broken, f"{summary} ({how})\n{listed}"
+
+
+def test_a_collection_that_was_interrupted_anywhere_in_its_plan_can_be_repeated() -> None:
+    prepare = CALLS["manual_gc"]
+    places = places_of(prepare().call)
+    points = [n for n, place in enumerate(places) if place.is_in(Collector.plan)]
+    assert points
+    for number in points:
+        session, call = prepare()
+        assert interrupt(call, number)
+
+        assert session.manual_gc(target_percent=0.0).success, places[number]
 
 
 @needs_timer

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jaato_gc_formats._anthropic_binding import thinking_is_adaptive, thoughts_are_bound
 from jaato_gc_formats._anthropic_blocks import THOUGHTS, binds_thoughts, content_blocks
 from jaato_gc_formats._anthropic_instructions import instructions_are_in_place
-from jaato_gc_formats._anthropic_server_tools import server_tools_are_complete
+from jaato_gc_formats._anthropic_server_tools import USES, server_tools_are_complete
 from jaato_gc_formats._anthropic_shapes import shape_refusals
 from jaato_gc_formats._marks import count_marks
 from jaato_gc_formats._refusals import INVALID_TYPE, Refusal
@@ -204,15 +204,15 @@ def _ids_are_unique(turns: list[RoleTurn]) -> Iterator[Refusal]:
     """No two calls of the whole request have the same id.
 
     Sources: https://github.com/anthropics/claude-code/issues/21317 and
-    https://github.com/NVIDIA-NeMo/Switchyard/issues/502.
+    https://github.com/NVIDIA-NeMo/Switchyard/issues/502; for tools of the server, that a result
+    names one use.
     """
     seen: set[Any] = set()
-    for block in (block for turn in turns for block in turn.of_type("tool_use")):
+    for block in (block for turn in turns for block in turn.of_type("tool_use", *USES)):
         call_id = block.data.get("id")
         if isinstance(call_id, str) and call_id in seen:
-            yield Refusal(
-                "duplicate_ids", block.where, f"{block.where}: `tool_use` ids must be unique"
-            )
+            said = f"{block.where}: `{block.type}` ids must be unique"
+            yield Refusal("duplicate_ids", block.where, said)
         seen.add(str(call_id))
 
 

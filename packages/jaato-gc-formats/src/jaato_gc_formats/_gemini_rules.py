@@ -151,10 +151,15 @@ def _types_are_right(where: str, content: Any) -> Iterator[Refusal]:
         yield from _unknown_names(place, part, ("type",))
         if not isinstance(part.get("text"), str | None):
             yield invalid_type(f"{place}.text")
-        for name in ("functionCall", "functionResponse"):
+        for name, given in (("functionCall", "args"), ("functionResponse", "response")):
             spelled = spelling(part, name)
-            if spelled and not isinstance(plain(part[spelled]), dict):
+            if not spelled:
+                continue
+            function = plain(part[spelled])
+            if not isinstance(function, dict):
                 yield invalid_type(f"{place}.{spelled}")
+            elif not isinstance(plain(function.get(given)), dict | None):
+                yield invalid_type(f"{place}.{spelled}.{given}")
 
 
 def _unknown_names(where: str, fields: Fields, names: Iterable[str]) -> Iterator[Refusal]:

@@ -29,7 +29,10 @@ def count_marks(value: Any, field: str) -> int:
 
 
 def with_part_extra(message: Message, index: int, format: str, fields: Fields) -> Message | None:
-    """Returns a message with fields added to a part; ``None`` if it is of another format."""
+    """Returns a message with fields added to a part; ``None`` if it is of another format.
+
+    What a message that was never read says in ``extra``, such as a ledger, is not for the provider.
+    """
     extra = message.extra or {}
     if READ_AS not in extra and any(part.extra for part in message.parts):
         return None
@@ -38,4 +41,4 @@ def with_part_extra(message: Message, index: int, format: str, fields: Fields) -
     part = message.parts[index]
     part = replace(part, extra={**(part.extra or {}), **fields})
     parts = (*message.parts[:index], part, *message.parts[index + 1 :])
-    return replace(message, parts=parts, extra={READ_AS: format, **extra})
+    return replace(message, parts=parts, extra=extra if READ_AS in extra else {READ_AS: format})

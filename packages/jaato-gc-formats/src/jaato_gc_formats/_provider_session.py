@@ -2,9 +2,18 @@
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import is_not
 from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
-from jaato_gc import GCConfig, GCSession, Message, PluginRegistry, is_context_refusal
+from jaato_gc import (
+    GCConfig,
+    GCError,
+    GCSession,
+    Message,
+    PluginRegistry,
+    count_tokens,
+    is_context_refusal,
+)
 from jaato_gc.plugin import GCPlugin, HostOptions
 from jaato_gc_formats._answer_stream import AnswerStream, AsyncAnswerStream
 from jaato_gc_formats._bound_thoughts import View
@@ -19,6 +28,7 @@ from jaato_gc_formats._provider_call import (
     check_options,
     fields_of,
 )
+from jaato_gc_formats._refusals import Refusal
 from jaato_gc_formats._request_booking import RequestBooking
 from jaato_gc_formats._request_check import (
     item_refusals,
@@ -249,25 +259,27 @@ class ProviderSession:
                 leaves less than a tenth of the model's window.
         """
         fields = self._follow_call()
-        request, sent = self._built(fields)
-        refusals = self._api.refusals({**self.call, **request})
-        if refusals and self.session.repair:
-            repair = partial(repaired_messages, self._api, request={**self.call, **fields})
-            self.session.repair_history(repair, list(map(str, refusals)))
-            request, sent = self._built(fields)
-            refusals = self._api.refusals({**self.call, **request})
-        items = request.pop(self._api.items_key)
+        history = self.session.history
+        request, sent = self._built(history, fields)
+        refusals = self._refusals(request)
+        if refusals:  # before anything is collected
+            self._repair(refusals, request, fields)
+        messages = self.session.before_send()
+        if refusals or len(messages) != len(history) or any(map(is_not, messages, history)):
+            request, sent = self._built(messages, fields)
+            refusals = self._refusals(request)
         if refusals:
-            raise refused_request(refusals, items, repairs=self.session.repair)
+            raise self._refused(refusals, request)
+        items = request.pop(self._api.items_key)
         self._sent = sent
         call = dict(self.call)
         if request != fields:  # the history has a system prompt
             call = {**call, self._api.call_key: request} if self._api.call_key else request
         return {**call, self._api.items_key: items}
 
-    def _built(self, fields: Fields) -> tuple[Fields, View | None]:
-        """Returns the next request, and what its answer will be made from."""
-        messages = self._marks.placed(self.session.before_send())
+    def _built(self, messages: Sequence[Message], fields: Fields) -> tuple[Fields, View | None]:
+        """Returns a request, and what its answer will be made from."""
+        messages = self._marks.placed(messages)
         # After a collection, what an answer was made from is known only if it remembers it.
         request, sent = self._api.with_valid_thoughts(
             self._written(messages, fields),
@@ -275,6 +287,19 @@ class ProviderSession:
             keep_unknown=self.session.collection_count == 0,
         )
         return self._api.within_mark_limit(request), sent
+
+    def _repair(self, refusals: Sequence[Refusal], request: Fields, fields: Fields) -> None:
+        if not self.session.repair:
+            raise self._refused(refusals, request)
+        repair = partial(repaired_messages, self._api, request={**self.call, **fields})
+        self.session.repair_history(repair, list(map(str, refusals)))
+
+    def _refusals(self, request: Fields) -> list[Refusal]:
+        return self._api.refusals({**self.call, **request})
+
+    def _refused(self, refusals: Sequence[Refusal], request: Fields) -> GCError:
+        items = request[self._api.items_key]
+        return refused_request(refusals, items, repairs=self.session.repair)
 
     def answer(self, response: Any) -> list[Message]:
         """Adds a response to the history, reports its usage, and returns the added messages.
@@ -294,6 +319,7 @@ class ProviderSession:
             items, usage = self._api.answer_items(response), self._api.usage(response)
         said = self._sendable(items, self._api.read(items, self._names))
         said = self._as_imported(said) if self._sent is None else self._as_answer(said, self._sent)
+        self._count(said)
         if usage and usage.input_tokens > 0:
             self.session.report_usage(usage.input_tokens, usage.output_tokens)
         booked = self._append_all(said)
@@ -398,7 +424,12 @@ class ProviderSession:
                 raise refused_items(item_refusals(self._api, items), items)
         return found
 
-    def _append_all(self, messages: Iterable[Message]) -> list[Message]:
+    def _count(self, messages: Iterable[Message]) -> None:
+        """Counts messages, before any is added: the counter of a host may fail."""
+        count_tokens(messages, self.session.budget.counter)
+
+    def _append_all(self, messages: Sequence[Message]) -> list[Message]:
+        self._count(messages)
         booked = [self.session.append(message) for message in messages]
         self._marks.follow(booked)
         return booked

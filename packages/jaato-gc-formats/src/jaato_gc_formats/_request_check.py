@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaato_gc import GCConfigError, GCError, InvalidHistoryError, Message
+from jaato_gc import GCConfigError, GCError, InvalidHistoryError, Message, repair_history
 from jaato_gc_formats._api_format import ApiFormat
 from jaato_gc_formats._errors import FormatError, reading
 from jaato_gc_formats._history import History
@@ -83,7 +83,7 @@ def repaired_messages(
     Raises:
         InvalidHistoryError: It would refuse them then too.
     """
-    fixed = repaired_where_refused(api, History(messages, api.name, request))
+    fixed = repaired_where_refused(api, History(repair_history(messages), api.name, request))
     written = api.from_messages(fixed, request)
     if left := api.refusals(written):
         raise refused_request(left, written[api.items_key], repairs=True)

@@ -191,11 +191,10 @@ class Collector:
                 describe=strategy.describe,
             )
             started = time.perf_counter()
-            before = _PLANNING.set(self)
-            try:
-                plan = make_plan(request, strategy.ask)
-            finally:
-                _PLANNING.reset(before)
+            # In a context of its own: an interrupt can't leave the mark behind.
+            context = contextvars.copy_context()
+            context.run(_PLANNING.set, self)
+            plan = context.run(make_plan, request, strategy.ask)
             seconds = time.perf_counter() - started
             return replace(plan, result=plan.result.frozen(), seconds=seconds)
 
