@@ -455,7 +455,7 @@ class IgnoresPinnedMessages(OldestFirst):
     ) -> Answer:
         if budget:
             budget = budget.copy()
-            budget._fixed.pinned.clear()
+            budget._tree.fixed.pinned.clear()
         return super().collect(history, context_usage, config, reason, budget)
 
 
@@ -986,7 +986,7 @@ FORCED_WRITES: list[tuple[str, Write]] = [
     ("the configuration", lambda each: setattr(each._draft, "config", GCConfig(max_turns=7))),
     ("the configuration", lambda each: dict.update(each.config.plugin_config, kept=True)),
     ("the budget", lambda each: vars(each.budget).update(context_limit=1)),
-    ("the budget", lambda each: vars(each.budget)["_fixed"].pinned.update(m9=None)),
+    ("the budget", lambda each: vars(each.budget)["_tree"].fixed.pinned.update(m9=None)),
     ("the budget", force_entry),
 ]
 

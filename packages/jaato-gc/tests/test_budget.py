@@ -648,20 +648,22 @@ class BudgetMachine(RuleBasedStateMachine):
         if entries:
             entry, (message_id,) = data.draw(st.sampled_from(entries)), self.fresh_ids(1)
             pins = [message_id] if is_pinned else []
-            self.budget.attach_message(AT_ONCE, entry, message_id, tokens, pins)
+            self.budget._tree.attach_message(AT_ONCE, entry, message_id, tokens, pins)
 
-    @precondition(lambda self: self.budget._by_message)
+    @precondition(lambda self: self.budget._tree.by_message)
     @rule(data=st.data(), tokens=st.integers(0, 500))
     def remove_a_message(self, data: st.DataObject, tokens: int) -> None:
-        message_id = data.draw(st.sampled_from(sorted(self.budget._by_message)))
+        message_id = data.draw(st.sampled_from(sorted(self.budget._tree.by_message)))
         self.budget.remove_messages({message_id: tokens})
 
-    @precondition(lambda self: self.budget._by_message)
+    @precondition(lambda self: self.budget._tree.by_message)
     @rule(data=st.data(), tokens=st.integers(0, 500))
     def rebook(self, data: st.DataObject, tokens: int) -> None:
-        entry = self.budget.entry_of(data.draw(st.sampled_from(sorted(self.budget._by_message))))
+        entry = self.budget.entry_of(
+            data.draw(st.sampled_from(sorted(self.budget._tree.by_message)))
+        )
         assert entry is not None
-        self.budget.rebook(entry, tokens, self.fresh_ids(2))
+        self.budget._tree.rebook(entry, tokens, self.fresh_ids(2))
 
     @rule(
         ratio=st.floats(0.5, 1.5),

@@ -37,7 +37,6 @@ from jaato_gc import (
     message_to_dict,
 )
 from jaato_gc.collecting.outcome import OUTCOME_INVARIANTS, Outcome
-from jaato_gc.commit import Commit
 from jaato_gc.errors import ReadOnlyError
 from jaato_gc.history.invariants import HISTORY_INVARIANTS
 from jaato_gc.history.pairing import Pairing
@@ -261,20 +260,8 @@ def update_tokens(budget: InstructionBudget) -> None:
     budget.update_tokens(InstructionSource.ENRICHMENT, 100)
 
 
-def attach_message(budget: InstructionBudget) -> None:
-    entry = budget.entry_of("u1")
-    assert entry is not None
-    budget.attach_message(Commit(), entry, "u0", 5)
-
-
 def remove_messages(budget: InstructionBudget) -> None:
     budget.remove_messages({"u0": 10})
-
-
-def rebook(budget: InstructionBudget) -> None:
-    entry = budget.entry_of("u0")
-    assert entry is not None
-    budget.rebook(entry, 1, ["u0"])
 
 
 def restore_conversation(budget: InstructionBudget) -> None:
@@ -296,8 +283,8 @@ def write_metadata(budget: InstructionBudget) -> None:
 
 BUDGET_WRITES: list[Callable[[InstructionBudget], None]] = [
     *(clear_pins, replace_pins, discard_pin, add_collectable_source, set_limit, set_correction),
-    *(add_child, remove_child, clear_source, set_entry, update_tokens, attach_message),
-    *(remove_messages, rebook, restore_conversation, write_entry, write_entries, write_metadata),
+    *(add_child, remove_child, clear_source, set_entry, update_tokens, remove_messages),
+    *(restore_conversation, write_entry, write_entries, write_metadata),
 ]
 
 

@@ -94,9 +94,13 @@ PARTS = {
         {
             **dict.fromkeys(("counter", "has_stash"), OPTION),
             "_guard": GUARD,
-            **dict.fromkeys(("_by_key", "_by_message", "_by_policy", "_fixed"), DERIVED),
-            "uncertain_tokens": DERIVED,
+            **dict.fromkeys(("_tree", "uncertain_tokens"), DERIVED),
         },
+    ),
+    "EntryTree": Part(
+        lambda session: session.budget._tree,
+        ["sources"],
+        dict.fromkeys(("by_key", "by_message", "by_policy", "fixed"), DERIVED),
     ),
     "SourceEntry": Part(
         lambda session: next(iter(session.budget.entries.values())),

@@ -86,12 +86,10 @@ class Guard:
         The function can't change the state, because the commit is prepared for the state as it is.
         """
 
-        def ask() -> R:
-            _ASKING.set(self)
-            return function(*args, **named)
-
         # In a context of its own, so that an interrupt can't leave it set.
-        return contextvars.copy_context().run(ask)
+        context = contextvars.copy_context()
+        context.run(_ASKING.set, self)
+        return context.run(function, *args, **named)
 
     def commit(self, commit: Commit) -> None:
         """Makes changes, as a whole. The lock must be held.

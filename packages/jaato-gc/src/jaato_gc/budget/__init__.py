@@ -4,11 +4,6 @@ from jaato_gc.budget.booking import BookedEntry as BookedEntry
 from jaato_gc.budget.booking import Booking as Booking
 from jaato_gc.budget.booking import PolicyOf as PolicyOf
 from jaato_gc.budget.budget import InstructionBudget as InstructionBudget
-from jaato_gc.budget.calibration import GREATEST_RATIO as GREATEST_RATIO
-from jaato_gc.budget.calibration import LEAST_RATIO as LEAST_RATIO
-from jaato_gc.budget.calibration import Report as Report
-from jaato_gc.budget.calibration import correction_of as correction_of
-from jaato_gc.budget.calibration import with_report as with_report
 from jaato_gc.budget.entry import SourceEntry as SourceEntry
 from jaato_gc.budget.snapshots import SavedBudget as SavedBudget
 from jaato_gc.budget.views import HostBudget as HostBudget

@@ -105,7 +105,7 @@ class Booking:
 
     def holds(self, message_ids: Iterable[str]) -> bool:
         """Returns whether exactly these messages are booked, each under one entry."""
-        entries = (entry for source in self.budget.entries.values() for entry in source.walk())
+        entries = self.budget._tree.walk()
         booked = sorted(message_id for entry in entries for message_id in entry._message_ids)
         return booked == sorted(message_ids)
 
@@ -230,7 +230,7 @@ class Booking:
         budget, message_id = self.budget, entry._message_ids[0]
         pins = [message_id] if is_pinned else []
         if existing := budget.get_child(entry.source, key):
-            budget.attach_message(commit, existing, message_id, entry.tokens, pins)
+            budget._tree.attach_message(commit, existing, message_id, entry.tokens, pins)
             return
         entry._label = entry._label or key
         parent = budget.entry_under(entry.source, turn_key)
@@ -239,7 +239,7 @@ class Booking:
             key, parent = turn_key, budget.entry_under(_CONVERSATION)
         if parent is None:
             raise GCError(f"the budget has no entry {entry.source.value!r}: add it with set_entry")
-        budget.attach(commit, entry, key, parent, pins)
+        budget._tree.attach(commit, entry, key, parent, budget.collections, pins)
 
     def _book_again(self, message: Message, tokens: int) -> None:
         """Books a message of an earlier turn that is restored, in an entry of its own."""
@@ -278,7 +278,7 @@ class Booking:
                 growth = message_tokens(message, budget.counter) - removed.pop(message_id)
                 budget.update_tokens(entry.source, entry.tokens + growth, entry.key)
                 del added[message_id]
-        budget.remove_messages(removed, note)
+        budget._tree.remove_messages(removed, note)
         for message in added.values():
             tokens = message_tokens(message, budget.counter)
             if created_by is None:
@@ -311,7 +311,7 @@ class Booking:
             if entry is not None:
                 since = [new_id for new_id in entry._message_ids if new_id not in old.message_ids]
                 total = old.tokens + sum(tokens[message_id] for message_id in since)
-                self.budget.rebook(entry, total, [*old.message_ids, *since])
+                self.budget._tree.rebook(entry, total, [*old.message_ids, *since])
                 continue
             entry = self.budget.add_child(
                 old.source,

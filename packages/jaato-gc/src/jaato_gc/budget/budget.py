@@ -1,14 +1,14 @@
 """The instruction budget: the tokens of a context by source, policy and age."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import Any
 
 from jaato_gc.budget.entry import SourceEntry
-from jaato_gc.budget.fixed import FixedTokens
 from jaato_gc.budget.snapshots import SavedBudget, conversation_in, snapshot_of
-from jaato_gc.commit import AT_ONCE, Commit, Guard, guarded
+from jaato_gc.budget.tree import EntryTree
+from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError
 from jaato_gc.frozen import FrozenEntries
 from jaato_gc.policies import (
@@ -66,11 +66,7 @@ class InstructionBudget:
         """Tokens that the provider has not reported on; ``None``: all."""
         self.collections = 0
         """The number of applied collections: see `collections_survived`."""
-        self._entries: dict[InstructionSource, SourceEntry] = {}
-        self._by_key: dict[tuple[InstructionSource, str | None], SourceEntry] = {}
-        self._by_message: dict[str, SourceEntry] = {}
-        self._by_policy: dict[GCPolicy, int] = dict.fromkeys(GCPolicy, 0)
-        self._fixed = FixedTokens()
+        self._tree = EntryTree()
 
     @classmethod
     def create_default(
@@ -114,23 +110,23 @@ class InstructionBudget:
 
     def counted_tokens(self) -> int:
         """Returns the counted tokens of the next request, before the correction."""
-        return sum(self._by_policy.values())
+        return sum(self._tree.by_policy.values())
 
     def gc_eligible_tokens(self) -> int:
         """Returns the tokens that a collection may remove without pressure."""
-        return sum(self._by_policy[policy] for policy in REMOVABLE_POLICIES)
+        return sum(self._tree.by_policy[policy] for policy in REMOVABLE_POLICIES)
 
     def locked_tokens(self) -> int:
         """Returns the tokens that no collection may remove."""
-        return self._by_policy[GCPolicy.LOCKED]
+        return self._tree.by_policy[GCPolicy.LOCKED]
 
     def fixed_tokens(self) -> int:
         """Returns the tokens that are LOCKED, pinned or sent beside the history, as reported."""
-        return self.corrected(self._fixed.booked)
+        return self.corrected(self._tree.fixed.booked)
 
     def preservable_tokens(self) -> int:
         """Returns the tokens that a collection may remove only under pressure."""
-        return self._by_policy[GCPolicy.PRESERVABLE]
+        return self._tree.by_policy[GCPolicy.PRESERVABLE]
 
     def utilization_percent(self) -> float:
         """Returns how full the window is, in percent; 0 if the window is unknown."""
@@ -152,7 +148,7 @@ class InstructionBudget:
     @property
     def pinned_message_ids(self) -> Set[str]:
         """The messages that no collection may remove, read-only. Assign others to change them."""
-        return self._fixed.pinned.keys()
+        return self._tree.fixed.pinned.keys()
 
     @pinned_message_ids.setter
     @guarded
@@ -163,36 +159,36 @@ class InstructionBudget:
 
     def replace_pins(self, commit: Commit, message_ids: Iterable[str]) -> None:
         """Prepares other pins."""
-        self._fixed.replace_pins(commit, message_ids, self._by_message)
+        self._tree.fixed.replace_pins(commit, message_ids, self._tree.by_message)
 
     # --- reading ---
 
     @property
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
         """The entry of each source at this moment, read-only."""
-        return FrozenEntries(self._entries)
+        return FrozenEntries(self._tree.sources)
 
     def get_entry(self, source: InstructionSource) -> SourceEntry | None:
         """Returns the entry of a source."""
-        return self._entries.get(source)
+        return self._tree.sources.get(source)
 
     def get_child(self, source: InstructionSource, child_key: str | None) -> SourceEntry | None:
         """Returns the entry under a key, at any depth below the source."""
-        return None if child_key is None else self._by_key.get((source, child_key))
+        return None if child_key is None else self._tree.by_key.get((source, child_key))
 
     def entry_under(
         self, source: InstructionSource, child_key: str | None = None
     ) -> SourceEntry | None:
         """Returns the entry under a key of a source; without a key, of the source."""
-        return self._by_key.get((source, child_key))
+        return self._tree.by_key.get((source, child_key))
 
     def entry_of(self, message_id: str) -> SourceEntry | None:
         """Returns the entry that a message is booked under."""
-        return self._by_message.get(message_id)
+        return self._tree.by_message.get(message_id)
 
     def collections_survived(self, message_id: str) -> int:
         """Returns the number of collections since the entry of a message was created."""
-        entry = self._by_message.get(message_id)
+        entry = self._tree.by_message.get(message_id)
         return max(0, self.collections - entry._born) if entry else 0
 
     # --- changing ---
@@ -201,9 +197,8 @@ class InstructionBudget:
     def forget_collection(self) -> None:
         """Follows the undo of a collection: messages that came after it have not survived it."""
         self.collections -= 1
-        for source in self._entries.values():
-            for entry in source.walk():
-                entry._born = min(entry._born, self.collections)
+        for entry in self._tree.walk():
+            entry._born = min(entry._born, self.collections)
 
     @guarded
     def set_entry(
@@ -217,19 +212,17 @@ class InstructionBudget:
     ) -> SourceEntry:
         """Sets or replaces the entry of a source, children included."""
         policy = gc_policy or DEFAULT_SOURCE_POLICIES[source]
-        return self._put_source(SourceEntry(source, tokens, policy, label, children, metadata))
+        entry = SourceEntry(source, tokens, policy, label, children, metadata)
+        self._tree.set_source(entry)
+        return entry
 
     @guarded
     def update_tokens(
         self, source: InstructionSource, tokens: int, child_key: str | None = None
     ) -> None:
         """Sets the own tokens of a source, or of the child under a key."""
-        entry = self._require(source, child_key)
-        if tokens < 0:
-            raise GCError(f"{entry!r} can't hold {tokens} tokens: give 0 or more")
-        commit, growth = Commit(), tokens - entry._tokens
-        self._add_tokens(commit, entry, growth)
-        self._fixed.grow(commit, growth if self._fixed.counts(entry) else 0)
+        commit = Commit()
+        self._tree.update_tokens(commit, self._tree.required(source, child_key), tokens)
         self._guard.commit(commit)
 
     @guarded
@@ -246,9 +239,9 @@ class InstructionBudget:
         parent_key: str | None = None,
     ) -> SourceEntry:
         """Adds an entry below a source, or below another child of it. Replaces one of that key."""
-        if source not in self._entries:
+        if source not in self._tree.sources:
             self.set_entry(source, 0)
-        parent = self._require(source, parent_key)
+        parent = self._tree.required(source, parent_key)
         above = parent
         while above._parent is not None:
             if above._key == child_key:
@@ -259,146 +252,34 @@ class InstructionBudget:
         )
         self.remove_child(source, child_key)
         commit = Commit()
-        self.attach(commit, child, child_key, parent)
+        self._tree.attach(commit, child, child_key, parent, self.collections)
         self._guard.commit(commit)
         return child
-
-    def attach(
-        self,
-        commit: Commit,
-        entry: SourceEntry,
-        key: str | None,
-        parent: SourceEntry | None,
-        pins: Sequence[str] = (),
-    ) -> None:
-        """Prepares a new entry with everything below it. A source has neither key nor parent."""
-        entry._key, entry._parent = key, parent
-        siblings: dict[Any, SourceEntry] = parent._children if parent else self._entries
-        entries = list(entry.walk())
-        by_policy = self._by_policy.copy()
-        for new in entries:
-            by_policy[new.binding_policy()] += new._tokens
-            new._born = self.collections if parent else new._born
-
-        def write() -> None:
-            siblings[entry._source if key is None else key] = entry
-            for new in entries:
-                self._by_key[new._source, new._key] = new
-                self._by_message.update(dict.fromkeys(new._message_ids, new))
-            self._by_policy.update(by_policy)
-
-        commit.then(write)
-        self._fixed.add(commit, entries, pins)
-        if parent:
-            parent._add_to_totals(commit, entry._total)
-
-    def attach_message(
-        self,
-        commit: Commit,
-        entry: SourceEntry,
-        message_id: str,
-        tokens: int,
-        pins: Sequence[str] = (),
-    ) -> None:
-        """Prepares another message under an existing entry, which may be pinned."""
-        place = len(entry._message_ids)
-
-        def write() -> None:
-            entry._message_ids[place:] = [message_id]
-            self._by_message[message_id] = entry
-
-        self._fixed.add_message(commit, entry, message_id, tokens, pins)
-        commit.then(write)
-        self._add_tokens(commit, entry, tokens)
-
-    def _add_tokens(self, commit: Commit, entry: SourceEntry, tokens: int) -> None:
-        policy, own = entry.binding_policy(), entry._tokens + tokens
-        under_policy = self._by_policy[policy] + tokens
-
-        def write() -> None:
-            entry._tokens, self._by_policy[policy] = own, under_policy
-
-        commit.then(write)
-        entry._add_to_totals(commit, tokens)
 
     @guarded
     def remove_child(self, source: InstructionSource, child_key: str) -> bool:
         """Removes the entry under a key and everything below it. Returns whether there was one."""
         entry = self.get_child(source, child_key)
-        if entry is None or entry._parent is None:
+        if entry is None:
             return False
-        self._leave(entry)
-        del entry._parent._children[child_key]
-        entry._parent._add_to_totals(AT_ONCE, -entry._total)
-        entry._parent = None
+        self._tree.remove(entry)
         return True
 
     @guarded
-    def remove_messages(
-        self,
-        tokens: Mapping[str, int],
-        note: Callable[[SourceEntry], object] = lambda _: None,
-    ) -> None:
+    def remove_messages(self, tokens: Mapping[str, int]) -> None:
         """Removes messages from their entries, and entries that are empty then.
 
         Args:
             tokens: The booked tokens of each message, by message id.
-            note: Called with an entry before it loses a message or is removed.
         """
-        for message_id, tokens_of_message in tokens.items():
-            entry = self._by_message.pop(message_id, None)
-            if entry is None:
-                continue
-            note(entry)
-            self._fixed.booked -= self._fixed.part(entry)
-            entry._message_ids.remove(message_id)
-            self._add_tokens(AT_ONCE, entry, -min(tokens_of_message, entry._tokens))
-            self._fixed.booked += self._fixed.part(entry)
-            while entry and entry._key and entry.is_empty:
-                note(entry)
-                parent = entry._parent
-                self.remove_child(entry._source, entry._key)
-                entry = parent
-
-    @guarded
-    def rebook(self, entry: SourceEntry, tokens: int, message_ids: Iterable[str]) -> None:
-        """Replaces the tokens and messages of an entry. Its children stay."""
-        for message_id in entry._message_ids:
-            self._by_message.pop(message_id, None)
-        self._fixed.booked -= self._fixed.part(entry)
-        entry._message_ids = list(message_ids)
-        self._fixed.booked += self._fixed.part(entry)
-        self._by_message.update(dict.fromkeys(entry._message_ids, entry))
-        self.update_tokens(entry.source, tokens, entry.key)
+        self._tree.remove_messages(tokens)
 
     @guarded
     def clear_source(self, source: InstructionSource) -> None:
         """Removes the tokens and children of a source. Its policy and label stay."""
-        entry = self._entries.get(source)
+        entry = self._tree.sources.get(source)
         if entry is not None:
             self.set_entry(source, 0, entry.gc_policy, entry.label)
-
-    def _require(self, source: InstructionSource, child_key: str | None) -> SourceEntry:
-        entry = self.entry_under(source, child_key)
-        if entry is None:
-            what = source.value if child_key is None else f"{source.value}/{child_key}"
-            raise GCError(f"the budget has no entry {what!r}: add it with set_entry or add_child")
-        return entry
-
-    def _put_source(self, entry: SourceEntry) -> SourceEntry:
-        if old := self._entries.get(entry.source):
-            self._leave(old)
-        self.attach(AT_ONCE, entry, None, None)
-        return entry
-
-    def _leave(self, entry: SourceEntry) -> None:
-        for old in entry.walk():
-            self._by_policy[old.binding_policy()] -= old._tokens
-            self._fixed.booked -= self._fixed.part(old)
-            self._by_key.pop((old._source, old._key), None)
-            for message_id in old._message_ids:
-                if self._by_message.get(message_id) is old:
-                    del self._by_message[message_id]
 
     # --- saving ---
 
@@ -424,7 +305,7 @@ class InstructionBudget:
         budget.is_booked, budget.is_recounted = saved.is_booked, saved.is_recounted
         budget.collections = saved.collections
         for entry in saved.entries.values():
-            budget._put_source(SourceEntry.from_dict(entry))
+            budget._tree.set_source(SourceEntry.from_dict(entry))
         return budget
 
     @guarded
@@ -433,30 +314,23 @@ class InstructionBudget:
         copied = InstructionBudget.__new__(InstructionBudget)
         copied.__dict__.update(
             vars(self),
-            _fixed=self._fixed.copy(),
-            collectable_sources=set(self.collectable_sources),
             _guard=Guard(),
-            _entries={source: entry.copy() for source, entry in self._entries.items()},
-            _by_policy=dict(self._by_policy),
+            _tree=self._tree.copy(),
+            collectable_sources=set(self.collectable_sources),
         )
-        entries = [entry for root in copied._entries.values() for entry in root.walk()]
-        copied._by_key = {(entry._source, entry._key): entry for entry in entries}
-        copied._by_message = {
-            message_id: entry for entry in entries for message_id in entry._message_ids
-        }
         return copied
 
     def replace_entries(self, commit: Commit, other: "InstructionBudget") -> None:
-        """Prepares to continue with the entries of another budget. Views of this one stay."""
-        commit.assign(
-            self,
-            _entries=other._entries,
-            _by_key=other._by_key,
-            _by_message=other._by_message,
-            _by_policy=other._by_policy,
-            collections=other.collections,
-        )
-        commit.assign(self._fixed, booked=other._fixed.booked)
+        """Prepares to continue with the entries of another budget. Pins and views of this one stay.
+
+        The same commit may have replaced the pins before, so they are read when it is written.
+        """
+
+        def write() -> None:
+            other._tree.fixed.pinned = self._tree.fixed.pinned
+            self._tree, self.collections = other._tree, other.collections
+
+        commit.then(write)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_guard"}
@@ -467,7 +341,7 @@ class InstructionBudget:
     @guarded
     def get_conversation_snapshot(self) -> dict[str, Any] | None:
         """Returns the CONVERSATION entry and the pins, for hosts that rebuild the other sources."""
-        entry = self._entries.get(InstructionSource.CONVERSATION)
+        entry = self._tree.sources.get(InstructionSource.CONVERSATION)
         if entry is None:
             return None
         return entry.to_dict() | {"pinned_message_ids": sorted(self.pinned_message_ids)}
@@ -484,5 +358,5 @@ class InstructionBudget:
         if not snapshot:
             return
         saved, pinned = conversation_in(snapshot)
-        self._put_source(SourceEntry.from_dict(saved))
+        self._tree.set_source(SourceEntry.from_dict(saved))
         self.pinned_message_ids = pinned

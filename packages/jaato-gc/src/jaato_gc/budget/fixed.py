@@ -25,23 +25,18 @@ class FixedTokens:
         """Returns the same figures, to be changed on their own."""
         return FixedTokens(self.pinned, self.booked)
 
-    def counts(self, entry: SourceEntry) -> bool:
-        """Returns whether an entry counts."""
-        return _counts(entry, self.pinned)
-
     def part(self, entry: SourceEntry) -> int:
         """Returns the own tokens of an entry if it counts, else 0."""
         return _part(entry, self.pinned) if entry._tokens else 0
 
-    def grow(self, commit: Commit, tokens: int) -> None:
-        """Prepares more tokens."""
-        commit.assign(self, booked=self.booked + tokens)
+    def grow(self, commit: Commit, entry: SourceEntry, tokens: int) -> None:
+        """Prepares more tokens of an entry, if it counts."""
+        self._add(commit, tokens if _counts(entry, self.pinned) else 0)
 
     def add(self, commit: Commit, entries: Sequence[SourceEntry], pins: Sequence[str]) -> None:
         """Prepares new entries, and pins of their messages."""
         pinned = {**self.pinned, **dict.fromkeys(pins)} if pins else self.pinned
-        self._pin(commit, pins)
-        self.grow(commit, sum(_part(entry, pinned) for entry in entries))
+        self._add(commit, sum(_part(entry, pinned) for entry in entries), pins)
 
     def add_message(
         self, commit: Commit, entry: SourceEntry, message_id: str, tokens: int, pins: Sequence[str]
@@ -50,10 +45,10 @@ class FixedTokens:
         is_pinned = bool(pins) or message_id in self.pinned
         is_held = _is_locked(entry) or (is_pinned and _is_pinned(entry._message_ids, self.pinned))
         part = entry._tokens + tokens if is_held else 0
-        self._pin(commit, pins)
-        self.grow(commit, part - self.part(entry))
+        self._add(commit, part - self.part(entry), pins)
 
-    def _pin(self, commit: Commit, pins: Sequence[str]) -> None:
+    def _add(self, commit: Commit, tokens: int, pins: Sequence[str] = ()) -> None:
+        commit.assign(self, booked=self.booked + tokens)
         if pins:
             commit.then(lambda: self.pinned.update(dict.fromkeys(pins)))
 

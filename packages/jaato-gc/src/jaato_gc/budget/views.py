@@ -28,7 +28,7 @@ class ReadOnlyBudget(InstructionBudget):
     def __init__(self, budget: InstructionBudget) -> None:
         self.__dict__.update(
             vars(budget),
-            _fixed=budget._fixed.copy(),
+            _tree=budget._tree.view(),
             collectable_sources=frozenset(budget.collectable_sources),
         )
 
@@ -42,10 +42,8 @@ class ReadOnlyBudget(InstructionBudget):
         raise ReadOnlyError("a strategy can't change the budget: the session does")
 
     set_entry = update_tokens = add_child = remove_child = _refuse
-    remove_messages = rebook = clear_source = forget_collection = _refuse
-    restore_conversation_from_snapshot = attach = attach_message = replace_entries = (
-        replace_pins
-    ) = _refuse
+    remove_messages = clear_source = forget_collection = _refuse
+    restore_conversation_from_snapshot = replace_entries = replace_pins = _refuse
 
 
 class HostBudget(ReadOnlyBudget):
@@ -65,7 +63,8 @@ class HostBudget(ReadOnlyBudget):
         entries = dict(_entries_of_messages(budget, history))
         named = {message_id: entry for message_id, entry in entries.items() if entry}
         counter = HostCounter(budget.counter, _rates(history, entries, budget.counter))
-        self.__dict__.update(_by_message={**budget._by_message, **named}, counter=counter)
+        self.__dict__.update(counter=counter)
+        self._tree.by_message = budget._tree.by_message | named
 
 
 def view_of(budget: InstructionBudget, history: Sequence[Message]) -> ReadOnlyBudget:

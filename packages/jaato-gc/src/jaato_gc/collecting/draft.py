@@ -151,10 +151,15 @@ class Draft:
         budget = self.budget
         if budget is None:
             return target_tokens
-        beside = max(0, budget.counted_tokens() - count_tokens(self.history, self.counter))
-        return int((target_tokens - budget.unbooked_tokens) / budget.ratio) - beside
+        return int((target_tokens - budget.unbooked_tokens) / budget.ratio) - self.tokens_beside
 
     # --- reading ---
+
+    @cached_property
+    def tokens_beside(self) -> int:
+        """The counted tokens that are sent beside the history, if there is a budget."""
+        counted = self.budget.counted_tokens() if self.budget else 0
+        return max(0, counted - count_tokens(self.history, self.counter))
 
     @cached_property
     def last_calls(self) -> Sequence[Group]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jaato_gc.collecting.draft import Draft
-from jaato_gc.collecting.protection import fixed_groups
+from jaato_gc.collecting.protection import fixed_groups, group_tokens
 from jaato_gc.collecting.shortening import Shortening, Shortens
 from jaato_gc.history import Group, Turn
 from jaato_gc.messages import MODEL, Message, Part, is_notice
 from jaato_gc.policies import GCPolicy
-from jaato_gc.tokens import as_text, count_tokens, text_tokens
+from jaato_gc.tokens import as_text, text_tokens
 
 CORE = "core"
 """The plugin name in the result of a collection that core makes alone."""
@@ -40,12 +40,10 @@ def shorten_oversized(draft: Draft) -> None:
     counter = draft.counter
     fixed = fixed_groups(draft.groups)
     last = _without(draft.last_calls, fixed)
-    own = count_tokens((message for group in last for message in group.messages), counter)
-    kept = count_tokens((message for group in fixed for message in group.messages), counter)
+    own, kept = group_tokens(last, counter), group_tokens(fixed, counter)
     ratio = 1.0
     if budget := draft.budget:
-        elsewhere = max(0, budget.counted_tokens() - count_tokens(draft.history, counter))
-        kept, ratio = budget.corrected(kept + elsewhere), budget.ratio
+        kept, ratio = budget.corrected(kept + draft.tokens_beside), budget.ratio
     room = int(max(0, window - kept) / ratio * LAST_CALLS_SHARE)
     if own > room:
         _shorten(draft, last, own - room)

@@ -7,7 +7,7 @@ an entry went, or became shorter, its budget would differ from the history from 
 from collections.abc import Mapping, Sequence
 
 from jaato_gc.budget import HostBudget, InstructionBudget
-from jaato_gc.history import Group, Layout
+from jaato_gc.history import Group, Layout, join, leader_of
 from jaato_gc.messages import Message
 from jaato_gc.policies import InstructionSource
 
@@ -37,22 +37,15 @@ def join_host_entries(
         positions: The position of each message in the history, by id.
     """
     groups = layout.groups
-    joined_to = list(range(len(groups)))  # an earlier group, or itself
+    leaders: dict[int, int] = {}
     first_of: dict[str, int] = {}
-
-    def first(place: int) -> int:
-        while joined_to[place] != place:
-            place = joined_to[place]
-        return place
-
     for place, group in enumerate(groups):
         for message in group.messages:
             if (key := host_entry(budget, message)) is not None:
-                one, other = first(place), first(first_of.setdefault(key, place))
-                joined_to[max(one, other)] = min(one, other)
+                join(leaders, first_of.setdefault(key, place), place)
     together: dict[int, list[Group]] = {}
     for place, group in enumerate(groups):
-        together.setdefault(first(place), []).append(group)
+        together.setdefault(leader_of(leaders, place), []).append(group)
     return Layout(tuple([_join(members, positions) for members in together.values()]))
 
 

@@ -46,9 +46,9 @@ def recent_turns(
         for group in layout.groups
         if (group.hold or group.is_outside_turns) and id(group) not in recent
     )
-    room = max(window * RECENT_SHARE, (room_in_target - _tokens(stays, counter)) * LEFT_SHARE)
+    room = max(window * RECENT_SHARE, (room_in_target - group_tokens(stays, counter)) * LEFT_SHARE)
     for number, groups in enumerate(said):
-        room -= _tokens(groups, counter)
+        room -= group_tokens(groups, counter)
         if room < 0:
             return max(1, number)
     return most
@@ -63,7 +63,8 @@ def _said_in(turn: Turn) -> list[Group]:
     return [group for group in since_request if not group.is_call]
 
 
-def _tokens(groups: Iterable[Group], counter: TokenCounter) -> int:
+def group_tokens(groups: Iterable[Group], counter: TokenCounter) -> int:
+    """Returns the tokens of some groups."""
     return count_tokens((message for group in groups for message in group.messages), counter)
 
 
@@ -231,8 +232,7 @@ def movable_tokens(
 ) -> int:
     """Returns the tokens that are not fixed, including what the host can drop for a strategy."""
     fixed = set(map(id, fixed_groups(groups)))
-    movable = (group for group in groups if id(group) not in fixed)
-    tokens = count_tokens((message for group in movable for message in group.messages), counter)
+    tokens = group_tokens((group for group in groups if id(group) not in fixed), counter)
     if budget is None:
         return tokens
     elsewhere = budget.collectable_sources - {InstructionSource.CONVERSATION}

@@ -24,7 +24,9 @@ from jaato_gc.history.layout import Layout as Layout
 from jaato_gc.history.layout import Turn as Turn
 from jaato_gc.history.layout import flatten_turns as flatten_turns
 from jaato_gc.history.layout import get_preserved_indices as get_preserved_indices
+from jaato_gc.history.layout import join as join
 from jaato_gc.history.layout import lay_out as lay_out
+from jaato_gc.history.layout import leader_of as leader_of
 from jaato_gc.history.layout import may_go as may_go
 from jaato_gc.history.layout import split_into_turns as split_into_turns
 from jaato_gc.history.layout import turn_starts as turn_starts

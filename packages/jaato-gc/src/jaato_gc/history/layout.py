@@ -166,7 +166,7 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     leaders = _leaders(history, pairing)
     members = {position: [position] for position in pairing.unanswered if position not in leaders}
     for position in sorted(leaders):
-        first = _first(leaders, position)
+        first = leader_of(leaders, position)
         members.setdefault(first, [first]).append(position)
     unanswered, tool_outputs = pairing.unanswered, pairing.expected_callers
     neighbours = neighbours_by_id(history)
@@ -210,9 +210,9 @@ def _leaders(history: Sequence[Message], pairing: Pairing) -> dict[int, int]:
     for position, callers in pairing.callers.items():
         for caller in callers:
             if caller is not None:
-                _join(leaders, caller, position)
+                join(leaders, caller, position)
     for earlier, later in _bound(history):
-        _join(leaders, earlier, later)
+        join(leaders, earlier, later)
     return leaders
 
 
@@ -236,14 +236,15 @@ def _bound(history: Sequence[Message]) -> Iterator[tuple[int, int]]:
         before = role
 
 
-def _join(leaders: dict[int, int], one: int, other: int) -> None:
-    one, other = _first(leaders, one), _first(leaders, other)
+def join(leaders: dict[int, int], one: int, other: int) -> None:
+    """Joins two groups in a union-find. The leader of a group is its first member."""
+    one, other = leader_of(leaders, one), leader_of(leaders, other)
     if one != other:
         leaders[max(one, other)] = min(one, other)
 
 
-def _first(leaders: dict[int, int], position: int) -> int:
-    """Returns the first message of the group that a message belongs to."""
+def leader_of(leaders: dict[int, int], position: int) -> int:
+    """Returns the first member of the group that a place belongs to."""
     while (before := leaders.get(position)) is not None:
         leaders[position] = leaders.get(before, before)  # shortens the path for the next lookup
         position = before

@@ -4,6 +4,7 @@ from jaato_gc.messages.json import SavedMessage as SavedMessage
 from jaato_gc.messages.json import message_from_dict as message_from_dict
 from jaato_gc.messages.json import message_to_dict as message_to_dict
 from jaato_gc.messages.json import plain_id as plain_id
+from jaato_gc.messages.json import plain_integer as plain_integer
 from jaato_gc.messages.json import plain_json as plain_json
 from jaato_gc.messages.json import plain_message as plain_message
 from jaato_gc.messages.json import plain_text as plain_text

@@ -7,6 +7,7 @@ made is read once, into new objects of built-in types: what is checked is what i
 import base64
 import hashlib
 import json
+import operator
 import reprlib
 from collections.abc import Mapping
 from typing import Any
@@ -66,9 +67,8 @@ class _SavedPart(Saved):
     extra: dict[str, Any] | None = None
 
     def read_out(self) -> Part:
-        call, answer, attachment = self.function_call, self.function_response, self.inline_data
-        shown = attachment.read_out() if attachment else None
-        return Part(self.text, call, answer, shown, self.thought, self.extra)
+        attachment = self.inline_data and self.inline_data.read_out()
+        return Part(**{**dict(self), "inline_data": attachment})
 
 
 class SavedMessage(Saved):
@@ -89,17 +89,7 @@ class SavedMessage(Saved):
         Raises:
             ValueError: An attachment is not base64.
         """
-        parts = [part.read_out() for part in self.parts]
-        return Message(
-            self.role,
-            parts,
-            self.message_id,
-            self.synthetic,
-            self.policy,
-            self.extra,
-            bonds=self.bonds,
-            keeps_place=self.keeps_place,
-        )
+        return Message(**{**dict(self), "parts": [part.read_out() for part in self.parts]})
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
@@ -200,6 +190,14 @@ def plain_id(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a text, got {_shown(value)}")
     return str.__str__(value)
+
+
+def plain_integer(value: object) -> int | None:
+    """Returns an integer of any library as an `int`; ``None`` if it is something else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def plain_message(message: object) -> Message:

@@ -9,7 +9,7 @@ import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import pluggy
 from pydantic import BaseModel
@@ -24,9 +24,7 @@ from jaato_gc.plugins.discovery import (
     installed_entry_points,
 )
 from jaato_gc.plugins.hookspecs import PROJECT_NAME
-from jaato_gc.plugins.protocol import FormatInfo, StrategyInfo, SummarizerInfo
-
-InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
+from jaato_gc.plugins.protocol import FormatInfo, InfoT, StrategyInfo, SummarizerInfo
 
 Implementations = dict[str, list[pluggy.HookImpl]]
 """The implementations in one plugin, by the name of the hook, in calling order."""

@@ -3,7 +3,7 @@ formats and summarizers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -107,3 +107,7 @@ class FormatInfo:
     name: str
     factory: Callable[[], Any]
     summary: str = ""
+
+
+InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
+"""What plugins announce."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from jaato_gc.config import GCConfig, validate_options
 from jaato_gc.deadline import is_failure
@@ -12,14 +12,12 @@ from jaato_gc.plugins.base import GCStrategy
 from jaato_gc.plugins.discovery import BLOCKED_VARIABLE, InstalledPlugin, PluginStatus
 from jaato_gc.plugins.loading import PluginLoader, call, new_manager
 from jaato_gc.plugins.plugin_options import find_plugin, read_options
-from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, StrategyInfo, SummarizerInfo
+from jaato_gc.plugins.protocol import FormatInfo, GCPlugin, InfoT, StrategyInfo, SummarizerInfo
 from jaato_gc.settings import closest, options_from_json
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter, choose_counter
 
 logger = logging.getLogger("jaato_gc")
-
-InfoT = TypeVar("InfoT", StrategyInfo, FormatInfo, SummarizerInfo)
 
 OWN_STRATEGIES = ("truncate", "summarize", "hybrid", "budget", "marksweep")
 """Strategies with a distribution ``jaato-gc-<name>`` that an error can suggest."""
@@ -57,7 +55,10 @@ class PluginRegistry:
     def strategies(self) -> dict[str, StrategyInfo]:
         """Returns the strategies that can be created, by name."""
         offers = _offers(self.plugins(), lambda plugin: plugin.strategies)
-        return _unambiguous({name: _first_choices(name, offers[name]) for name in offers})
+        for name, found in offers.items():
+            first = [offer for offer in found if offer[0].comes_first_for(name)]
+            offers[name] = first or found
+        return _unambiguous(offers)
 
     def formats(self) -> dict[str, FormatInfo]:
         """Returns the formats that only one plugin offers, by name."""
@@ -319,12 +320,6 @@ def _offers(
             for info in infos_of(plugin):
                 offers.setdefault(info.name, []).append((plugin, info))
     return offers
-
-
-def _first_choices(
-    name: str, found: list[tuple[InstalledPlugin, StrategyInfo]]
-) -> list[tuple[InstalledPlugin, StrategyInfo]]:
-    return [offer for offer in found if offer[0].comes_first_for(name)] or found
 
 
 def _unambiguous(

@@ -1,13 +1,13 @@
 """Checks of what the host gives to a session: numbers, ids, choices and functions."""
 
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 from jaato_gc.collecting import GCPlan
 from jaato_gc.config import GCConfig
 from jaato_gc.deadline import LONGEST_WAIT
 from jaato_gc.errors import GCConfigError, GCError, MessageError
+from jaato_gc.messages import plain_integer
 from jaato_gc.policies import GCPolicy
 from jaato_gc.stash import Stash
 from jaato_gc.tokens import TokenCounter
@@ -19,7 +19,7 @@ def window(context_limit: object) -> int:
     Raises:
         GCConfigError: It is not a positive integer.
     """
-    tokens = _integer(context_limit)
+    tokens = plain_integer(context_limit)
     if tokens is None or tokens <= 0:
         raise GCConfigError(
             f"context_limit={context_limit!r:.80}: expected a positive integer, the model's window "
@@ -49,7 +49,7 @@ def count(name: str, value: object) -> int:
     Raises:
         GCConfigError: It is not an integer, or negative.
     """
-    number = _integer(value)
+    number = plain_integer(value)
     if number is None or number < 0:
         raise GCConfigError(f"{name}={value!r:.80}: expected an integer of 0 or more")
     return number
@@ -154,31 +154,16 @@ def check_plan(plan: object) -> None:
         raise GCError(f"expected a GCPlan, got {type(plan).__name__}: give what plan_gc() returned")
 
 
-def check_message_id(message_id: object) -> None:
-    """Checks that something can be the id of a message.
+def message_id(given: object) -> str:
+    """Returns the id of a message.
 
     Raises:
         MessageError: It is not text.
     """
-    if not isinstance(message_id, str):
+    if not isinstance(given, str):
         hint = "give message.message_id"
-        raise MessageError(f"expected a message id, got {message_id!r:.80}: {hint}")
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    return _integer(value)
-
-
-def _integer(value: object) -> int | None:
-    """Returns an integer of any library as an `int`; ``None`` if it is something else."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+        raise MessageError(f"expected a message id, got {given!r:.80}: {hint}")
+    return given
 
 
 def stash_keys(keys: object) -> list[str]:
@@ -192,3 +177,9 @@ def stash_keys(keys: object) -> list[str]:
     if len(found) < len(wanted):
         raise GCError(f"keys={keys!r:.80}: expected a list of keys")
     return list(dict.fromkeys(found))
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return plain_integer(value)

@@ -5,32 +5,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCPluginError
 from jaato_gc.plugins import (
     GCPlugin,
     GCStrategy,
-    PluginRegistry,
     Summarizers,
     load_gc_from_profile,
     load_gc_inline,
 )
 from jaato_gc.session.options import GCSessionOptions
-from jaato_gc.session.strategy_in_use import StrategyInUse
 from jaato_gc.stash import asking
 
 if TYPE_CHECKING:
     from jaato_gc.session.session import GCSession
 
 
-def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessionOptions:
+def inherited_options(
+    parent: "GCSession", profile: str | Mapping[str, Any] | None, options: GCSessionOptions
+) -> GCSessionOptions:
     """Returns the options of a sub-agent's session, with what it inherits from its parent.
 
     Args:
         parent: The session of the parent.
-        options: The options that are given, with the agent's id among them.
+        profile: Its profile. By default, the agent's id is its name.
+        options: The options that are given.
     """
+    own_id = profile if isinstance(profile, str) else f"{parent.budget.agent_id}-child"
     inherited: GCSessionOptions = {
+        "agent_id": own_id,
         "context_limit": parent.budget.context_limit,
         "counter": parent.budget.counter,
         "tools": parent.tools,
@@ -40,25 +42,25 @@ def inherited_options(parent: "GCSession", options: GCSessionOptions) -> GCSessi
     }
     if parent.stash is not None and "stash" not in options:
         with asking("serve another agent"):
-            inherited["stash"] = parent.stash.for_agent(options["agent_id"])
+            inherited["stash"] = parent.stash.for_agent(options.get("agent_id", own_id))
     return {**inherited, **options}
 
 
-def configuration_of(
+def configure(
+    child: "GCSession",
+    parent: "GCSession",
     profile: str | Mapping[str, Any] | None,
     profiles: str | Path,
-    parent: StrategyInUse | None,
-    registry: PluginRegistry,
     summarizers: Summarizers | None,
-) -> tuple[GCPlugin, GCConfig] | None:
-    """Returns strategy and configuration of a sub-agent; ``None`` if it has none.
+) -> None:
+    """Sets the strategy of a sub-agent and its room for the answer.
 
     Args:
+        child: The session of the sub-agent.
+        parent: The session of its parent.
         profile: Name of its profile, or an inline configuration. Without a ``gc`` block in it, the
             sub-agent inherits from its parent.
         profiles: The folder of the profiles.
-        parent: The strategy of the parent, if it has one.
-        registry: The registry of strategies.
         summarizers: Functions that its ``gc`` block can name.
 
     Raises:
@@ -66,13 +68,16 @@ def configuration_of(
         GCPluginError: The strategy can't be used, or can't be copied.
     """
     if isinstance(profile, str):
-        loaded = load_gc_from_profile(profile, profiles, registry, summarizers=summarizers)
+        loaded = load_gc_from_profile(profile, profiles, parent.registry, summarizers=summarizers)
     else:
-        inline = {} if profile is None else profile
-        loaded = load_gc_inline(inline, registry, summarizers=summarizers)
-    if loaded or parent is None:
-        return loaded
-    return _copied(parent.plugin), parent.config
+        loaded = load_gc_inline(profile or {}, parent.registry, summarizers=summarizers)
+    in_use = parent._schedule.strategy
+    if loaded:
+        child.set_gc_plugin(*loaded)
+    elif in_use:
+        child.set_gc_plugin(_copied(in_use.plugin), in_use.config)
+    if child.budget.context_limit == parent.budget.context_limit:
+        child.set_output_reserve(parent._schedule.output_reserve)
 
 
 def _copied(plugin: GCPlugin) -> GCPlugin:

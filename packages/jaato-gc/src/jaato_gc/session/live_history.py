@@ -7,15 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
-from jaato_gc.budget import (
-    LEAST_RATIO,
-    Booking,
-    InstructionBudget,
-    ReadOnlyBudget,
-    Report,
-    correction_of,
-    with_report,
-)
+from jaato_gc.budget import Booking, InstructionBudget, ReadOnlyBudget
+from jaato_gc.budget.calibration import LEAST_RATIO, Report, correction_of, with_report
 from jaato_gc.collecting import SessionUsage
 from jaato_gc.commit import Commit, Guard, guarded
 from jaato_gc.errors import GCError, MessageError

@@ -15,6 +15,9 @@ logger = logging.getLogger("jaato_gc")
 BudgetListener = Callable[[dict[str, Any]], None]
 """Called with a snapshot of the budget."""
 
+ThresholdCallback = Callable[[float, float], None]
+"""Called with the percentage in use and the threshold that it crossed."""
+
 
 class Observers:
     """The callbacks of the host, and the plugins that implement observer hooks.
@@ -71,6 +74,13 @@ class Observers:
     def notify_of(self, result: GCResult, hook: str, **arguments: Any) -> None:
         """Calls the plugins that implement a hook, with a result and the history after it."""
         self.notify(hook, result=result, history=self._live.snapshot(), **arguments)
+
+    def threshold_crossed(
+        self, callback: ThresholdCallback | None, percent_used: float, threshold: float
+    ) -> None:
+        """Notifies that usage crossed the threshold."""
+        self.call(callback, percent_used, threshold)
+        self.notify("jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold)
 
     def budget_changed(self) -> None:
         """Notifies that the budget changed."""

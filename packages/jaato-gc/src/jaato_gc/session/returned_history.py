@@ -320,7 +320,8 @@ def _with_message_ids(
     """
     outcome = Outcome.of(draft, edits)
     changed = {edit.message_id for edit in edits if edit.before is not None}
-    by_entry, by_turn = partial(_ids_in_entry, draft.budget), _ids_by_turn(draft).get
+    by_entry = partial(_ids_in_entry, draft.budget)
+    by_turn = {turn.key: [each.message_id for each in turn.messages] for turn in draft.turns}.get
     readings = []
     for first, second in ((by_entry, by_turn), (by_turn, by_entry)):
         covered = []
@@ -342,10 +343,6 @@ def _ids_in_entry(budget: InstructionBudget | None, key: str) -> list[str]:
     entry = budget.get_child(InstructionSource.CONVERSATION, key) if budget else None
     booked = entry.walk() if entry else ()
     return [message_id for each in booked for message_id in each.message_ids]
-
-
-def _ids_by_turn(draft: Draft) -> dict[str, list[str]]:
-    return {turn.key: [message.message_id for message in turn.messages] for turn in draft.turns}
 
 
 def _accounted(edits: Sequence[Edit], items: Iterable[GCRemovalItem], draft: Draft) -> list[Edit]:

@@ -5,14 +5,15 @@ is in one of the models below, and they are strict: see `jaato_gc.saved`.
 """
 
 import json
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, PositiveInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from jaato_gc.budget import InstructionBudget, Report, SavedBudget
+from jaato_gc.budget import InstructionBudget, SavedBudget
+from jaato_gc.budget.calibration import Report
 from jaato_gc.config import GCConfig
 from jaato_gc.errors import GCError, SavedSessionError
 from jaato_gc.messages import SavedMessage, message_to_dict
@@ -20,6 +21,7 @@ from jaato_gc.plugins import GCPlugin, PluginRegistry
 from jaato_gc.saved import Count, Flag, Saved, Seconds
 from jaato_gc.session.arguments import window
 from jaato_gc.session.journal_entry import SavedJournalEntry, entry_to_dict, read_out
+from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.settings import explain
 from jaato_gc.summaries import SummarySettings
 
@@ -135,12 +137,43 @@ def dump(session: "GCSession", *, journal: bool = True) -> str:
         ) from error
 
 
-def parse(saved: str) -> _Document:
-    """Returns a saved session as data.
+def restored(
+    saved: str,
+    make: "Callable[..., GCSession]",
+    plugin: str | GCPlugin | None,
+    options: GCSessionOptions,
+) -> "GCSession":
+    """Returns the session that `dump` described.
+
+    Args:
+        saved: What `dump` returned.
+        make: Returns a session with some options.
+        plugin: The strategy, or its name; ``None``: created from its saved name and options.
+        options: The options that are given.
 
     Raises:
-        SavedSessionError: The text is not a saved session.
+        SavedSessionError: The text is not a saved session, or the counter is another one.
     """
+    document = _parse(saved)
+    # A plugin's stash belongs to the agent, and observers know a session by its ids.
+    options.setdefault("agent_id", document.budget.agent_id)
+    options.setdefault("session_id", document.budget.session_id)
+    saved_window = document.budget.context_limit  # the saved reserve refers to it
+    context_limit = options.get("context_limit")
+    if context_limit is None:
+        options["context_limit"] = context_limit = saved_window
+    session = make(**options)
+    try:
+        _load(session, document, plugin)
+        if context_limit != saved_window:  # the model may be another one
+            session.set_context_limit(context_limit)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _parse(saved: str) -> _Document:
     with _restoring():
         document = json.loads(saved)
         found = document["format"]
@@ -154,17 +187,7 @@ def parse(saved: str) -> _Document:
         return read
 
 
-def load(session: "GCSession", document: _Document, plugin: str | GCPlugin | None) -> None:
-    """Sets the state of a new session.
-
-    Args:
-        session: The session.
-        document: What `parse` returned.
-        plugin: The strategy, or its name; ``None``: created from its saved name and options.
-
-    Raises:
-        SavedSessionError: The document is not a saved session, or the counter is another one.
-    """
+def _load(session: "GCSession", document: _Document, plugin: str | GCPlugin | None) -> None:
     with _restoring():
         counter = session.budget.counter
         if document.counter != counter.name:

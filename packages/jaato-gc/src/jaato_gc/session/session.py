@@ -10,25 +10,25 @@ from jaato_gc.budget import Booking, InstructionBudget, PolicyOf
 from jaato_gc.collecting import GCPlan, GCResult, GCTriggerReason, SessionUsage
 from jaato_gc.commit import guarded
 from jaato_gc.config import GCConfig, GCConfigOverrides
-from jaato_gc.errors import ContextFloorError, NotConfiguredError
+from jaato_gc.errors import ContextFloorError
 from jaato_gc.frozen import FrozenHistory
-from jaato_gc.messages import Message, Role
+from jaato_gc.messages import Message
 from jaato_gc.plugins import DEFAULT_PROFILES, GCPlugin, PluginRegistry, Summarizers
 from jaato_gc.policies import GCPolicy, InstructionSource
 from jaato_gc.session import arguments
-from jaato_gc.session.children import configuration_of, inherited_options
+from jaato_gc.session.children import configure, inherited_options
 from jaato_gc.session.collector import Collector, SourceRemover
 from jaato_gc.session.editing import Editor
 from jaato_gc.session.host_edits import edits_to_remove, edits_to_replace
 from jaato_gc.session.journal import KEPT_BYTES, KEPT_COLLECTIONS, Journal
 from jaato_gc.session.journal_entry import REPAIR
 from jaato_gc.session.live_history import LiveHistory, counted_for
-from jaato_gc.session.observers import BudgetListener, Observers
+from jaato_gc.session.observers import BudgetListener, Observers, ThresholdCallback
 from jaato_gc.session.options import GCSessionOptions
 from jaato_gc.session.provider import Provider, ToolHandler
 from jaato_gc.session.repairing import Repair, edits_to_repair
 from jaato_gc.session.restoring import Place
-from jaato_gc.session.saving import dump, load, parse
+from jaato_gc.session.saving import dump, restored
 from jaato_gc.session.scheduling import Schedule
 from jaato_gc.session.sending import OnOverflow, RequestBuilder
 from jaato_gc.session.strategy_in_use import StrategyInUse, prepare
@@ -37,9 +37,6 @@ from jaato_gc.session.window import window_of
 from jaato_gc.stash import RecallTool, Stash, recall_tool
 from jaato_gc.summaries import SummarizerFunction
 from jaato_gc.tokens import TokenCounter
-
-ThresholdCallback = Callable[[float, float], None]
-"""Called with the percentage in use and the threshold that it crossed."""
 
 
 class GCSession:
@@ -139,13 +136,8 @@ class GCSession:
         """Called in every turn that has no callback of its own."""
         counter = counter or self.registry.token_counter(model)
         arguments.check_counter(counter)
-        budget = InstructionBudget.create_default(
-            session_id,
-            agent_id,
-            agent_type or agent_id,
-            window_of(model, context_limit, self.registry),
-            counter,
-        )
+        window = window_of(model, context_limit, self.registry)
+        budget = InstructionBudget.create_default(session_id, agent_id, agent_type, window, counter)
         budget.collectable_sources = {InstructionSource.CONVERSATION}
         if on_source_removed:
             budget.collectable_sources |= {InstructionSource.PLUGIN, InstructionSource.ENRICHMENT}
@@ -158,9 +150,8 @@ class GCSession:
             live, self.registry, on_instruction_budget_updated, ui_hooks
         )
         self._schedule = schedule = Schedule(live)
-        may_relax = on_overflow != "raise"
         self._collector = collector = Collector(
-            live, journal, schedule, observers, on_source_removed, may_relax
+            live, journal, schedule, observers, on_source_removed, on_overflow != "raise"
         )
         self._editor = editor = Editor(live, journal, schedule, observers)
         self._requests = RequestBuilder(
@@ -340,7 +331,7 @@ class GCSession:
             StashError: The stash failed to store what a repair removes.
             ContextFloorError: The request does not fit, and nothing more can be removed.
         """
-        self._tell_if_crossed(self._schedule.crossed())
+        self._tell_if_crossed()
         return self._requests.request()
 
     def report_usage(
@@ -371,24 +362,19 @@ class GCSession:
         if self._live.anchor(read, counted):
             self._observers.budget_changed()
         if not self._live.doubts_report:
-            self._tell_if_crossed(self._schedule.crossed(read + written))
+            self._tell_if_crossed(read + written)
 
     def after_turn(self) -> GCResult | None:
         """Collects if that became due during the turn."""
-        self._tell_if_crossed(self._schedule.crossed())
+        self._tell_if_crossed()
         reason = self._schedule.turn_ended()
         return self._collector.collect_automatically(reason) if reason else None
 
-    def _tell_if_crossed(self, crossed: tuple[float, float] | None) -> None:
+    def _tell_if_crossed(self, reported: float | None = None) -> None:
         """Notifies of a crossed threshold. Called before the collection that follows from it."""
-        if crossed is None:
-            return
-        percent_used, threshold = crossed
-        callback = self._turn_callback or self.on_gc_threshold
-        self._observers.call(callback, percent_used, threshold)
-        self._observers.notify(
-            "jaato_gc_threshold_crossed", percent_used=percent_used, threshold=threshold
-        )
+        if crossed := self._schedule.crossed(reported):
+            callback = self._turn_callback or self.on_gc_threshold
+            self._observers.threshold_crossed(callback, *crossed)
 
     def recover_from_refusal(self, error: Exception | None = None) -> bool:
         """Collects because the provider refused the request as too long.
@@ -427,8 +413,7 @@ class GCSession:
                 can't help.
             NotConfiguredError: The session has no provider.
         """
-        turn = self._turn(prompt, on_output, on_gc_threshold, on_loop=False)
-        return turn.run_at_once()
+        return TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=False).run_at_once()
 
     async def send_message_async(
         self,
@@ -442,26 +427,7 @@ class GCSession:
         summarizer is cancelled. Tool calls that did not return get an error as their result, so
         that the turn can be continued.
         """
-        return await self._turn(prompt, on_output, on_gc_threshold, on_loop=True).run()
-
-    def _turn(
-        self,
-        prompt: str | Message | None,
-        on_output: Callable[[str], None] | None,
-        on_gc_threshold: ThresholdCallback | None,
-        *,
-        on_loop: bool,
-    ) -> TurnLoop:
-        if self.provider is None:
-            raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
-        self._turn_callback = on_gc_threshold
-        if prompt is not None:
-            if isinstance(prompt, str):
-                prompt = Message.from_text(Role.USER, prompt)
-            self.append(prompt)
-            self._schedule.turn_began()
-        on_text = partial(self._observers.call, on_output)
-        return TurnLoop(self, self.provider, self.tools, on_text, on_loop)
+        return await TurnLoop.begin(self, prompt, on_output, on_gc_threshold, on_loop=True).run()
 
     # --- pins ---
 
@@ -471,13 +437,11 @@ class GCSession:
         Raises:
             MessageError: There is no message with this id.
         """
-        arguments.check_message_id(message_id)
-        self._live.pin(message_id)
+        self._live.pin(arguments.message_id(message_id))
 
     def unpin(self, message_id: str) -> None:
         """Stops keeping a message."""
-        arguments.check_message_id(message_id)
-        self._live.unpin(message_id)
+        self._live.unpin(arguments.message_id(message_id))
 
     # --- collecting ---
 
@@ -549,7 +513,7 @@ class GCSession:
                 refuse the history without it.
             StashError: The stash failed. Nothing has changed.
         """
-        arguments.check_message_id(message_id)
+        message_id = arguments.message_id(message_id)
         return self._editor.edit(lambda live: edits_to_remove(live, message_id, force=force))
 
     def replace(self, message_id: str, message: Message, *, force: bool = False) -> GCResult:
@@ -567,7 +531,7 @@ class GCSession:
                 another role or other calls.
             StashError: The stash failed. Nothing has changed.
         """
-        arguments.check_message_id(message_id)
+        message_id = arguments.message_id(message_id)
         return self._editor.edit(
             lambda live: edits_to_replace(live, message_id, message, force=force)
         )
@@ -681,24 +645,7 @@ class GCSession:
                 summarizer is missing.
             GCConfigError: The saved reserve for the answer leaves less than a tenth of the window.
         """
-        document = parse(saved)
-        # A plugin's stash belongs to the agent, and observers know a session by its ids.
-        options.setdefault("agent_id", document.budget.agent_id)
-        options.setdefault("session_id", document.budget.session_id)
-        saved_window = document.budget.context_limit  # the saved reserve refers to it
-        context_limit = options.get("context_limit")
-        if context_limit is None:
-            context_limit = saved_window
-        options["context_limit"] = context_limit
-        session = cls(provider, **options)
-        try:
-            load(session, document, strategy)
-            if context_limit != saved_window:  # the model may be another one
-                session.set_context_limit(context_limit)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        return restored(saved, partial(cls, provider), strategy, options)
 
     def child(
         self,
@@ -727,14 +674,7 @@ class GCSession:
             GCConfigError: The profile does not exist or is invalid.
             GCPluginError: Its strategy can't be used, or the one of this session can't be copied.
         """
-        own_id = profile if isinstance(profile, str) else f"{self.budget.agent_id}-child"
-        options.setdefault("agent_id", own_id)
-        options = inherited_options(self, options)
+        options = inherited_options(self, profile, options)
         child = GCSession(provider or self.provider, **options)
-        parent = self._schedule.strategy
-        found = configuration_of(profile, profiles, parent, self.registry, summarizers)
-        if found:
-            child.set_gc_plugin(*found)
-        if child.budget.context_limit == self.budget.context_limit:
-            child.set_output_reserve(self._schedule.output_reserve)
+        configure(child, self, profile, profiles, summarizers)
         return child

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaato_gc.calling import HOST_LOOP
 from jaato_gc.deadline import Work
+from jaato_gc.errors import NotConfiguredError
 from jaato_gc.messages import FunctionCall, Message, Part, Role, ToolResult
+from jaato_gc.session.observers import ThresholdCallback
 from jaato_gc.session.provider import (
     Answer,
     Provider,
@@ -45,6 +47,32 @@ class TurnLoop:
     tools: ToolHandler | None
     on_text: Callable[[str], None]
     on_loop: bool
+
+    @classmethod
+    def begin(
+        cls,
+        session: "GCSession",
+        prompt: str | Message | None,
+        on_output: Callable[[str], None] | None,
+        on_gc_threshold: ThresholdCallback | None,
+        *,
+        on_loop: bool,
+    ) -> "TurnLoop":
+        """Appends the prompt, and returns the turn that it opens.
+
+        Raises:
+            NotConfiguredError: The session has no provider.
+        """
+        if session.provider is None:
+            raise NotConfiguredError("there is no provider: give one to GCSession(provider)")
+        session._turn_callback = on_gc_threshold
+        if prompt is not None:
+            if isinstance(prompt, str):
+                prompt = Message.from_text(Role.USER, prompt)
+            session.append(prompt)
+            session._schedule.turn_began()
+        on_text = partial(session._observers.call, on_output)
+        return cls(session, session.provider, session.tools, on_text, on_loop)
 
     def run_at_once(self) -> Message:
         """Runs the turn in plain code, and returns the final answer."""
@@ -84,13 +112,9 @@ class TurnLoop:
 
     async def _request(self) -> list[Message]:
         """Returns the next request. Most take no time: only a collection needs a thread."""
-        self._tell_if_crossed()
+        self.session._tell_if_crossed()  # here, because a collection has another thread
         request = self.session._requests.request_at_once() if self.on_loop else None
         return await self._work(self.session.before_send) if request is None else request
-
-    def _tell_if_crossed(self) -> None:
-        """Tells the host of a crossed threshold: here, because a collection has another thread."""
-        self.session._tell_if_crossed(self.session._schedule.crossed())
 
     async def _call_tools(self, calls: Sequence[FunctionCall], tools: ToolHandler) -> None:
         """Appends the results of calls, even if the turn ends meanwhile.
@@ -119,7 +143,7 @@ class TurnLoop:
     async def _end(self) -> None:
         """Collects if that became due during the turn."""
         session = self.session
-        self._tell_if_crossed()
+        session._tell_if_crossed()
         if not self.on_loop or session._schedule.asks_strategy:
             await self._work(session.after_turn)
         elif reason := session._schedule.turn_ended():

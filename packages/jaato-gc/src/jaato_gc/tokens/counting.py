@@ -1,13 +1,12 @@
 """Counting tokens: one counter for everything, with a memo on each message."""
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from jaato_gc.errors import GCError
-from jaato_gc.messages import Message, Part
+from jaato_gc.messages import Message, Part, plain_integer
 from jaato_gc.tokens.estimate import ESTIMATE_TOLERANCE, estimate_tokens
 from jaato_gc.tokens.images import image_tokens
 from jaato_gc.tokens.rendering import as_text
@@ -116,11 +115,8 @@ def text_tokens(text: str, counter: TokenCounter) -> int:
 
 def _checked(tokens: object, what: str, counter: TokenCounter) -> int:
     """Returns the answer of a counter as an integer, also if it is one of another library."""
-    try:
-        found = -1 if isinstance(tokens, bool) else operator.index(tokens)  # type: ignore[arg-type]
-    except TypeError:
-        found = -1
-    if found < 0:
+    found = plain_integer(tokens)
+    if found is None or found < 0:
         raise GCError(
             f"token counter {counter.name!r} returned {tokens!r:.80} for {what}: expected an "
             "integer of 0 or more; correct the counter"
