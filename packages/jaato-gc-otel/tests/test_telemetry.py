@@ -203,7 +203,7 @@ def test_no_content_is_recorded(recorder: Recorder, plugin: type[Oldest]) -> Non
 
 
 def test_a_crossed_threshold_is_counted(recorder: Recorder) -> None:
-    session = session_of(recorder, Oldest(), turns=1)
+    session = session_of(recorder, Oldest(), turns=5)
     session.before_send()
     session.report_usage(1_900)
 

@@ -191,8 +191,8 @@ def assert_in_step(session: GCSession) -> None:
 
 
 def saved_state(session: GCSession) -> dict[str, Any]:
-    """Returns what a session saves, without what counts or explains collections that failed."""
+    """Returns what a session saves, without what counts, explains or announces failures."""
     saved: dict[str, Any] = json.loads(session.save())
     saved["journal"] = [entry for entry in saved["journal"] if entry["state"] == "applied"]
-    attempts = ("plans_made", "recorded", "waits_until", "disabled")
+    attempts = ("plans_made", "recorded", "waits_until", "disabled", "threshold_told")
     return {key: value for key, value in saved.items() if key not in attempts}
