@@ -214,8 +214,33 @@ def test_a_copy_stays_unchanged_for_the_rest_of_the_collection() -> None:
         collection.remove(collection.groups, "all", "all")
 
     text = "\n".join(FILE)
-    session = session_of(asked("u"), *called("0", text), *called("1", text), script=shorten_all)
+    later = f"again:\n{text}"
+    session = session_of(asked("u"), *called("0", text), *called("1", later), script=shorten_all)
     session.manual_gc()
+    assert result_of(session, "r1") == later
+
+
+def test_an_identical_result_is_whole_again_if_its_newest_copy_is_removed() -> None:
+    def remove_the_newest(collection: Collection) -> None:
+        collection.remove([collection.groups[2]], "newest", "newest")
+
+    text = "\n".join(FILE)
+    history = [asked("u"), *called("0", text), *called("1", text)]
+    session = session_of(*history, script=remove_the_newest)
+    result = session.manual_gc()
+    assert [item.reason for item in result.removal_list] == ["newest"]
+    assert result_of(session, "r0") == text
+
+
+def test_the_newest_of_identical_results_is_not_shortened() -> None:
+    def shorten_the_newest(collection: Collection) -> None:
+        collection.shorten(collection.groups[2], "shorter", Shortening("long"))
+
+    text = "\n".join(FILE)
+    history = [asked("u"), *called("0", text), *called("1", text)]
+    session = session_of(*history, script=shorten_the_newest)
+    session.manual_gc()
+    assert result_of(session, "r0") != text
     assert result_of(session, "r1") == text
 
 
