@@ -521,7 +521,8 @@ def test_a_call_about_a_file_ages_from_half_way_to_the_last_touch_of_that_file()
 
 def with_files(host: Host, start: int, end: int) -> None:
     for number in range(start, end):
-        host.say(*tool("read_file", number, "some text " * 60, path=f"src/file_{number}.py"))
+        text = f"{number:02} " + "some text " * 60  # no two are copies of each other
+        host.say(*tool("read_file", number, text, path=f"src/file_{number}.py"))
 
 
 def ledger_of(host: Host) -> Message | None:
@@ -924,9 +925,15 @@ in_many_cases = settings(max_examples=200, deadline=None)
 
 
 class Rules:
-    """What may be removed according to the documentation, by brute force."""
+    """What may be removed according to the documentation, by brute force.
 
-    def __init__(self, host: Host, reason: GCTriggerReason) -> None:
+    Args:
+        host: The host.
+        reason: Why a collection runs.
+        is_asked: Whether the host asks for a target of its own, which no fixed content raises.
+    """
+
+    def __init__(self, host: Host, reason: GCTriggerReason, *, is_asked: bool = False) -> None:
         self.budget, config = host.budget.copy(), host.session.config
         self.history = host.session.history
         layout = lay_out(self.history)
@@ -936,7 +943,7 @@ class Rules:
         last_calls = calls[max(0, len(calls) - config.preserve_recent_groups) :]
         recent = {id(group) for turn in turns for group in turn.groups if not group.is_call}
         recent |= {id(group) for group in last_calls}
-        limits = Limits.of(config, host.limit, self.budget.fixed_tokens())
+        limits = Limits.of(config, host.limit, 0 if is_asked else self.budget.fixed_tokens())
         self.under_pressure = limits.is_under_pressure(reason, self.budget.total_tokens())
         newest = next((group for group in turns[-1].groups if group.opens_turn), None)
         self.fixed = [group for group in layout.groups if self._is_kept(group) or group is newest]
@@ -1152,7 +1159,7 @@ def test_with_a_locked_first_request_the_smallest_possible_total_is_reached(case
     """This is the default. The total is exactly the smallest one that brute force finds."""
     case.turns[0][0] = (None, case.turns[0][0][1])
     host = case.host()
-    least = Rules(host, THRESHOLD).least()
+    least = Rules(host, THRESHOLD, is_asked=True).least()
 
     result = host.collect(THRESHOLD, target_percent=0.0)
 
