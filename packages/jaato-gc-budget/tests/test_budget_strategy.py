@@ -930,20 +930,25 @@ class Rules:
     Args:
         host: The host.
         reason: Why a collection runs.
-        is_asked: Whether the host asks for a target of its own, which no fixed content raises.
+        target: The target that the host asks for, which no fixed content raises.
     """
 
-    def __init__(self, host: Host, reason: GCTriggerReason, *, is_asked: bool = False) -> None:
+    def __init__(self, host: Host, reason: GCTriggerReason, target: float | None = None) -> None:
         self.budget, config = host.budget.copy(), host.session.config
         self.history = host.session.history
         layout = lay_out(self.history)
         self.turns = layout.turns
-        turns = self.recent_turns = self.turns[-self._number_of_recent(host.limit, config) :]
+        fixed_tokens = self.budget.fixed_tokens()
+        if target is not None:
+            config = config.model_copy(update={"target_percent": target})
+            fixed_tokens = 0
+        limits = Limits.of(config, host.limit, fixed_tokens)
         calls = [group for group in layout.groups if group.is_call]
         last_calls = calls[max(0, len(calls) - config.preserve_recent_groups) :]
+        stays = [*last_calls, *filter(self._is_kept, layout.groups)]
+        turns = self.recent_turns = self.turns[-self._number_of_recent(limits, config, stays) :]
         recent = {id(group) for turn in turns for group in turn.groups if not group.is_call}
         recent |= {id(group) for group in last_calls}
-        limits = Limits.of(config, host.limit, 0 if is_asked else self.budget.fixed_tokens())
         self.under_pressure = limits.is_under_pressure(reason, self.budget.total_tokens())
         newest = next((group for group in turns[-1].groups if group.opens_turn), None)
         self.fixed = [group for group in layout.groups if self._is_kept(group) or group is newest]
@@ -951,13 +956,24 @@ class Rules:
         self.recent = [group for group in layout.groups if id(group) in recent - fixed]
         self.free = [group for group in layout.groups if id(group) not in recent | fixed]
 
-    def _number_of_recent(self, window: int, config: GCConfig) -> int:
-        """Returns how many turns are recent: the messages in them take at most a fifth."""
-        for count in range(config.preserve_recent_turns, 1, -1):
+    def _number_of_recent(self, limits: Limits, config: GCConfig, stays: list[Group]) -> int:
+        """Returns how many turns are recent.
+
+        The messages in them take at most a fifth of the window or, if that is more, nine tenths of
+        what the target leaves beside all that stays.
+        """
+        most = config.preserve_recent_turns
+
+        def said_in(count: int) -> list[Group]:
             groups = [group for turn in self.turns[-count:] for group in turn.groups]
-            if 5 * tokens_of(group for group in groups if not group.is_call) <= window:
-                return count
-        return 1
+            return [group for group in groups if not group.is_call]
+
+        said = set(map(id, said_in(max(1, most))))
+        others = {id(group): group for group in stays if id(group) not in said}
+        beside = self.budget.counted_tokens() - count_tokens(self.history, COUNTER)
+        left = (limits.target_tokens or 0) - beside - tokens_of(others.values())
+        room = max(0.2 * (limits.request_limit or 0), 0.9 * left)
+        return next((n for n in range(most, 1, -1) if tokens_of(said_in(n)) <= room), 1)
 
     def policy(self, group: Group) -> GCPolicy:
         """Returns the strictest policy in a group."""
@@ -1159,7 +1175,7 @@ def test_with_a_locked_first_request_the_smallest_possible_total_is_reached(case
     """This is the default. The total is exactly the smallest one that brute force finds."""
     case.turns[0][0] = (None, case.turns[0][0][1])
     host = case.host()
-    least = Rules(host, THRESHOLD, is_asked=True).least()
+    least = Rules(host, THRESHOLD, target=0.0).least()
 
     result = host.collect(THRESHOLD, target_percent=0.0)
 
