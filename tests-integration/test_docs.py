@@ -459,7 +459,7 @@ def details_in(tree: ast.AST) -> set[str]:
             case ast.Call(func=ast.Attribute(attr="setdefault", value=owner)):
                 if "details" in ast.unparse(owner):
                     found |= strings_in(node.args)
-            case ast.Call(func=ast.Attribute(attr="_result_of"), args=[*_, ast.Dict(keys=keys)]):
+            case ast.Call(func=ast.Attribute(attr="_result_of"), args=[*_, ast.Dict(keys=keys), _]):
                 found |= strings_in(keys)
             case ast.Call(func=ast.Attribute(attr="edit" | "_edit"), keywords=given):
                 found |= {keyword.arg for keyword in given if keyword.arg}
