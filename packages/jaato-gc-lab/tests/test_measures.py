@@ -203,7 +203,7 @@ def pressure(first: int) -> list[Message]:
     return [
         message
         for number in range(first, first + 6)
-        for message in exchange(f"p{number}", "run", filler(150), command="make")
+        for message in exchange(f"p{number}", "run", content(f"log {number}"), command="make")
     ]
 
 
