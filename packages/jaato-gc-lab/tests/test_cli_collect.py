@@ -163,6 +163,10 @@ def test_invalid_history_is_reported_and_can_be_repaired(request_file: Path) -> 
 
 
 def test_collected_request_keeps_all_fields_except_messages(request_file: Path) -> None:
+    request = anthropic_request()
+    for number, message in enumerate(request["messages"][2::4]):  # copies would be shortened
+        message["content"][0]["content"] += f"version {number}"
+    write_json(request_file, request, indent=2)
     # Half of this window has room for the last three calls, so none of them is shortened.
     whole = ("--context-limit", "2600", "--keep-turns", "1", "--strategy", "truncate")
     collected(request_file, *whole, "--apply", "-o", "out.json")

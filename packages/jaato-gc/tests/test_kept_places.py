@@ -1,5 +1,6 @@
 """Messages that keep their place, and messages that belong together by their bonds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -207,6 +208,32 @@ def test_a_message_beside_a_locked_reminder_is_removed_only_by_force() -> None:
 
     live.remove("m0", force=True)
     assert ids_of(live) == ["u0", "u1"]
+
+
+@pytest.mark.parametrize("removed", [("u0",), ("u0", "c0")])
+def test_a_request_does_not_go_with_the_message_beside_it(removed: tuple[str, ...]) -> None:
+    first = replace(user("u0"), policy=GCPolicy.PARTIAL)
+    request = replace(user("u1"), policy=GCPolicy.PARTIAL, keeps_place=True)
+    calls = call("c0"), result("r0"), call("c1"), result("r1")
+    live = session(first, request, *calls, user("u2"), strategy=Remove(*removed))
+
+    collected = live.manual_gc()
+
+    assert collected.error is None
+    assert not set(removed) & set(ids_of(live))
+    assert ids_of(live)[0] == "u1"
+
+
+def test_a_request_returns_without_the_message_beside_it() -> None:
+    request = replace(user("u1"), keeps_place=True)
+    steps = user("u0"), model("m0"), request, model("m1"), user("u2")
+    live = session(*steps, strategy=Remove("m0", "u1"), stash=MemoryStash())
+    [item] = live.manual_gc().removal_list
+    keys = dict(zip(item.message_ids, item.stash_keys, strict=True))
+
+    live.restore_stashed([keys["u1"]])
+
+    assert ids_of(live) == ["u0", "u1", "m1", "u2"]
 
 
 def test_a_replaced_message_keeps_its_place_and_its_bonds() -> None:

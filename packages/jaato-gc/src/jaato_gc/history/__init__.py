@@ -32,6 +32,7 @@ from jaato_gc.history.layout import split_into_turns as split_into_turns
 from jaato_gc.history.layout import turn_starts as turn_starts
 from jaato_gc.history.pairing import pair_calls as pair_calls
 from jaato_gc.history.places import displaced as displaced
+from jaato_gc.history.places import has_place as has_place
 from jaato_gc.history.places import without_displaced as without_displaced
 from jaato_gc.history.repair import ensure_tool_call_integrity as ensure_tool_call_integrity
 from jaato_gc.history.repair import repair_history as repair_history

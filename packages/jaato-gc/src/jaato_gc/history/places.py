@@ -3,12 +3,18 @@
 Some providers accept a message only between the one before it and the answer after it, such as a
 system message in the middle of a conversation. Core does not know these rules. It leaves both
 neighbours of such a message where they are, or removes the message too. Before the first user
-message there is no place to keep.
+message there is no place to keep. User messages have none: a request that had to go with its
+neighbour could leave a history that begins with the model.
 """
 
 from collections.abc import Sequence
 
 from jaato_gc.messages import USER, Message
+
+
+def has_place(message: Message) -> bool:
+    """Returns whether a message keeps its place."""
+    return message.keeps_place and message.role is not USER
 
 
 def neighbours_of(history: Sequence[Message], position: int) -> tuple[str, ...]:
@@ -23,7 +29,7 @@ def neighbours_by_id(history: Sequence[Message]) -> dict[str, tuple[str, ...]]:
     return {
         history[position].message_id: neighbours_of(history, position)
         for position in range(begin, len(history))
-        if history[position].keeps_place
+        if has_place(history[position])
     }
 
 

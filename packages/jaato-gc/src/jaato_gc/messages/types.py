@@ -172,7 +172,7 @@ class Message:
             runs: messages that share one stay or go together.
         keeps_place: Whether its provider accepts it only where it is, such as a system message
             before an answer: it goes as soon as the message before or after it goes, and nothing
-            is put between them.
+            is put between them. A user message never does.
     """
 
     role: Role

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from jaato_gc.collecting import without_shortenable
 from jaato_gc.errors import GCError, StashError, UndoError
-from jaato_gc.history import Edit, edits_between, lay_out, new_violations
+from jaato_gc.history import Edit, edits_between, has_place, lay_out, new_violations
 from jaato_gc.messages import Message, Role, SyntheticKind, fenced
 from jaato_gc.session.journal import Journal
 from jaato_gc.session.journal_entry import AppliedEdits, JournalEntry
@@ -142,7 +142,7 @@ def _check_neighbours(placed: Sequence[tuple[int, Message]], live: LiveHistory) 
     """
     present = {message.message_id for message in live.messages}
     for at, (place, message) in enumerate(placed):
-        if message.keeps_place and message.message_id not in present:
+        if has_place(message) and message.message_id not in present:
             around = [number for number, _ in (*placed[:at][-1:], *placed[at + 1 : at + 2])]
             if around not in ([place - 1, place + 1], [place - 1]):
                 raise GCError(
