@@ -473,7 +473,8 @@ class Conversation:
 
 def _state(saved: str) -> Fields:
     """Returns what a saved session says, without the number of the last plan."""
-    return {**json.loads(saved), "plans_made": None}
+    # A collection that fails was planned, and the host was told that usage crossed the threshold.
+    return {**json.loads(saved), "plans_made": None, "threshold_told": None}
 
 
 def talk(format: str, seed: str, requests: int) -> Conversation:

@@ -623,7 +623,7 @@ session.manual_gc()
 print(*(span.name for span in spans.get_finished_spans()))
 """)
 
-    assert spans == "jaato_gc.collect"
+    assert spans == "jaato_gc.strategy_set jaato_gc.collect"
 
 
 # --- one plugin alone, or all ---

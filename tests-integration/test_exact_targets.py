@@ -80,11 +80,11 @@ def test_a_summary_is_expected_to_take_a_tenth_of_the_target_at_most(context_lim
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_recent_turns_stay_if_the_target_has_room_for_them(strategy: str) -> None:
     options = {"extractive": True} if strategy in ("gc_hybrid", "gc_summarize") else {}
-    history = [message for number in range(12) for message in turn(number)]
+    history = [message for number in range(24) for message in turn(number)]
     usage: ContextUsage = {
-        "context_limit": 16 * TURN,
-        "total_tokens": 12 * TURN,
-        "percent_used": 90.0,
+        "context_limit": 24 * TURN,
+        "total_tokens": 24 * TURN,
+        "percent_used": 100.0,
     }
     config, reason = GCConfig(target_percent=50.0), GCTriggerReason.THRESHOLD
 

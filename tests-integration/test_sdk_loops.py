@@ -729,7 +729,7 @@ def test_a_request_that_the_provider_refuses_as_too_long_is_shortened(
 def test_a_request_that_can_not_be_shortened_raises(format: str, providers: Loopback) -> None:
     sdk, agent = SDKS[format], opened(format, context_limit=1_000_000)
     client = sdk.client()
-    providers.window = 500
+    providers.window = 1_700  # which leaves a tenth of it beside the reserve for the answer
     agent.append("Read this: " + LONG * 10)
 
     with pytest.raises(sdk.refusal()) as refused:

@@ -1,5 +1,6 @@
 """Attacks that SECURITY.md says are impossible."""
 
+import copy
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from jaato_gc import (
     Part,
     PluginRegistry,
     Role,
+    SavedSessionError,
     SummaryError,
     SyntheticKind,
     TiktokenCounter,
@@ -480,10 +482,12 @@ def test_a_damaged_ledger_can_be_collected_and_forgotten(entries: Any) -> None:
 
 def test_a_saved_session_can_not_set_unknown_attributes() -> None:
     document = json.loads(saved_session())
-    document |= {"policy_of": 7, "__class__": 7}
-    document["budget"] |= {"counter": 7, "__class__": 7}
+    in_budget = copy.deepcopy(document)
+    in_budget["budget"] |= {"counter": 7, "__class__": 7}
 
-    assert restored(json.dumps(document)).send_message("Go on.").text == "fine"
+    assert restored(json.dumps(in_budget)).send_message("Go on.").text == "fine"
+    with pytest.raises(SavedSessionError, match="unknown key 'policy_of'"):
+        restored(json.dumps(document | {"policy_of": 7, "__class__": 7}))
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])

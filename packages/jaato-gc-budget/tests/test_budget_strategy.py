@@ -959,7 +959,7 @@ class Rules:
     def _number_of_recent(self, limits: Limits, config: GCConfig, stays: list[Group]) -> int:
         """Returns how many turns are recent.
 
-        The messages in them take at most a fifth of the window or, if that is more, nine tenths of
+        The messages in them take at most a fifth of the window or, if that is more, half of
         what the target leaves beside all that stays.
         """
         most = config.preserve_recent_turns
@@ -972,7 +972,7 @@ class Rules:
         others = {id(group): group for group in stays if id(group) not in said}
         beside = self.budget.counted_tokens() - count_tokens(self.history, COUNTER)
         left = (limits.target_tokens or 0) - beside - tokens_of(others.values())
-        room = max(0.2 * (limits.request_limit or 0), 0.9 * left)
+        room = max(0.2 * (limits.request_limit or 0), 0.5 * left)
         return next((n for n in range(most, 1, -1) if tokens_of(said_in(n)) <= room), 1)
 
     def policy(self, group: Group) -> GCPolicy:

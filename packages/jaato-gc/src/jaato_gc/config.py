@@ -139,7 +139,7 @@ class GCConfig(Settings):
     """Check before every request whether a collection is due."""
     preserve_recent_turns: NonNegativeInt = 5
     """The number of newest turns whose user and model messages stay, up to a fifth of the window
-    or what the target leaves, if that is more. Older calls in them may be removed."""
+    or half of what the target leaves, if that is more. Older calls in them may be removed."""
     preserve_recent_groups: NonNegativeInt = 3
     """The number of newest tool calls that stay whole, with their results."""
     pinned_turn_indices: Annotated[

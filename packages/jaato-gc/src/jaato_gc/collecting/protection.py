@@ -16,8 +16,8 @@ _STRICTNESS = {policy: -rank for rank, policy in enumerate(GCPolicy)}  # from ne
 
 RECENT_SHARE = 0.2
 """The share of the window that the messages of recent turns may take in any case."""
-LEFT_SHARE = 0.9
-"""The share of what the target leaves that they may take: a summary or a ledger needs the rest."""
+LEFT_SHARE = 0.5
+"""The share that they may take of what the target leaves. Calls and summaries need the rest."""
 
 
 def recent_turns(
@@ -26,8 +26,8 @@ def recent_turns(
     """Returns how many of the newest turns are recent: one at least, the running turn.
 
     What user and model said in them stays, so they may take a fifth of the window or, if that is
-    more, what the target leaves. Otherwise a pasted document or a long answer would leave no room
-    for tool output.
+    more, half of what the target leaves. Otherwise a pasted document or a long answer would leave
+    no room for tool output.
 
     Args:
         layout: The groups and turns, with holds, as if only the running turn was recent.

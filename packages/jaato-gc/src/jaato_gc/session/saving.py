@@ -212,7 +212,7 @@ def _restoring() -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         if isinstance(error, ValidationError):
-            problem = explain(error)
+            problem = explain(error, _Document)
         raise SavedSessionError(
             f"the saved session can't be restored, it is damaged or not a saved session: {problem}"
         ) from error
