@@ -116,7 +116,7 @@ def anthropic_request(
                     {
                         "type": "tool_result",
                         "tool_use_id": f"toolu_{number}",
-                        "content": f"{path}, request {number}\n" + text * 40,
+                        "content": f"{path}\n" + text * 40,
                     }
                 ],
             },
