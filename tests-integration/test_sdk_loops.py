@@ -281,6 +281,14 @@ def copied_call(format: str) -> Fields:
     return {**agent.call, **SDKS[format].call}
 
 
+@pytest.fixture(autouse=True)
+def _calls_are_known(providers: Loopback) -> None:
+    """Runs the README's code before a test counts requests: whichever test is the first."""
+    for format in SDKS:
+        copied_call(format)
+    providers.reset()
+
+
 def opened(
     format: str, context_limit: int = WINDOW, strategy: str = "gc_budget"
 ) -> ProviderSession:
