@@ -17,6 +17,7 @@ from jaato_gc import (
     Message,
     Part,
     Role,
+    SourceEntry,
     ToolResult,
     count_tokens,
 )
@@ -237,3 +238,27 @@ def test_a_host_can_say_which_sources_it_can_drop(source: InstructionSource) -> 
     budget.collectable_sources -= {source}
 
     assert source not in InstructionBudget.from_snapshot(budget.snapshot()).collectable_sources
+
+
+def test_the_children_of_a_source_are_not_copied_for_every_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[SourceEntry] = []
+    children = SourceEntry.children
+
+    def read(entry: SourceEntry) -> object:
+        reads.append(entry)
+        return children.__get__(entry)
+
+    monkeypatch.setattr(SourceEntry, "children", property(read))
+
+    def reads_in_a_collection(count: int) -> int:
+        budget = InstructionBudget.create_default(context_limit=100 * count)
+        for number in range(count):
+            ids = [f"u{number}", f"a{number}"]
+            budget.add_child(CONVERSATION, f"turn_{number}", 90, PARTIAL, message_ids=ids)
+        reads.clear()
+        collect(turns(count), budget)
+        return len(reads)
+
+    assert reads_in_a_collection(200) == reads_in_a_collection(50)

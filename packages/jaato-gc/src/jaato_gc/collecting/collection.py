@@ -6,13 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jaato_gc.budget import InstructionBudget, SourceEntry
-from jaato_gc.collecting.draft import (
-    Draft,
-    RemovalSoFar,
-    RemovalUnit,
-    include_request,
-)
-from jaato_gc.collecting.host_entries import has_host_entries
+from jaato_gc.collecting.draft import Draft, RemovalSoFar, RemovalUnit, include_request
 from jaato_gc.collecting.identical_results import shorten_identical
 from jaato_gc.collecting.ledger import reserve_ledger
 from jaato_gc.collecting.plan_request import PlanRequest
@@ -304,7 +298,7 @@ class Collection:
         have no entry for it.
         """
         self._check_open()
-        if has_host_entries(self.budget):
+        if self._draft.has_host_entries:
             return
         percent, target = self.config.ledger_percent, self.goal.target_tokens
         self._draft.ledger_tokens = int((target or 0) * percent / 100)
@@ -351,7 +345,7 @@ class Collection:
     def shorten_identical(self) -> None:
         """Shortens results that a later result repeats as a whole, until the goal is reached.
 
-        In a session, core does it before it asks the strategy.
+        Core does it before it asks the strategy: call it to see what that would free.
         """
         self._check_open()
         shorten_identical(self._draft)

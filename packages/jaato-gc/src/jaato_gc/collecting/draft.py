@@ -75,7 +75,9 @@ class Draft:
         self.positions = {message.message_id: at for at, message in enumerate(self.history)}
         """The position of each message in the history, by id."""
         layout, limits = lay_out(self.history), request.limits
-        if self.budget and has_host_entries(self.budget):
+        self.has_host_entries = has_host_entries(self.budget)
+        """Whether a host follows the collection by the entries of its own budget."""
+        if self.budget and self.has_host_entries:
             layout = join_host_entries(layout, self.budget, self.positions)
         goal = goal_of(
             self.reason, request.usage, limits, self.budget, self.history, len(layout.turns)
@@ -331,7 +333,8 @@ class Draft:
 
         One that is in an entry of the host's budget stays: that entry would not follow.
         """
-        if host_entry(self.budget, message) is not None:
+        budget = self.budget
+        if budget and self.has_host_entries and host_entry(budget, message) is not None:
             return
         current = self.current(message)
         if recount(shorter, current, self.counter) < message_tokens(current, self.counter):

@@ -20,9 +20,9 @@ def has_host_entries(budget: InstructionBudget | None) -> bool:
     return bool(conversation and conversation.children)
 
 
-def host_entry(budget: InstructionBudget | None, message: Message) -> str | None:
+def host_entry(budget: InstructionBudget, message: Message) -> str | None:
     """Returns the key of the host's entry that a message goes with; ``None``: it goes alone."""
-    entry = budget.entry_of(message.message_id) if budget and has_host_entries(budget) else None
+    entry = budget.entry_of(message.message_id)
     return entry.key if entry else None
 
 
