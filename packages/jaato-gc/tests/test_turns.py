@@ -201,7 +201,7 @@ def test_every_message_is_in_one_group_and_every_conversation_message_in_one_tur
         for at, m in enumerate(history)
         if not m.synthetic
         if m.role is not Role.SYSTEM
-        or (at > begin and m.keeps_place and m.policy is not GCPolicy.LOCKED)
+        or (at > begin and (m.policy is not GCPolicy.LOCKED if m.policy else m.keeps_place))
     }
     assert in_turns == sorted(called | spoken)
     assert [turn.index for turn in layout.turns] == list(range(len(layout.turns)))
@@ -501,7 +501,9 @@ def test_fixed_and_recent_groups_are_always_held(
     config = GCConfig(preserve_recent_turns=turns, preserve_recent_groups=groups)
     layout = protect(lay_out(history), config, budget, whole_turns=whole_turns)
 
-    requests = [group for group in layout.groups if group.opens_turn]
+    said = [g for g in layout.groups if g.messages[0].role is Role.USER and not g.is_call]
+    # Without a request, a summary or a notice is all that the history can begin with.
+    requests = [group for group in layout.groups if group.opens_turn] or said
     kept = {
         message.message_id
         for group in layout.groups

@@ -173,10 +173,10 @@ def _group(history: Sequence[Message], pairing: Pairing) -> list[Group]:
     groups: list[Group] = []
     has_begun = False  # the user has spoken
     for position, message in enumerate(history):
-        if position in leaders:
-            continue
         role, synthetic = message.role, message.synthetic
         has_begun = has_begun or role is USER
+        if position in leaders:
+            continue
         opens_turn = role is USER and synthetic is None and position not in tool_outputs
         together = members.get(position)
         if together is None:
